@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, a cluster per module, places for Jupyter's own files."""
+"""What all tests share: a cluster per module, places for Jupyter's own files."""
 
 from __future__ import annotations
 
@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
-
-settings.register_profile(
-    "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("short", settings.get_profile("everywhere"), max_examples=25)
-settings.register_profile("long", settings.get_profile("everywhere"), max_examples=2000, derandomize=False)
-settings.load_profile("short")  # pytest --all: "everywhere"; pytest --hypothesis-profile=long: hours
 
 
 @pytest.fixture(scope="session", autouse=True)

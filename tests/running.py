@@ -9,8 +9,8 @@ The folders that take longest come first, so that no process is left with a long
 from __future__ import annotations
 
 import fcntl
-import os
 import tempfile
+import uuid
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "everywhere", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("short", settings.get_profile("everywhere"), max_examples=25)
+settings.register_profile("long", settings.get_profile("everywhere"), max_examples=2000, derandomize=False)
 
 FIRST = ("browser", "cluster", "fault", "notebook", "notebooks", "docs", "house", "client", "web", "deploy", "seeds")
 SHARE = 4  # a short run takes one of so many examples
@@ -37,9 +43,9 @@ class Turnstile:
 
     @classmethod
     def of_run(cls, run: str) -> Turnstile:
-        """The one that all processes of a run share."""
-        base = Path(tempfile.gettempdir(), f"jmars-tests-{run}")
-        return cls(*(open(f"{base}.{name}", "ab") for name in ("gate", "inside")))
+        """The turnstile that all processes of a run share."""
+        gate, inside = _files(run)
+        return cls(gate.open("ab"), inside.open("ab"))
 
     def enter(self, alone: bool) -> ExitStack:
         """Wait for one's turn; closing what is returned ends it."""
@@ -50,11 +56,10 @@ class Turnstile:
         turn.callback(fcntl.flock, self.inside, fcntl.LOCK_UN)
         return turn
 
-    def remove(self) -> None:
-        """Close, and unlink what all processes share."""
-        for file in (self.gate, self.inside):
-            file.close()
-            Path(str(file.name)).unlink(missing_ok=True)
+
+def _files(run: str) -> tuple[Path, Path]:
+    base = Path(tempfile.gettempdir(), f"jmars-tests-{run}")
+    return base.with_suffix(".gate"), base.with_suffix(".inside")
 
 
 @dataclass(eq=False)
@@ -69,10 +74,6 @@ class Turns:
         with self.turnstile.enter(item.get_closest_marker("alone") is not None):
             return (yield)
 
-    def pytest_sessionfinish(self) -> None:
-        """A process that ends later has the files open still."""
-        self.turnstile.remove()
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--all`."""
@@ -84,9 +85,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Settings of this run; with several processes, turns."""
     if not config.getoption("--hypothesis-profile", None):
         settings.load_profile("everywhere" if config.getoption("--all") else "short")
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    if run and os.environ.get("PYTEST_XDIST_WORKER"):
-        config.pluginmanager.register(Turns(Turnstile.of_run(run)), "jmars-turns")
+    worker = getattr(config, "workerinput", None)  # None also for pytest run by a test of such a process
+    if worker is not None:
+        config.pluginmanager.register(Turns(Turnstile.of_run(worker["testrunuid"])), "jmars-turns")
+    elif hasattr(config.option, "testrunuid") and config.option.testrunuid is None:
+        config.option.testrunuid = uuid.uuid4().hex
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The process that started the others removes the files of the turnstile, when all have ended."""
+    run = getattr(config.option, "testrunuid", None)
+    if run and not hasattr(config, "workerinput"):
+        for file in _files(run):
+            file.unlink(missing_ok=True)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,8 @@ import logging
 import os
 import pickle
 import socket
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ class ActorChannel(asyncio.Protocol):
         self._number = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._running: set[asyncio.Task[None]] = set()
+        self._starting = False  # whether a task has not taken its first step
+        self._arrived: deque[tuple[int, str, str, Sequence[Any]]] = deque()  # messages to act on after that step
         self._deadline: asyncio.TimerHandle | None = None
 
     # -- what callers use
@@ -179,6 +182,18 @@ class ActorChannel(asyncio.Protocol):
             number, actor, method, args = message
         except (TypeError, ValueError) as error:
             raise ProtocolError(f"a message has another form than ours: {error}") from error
+        self._arrived.append((number, actor, method, args))
+        if not self._starting:
+            self._act_on_arrived()
+
+    def _act_on_arrived(self) -> None:
+        """Call methods in the order of their messages: a coroutine takes its first step before later calls."""
+        self._starting = False
+        while self._arrived and not self._starting:
+            self._act(*self._arrived.popleft())
+
+    def _act(self, number: int, actor: str, method: str, args: Sequence[Any]) -> None:
+        """Call the method that a message names; a coroutine runs as a task."""
         try:
             value = self.mailbox.find(actor, method)(*args)
         except Exception as error:  # every failure of an actor travels to who asked
@@ -188,6 +203,8 @@ class ActorChannel(asyncio.Protocol):
             task = asyncio.ensure_future(self._finish(number, actor, method, value))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
+            self._starting = True
+            asyncio.get_running_loop().call_soon(self._act_on_arrived)  # after the task's first step
         elif number:
             self._answer(number, actor, method, value)
 

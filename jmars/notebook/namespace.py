@@ -21,6 +21,7 @@ from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.temporaries import put_aside
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.views import discard_results
 
 __all__ = ["Namespace", "tensors_in"]
 
@@ -70,10 +71,11 @@ class Namespace:
                     inside.given[name] = entered[id(value)]
                 except UnsupportedError:
                     continue  # objects stay arrays
-        names.update(inside.given)
-        tensors, composites = found_in(value for name, value in names.items() if not _IPYTHON.fullmatch(name))
-        inside.data = {id(one): (one, one.data) for one in tensors}
+        within = inside.before | inside.given
+        tensors, composites = found_in(value for name, value in within.items() if not _IPYTHON.fullmatch(name))
+        inside.data = {id(one): (one, one.data) for one in tensors}  # raises for a write through a view that was lost
         inside.composites = {id(one): (one, one.state()) for one in composites}
+        names.update(inside.given)
         put_aside([*inside.before.values(), *inside.given.values(), *tensors])
         return inside
 
@@ -105,6 +107,7 @@ class Namespace:
         for name, value in self.before.items():
             if not _IPYTHON.fullmatch(name):
                 self.names[name] = value
+        discard_results(tensor for tensor, _ in self.data.values())
         for tensor, data in self.data.values():
             tensor.data = data
         for composite, state in self.composites.values():

@@ -10,6 +10,7 @@ without an error. Where reference counts tell that `part` has a name (temporarie
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jmars.errors import ViewWriteError
@@ -18,7 +19,7 @@ from jmars.tensor.temporaries import in_use
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["ViewFamily"]
+__all__ = ["ViewFamily", "discard_results"]
 
 _SHARED = (
     "this array and another one still in use are views of each other (a slice, transpose or reshape), so NumPy would "
@@ -76,7 +77,18 @@ class ViewFamily:
         self._result, self.waits = None, False
         return True
 
+    def discard(self) -> None:
+        """Forget the waiting result."""
+        self._result, self.waits = None, False
+
     def refuse(self) -> None:
         """Raise ViewWriteError, once, for a result that no `x[i] = result` has accepted."""
         self._result, self.waits = None, False
         raise ViewWriteError(_LOST + _OF_A_PART)
+
+
+def discard_results(handles: Iterable[Tensor]) -> None:
+    """Forget results of in-place operations on views of these handles, whose values are restored."""
+    for handle in handles:
+        if handle._family is not None:
+            handle._family.discard()

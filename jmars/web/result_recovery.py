@@ -128,7 +128,8 @@ class ResultRecovery:
 
 def _lost_keys(failure: Failure | None) -> list[str]:
     """Keys of the lost tensors that a failed job's report names."""
-    told = failure.unpickled() if failure is not None else None
+    is_loss = failure is not None and failure.name == ChunkLostError.__name__  # nothing else is unpickled here
+    told = failure.unpickled() if failure is not None and is_loss else None
     return list(told.keys) if isinstance(told, ChunkLostError) else []
 
 

@@ -38,6 +38,7 @@ class Echo:
 async def _pair(tmp_path, token=None):
     mailbox, echo = Mailbox(), Echo()
     mailbox.add("echo", echo)
+    mailbox.add("journal", Journal())
     secret = new_token()
     server = await serve(tmp_path / "s", mailbox, secret)
     try:
@@ -162,6 +163,37 @@ def test_the_socket_is_private_under_any_umask(tmp_path):
         finally:
             os.umask(before)
         assert (tmp_path / "s").stat().st_mode & 0o077 == 0
+        await _close(server, channel)
+
+    run(test())
+
+
+class Journal:
+    def __init__(self):
+        self.noted = []
+
+    @remote_method
+    async def submit(self, name):
+        self.noted.append(f"submit {name}")
+        await asyncio.sleep(0.01)
+
+    @remote_method
+    def withdraw(self, name):
+        self.noted.append(f"withdraw {name}")
+
+    @remote_method
+    def read(self):
+        return self.noted
+
+
+def test_messages_that_arrive_together_take_effect_in_their_order(tmp_path):
+    async def test():
+        server, _, channel = await _pair(tmp_path)
+        channel.tell("journal", "submit", "a")
+        channel.tell("journal", "withdraw", "a")
+        channel.tell("journal", "submit", "b")
+        channel.tell("journal", "withdraw", "b")
+        assert await channel.ask("journal", "read") == ("submit a", "withdraw a", "submit b", "withdraw b")
         await _close(server, channel)
 
     run(test())

@@ -39,6 +39,9 @@ class Execution:
         self.chunks = types.SimpleNamespace(memory={}, disk={}, moving=set(), doomed=set())
         self.scheduler = None
 
+    def connect(self, scheduler):
+        self.scheduler = scheduler
+
     def open_job(self, table):
         self.base = table.base
 

@@ -76,6 +76,11 @@ class Client:
         """Send a cell and return its message id at once."""
         return self.client.execute(code)
 
+    def settle(self) -> None:
+        """After a cell that failed: return when the kernel aborts no more cells that were sent behind it."""
+        while self.reply(self.send("None"))["status"] == "aborted":
+            pass
+
     def run(self, code: str, timeout: float = 30) -> str:
         """Run a cell to its end; its text output. Fails the test when the cell fails."""
         reply = self.reply(self.send(code), timeout)

@@ -71,3 +71,4 @@ def test_an_error_comes_back_at_the_line_that_computed(kernel):
     reply = kernel.reply(kernel.send(cell))
     assert (reply["status"], reply["ename"]) == ("error", "ZeroDivisionError")
     assert "total = x.sum().compute()" in "\n".join(reply["traceback"])
+    kernel.settle()

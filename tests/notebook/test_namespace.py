@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 
 import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
+from jmars.errors import UnsupportedError, ViewWriteError
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names, path_of, resolve
 from jmars.tensor import Tensor, as_tensor
@@ -88,3 +89,22 @@ def test_a_module_that_is_no_submodule_travels():
     emath = resolve("numpy.emath")
     assert emath is not np.emath
     assert pickle.loads(pickle.dumps(emath)) is np.emath
+
+
+def test_a_lost_write_through_a_view_leaves_the_names_alone():
+    x = as_tensor(np.arange(4.0))
+    result = operator.iadd(x[:2], 1)
+    names = {"np": np, "x": x, "result": result}
+    with pytest.raises(ViewWriteError):
+        Namespace.enter(names, mentions)
+    assert names["np"] is np and names["x"] is x
+    Namespace.enter(names, mentions).roll_back()  # the error is raised once
+
+
+def test_a_roll_back_forgets_the_result_of_a_write_through_a_view():
+    x = as_tensor(np.arange(4.0))
+    inside = Namespace.enter(names := {"x": x}, mentions)
+    kept = operator.iadd(x[:2], 1)
+    inside.roll_back()
+    assert names["x"].shape == (4,) and names["x"].data is x.data
+    del kept

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jmars import errors
+from jmars.model.failure import Failure
 from jmars.web.metrics import METRICS, exposition
 from jmars.web.npy_stream import dtype_of, named_dtype
 from jmars.web.problems import Problem, problem_from_exception, problem_from_report
@@ -213,7 +214,7 @@ def test_each_error_has_its_status_and_a_foreign_one_says_nothing(error, status)
 
 def test_why_a_job_failed_has_no_pickle_and_no_traceback():
     told = problem_from_report(
-        ("ValueError", "bad", "Traceback …", b"\x80pickle", "operand add"), ("graph", 2, "y = add(x)")
+        Failure("ValueError", "bad", "Traceback …", b"\x80pickle", "operand add"), ("graph", 2, "y = add(x)")
     )
     assert told == {"error": "ValueError", "message": "bad (in operand add)",
                     "hint": "correct the node that the line names",

@@ -18,11 +18,19 @@ _ANSWER = 3.0  # seconds that a cluster may take to answer
 
 
 class _IgnoredReports:
-    """Ignores the cluster's reports of ended jobs; the side bar reads the same facts from the events."""
+    """Ignores the cluster's reports to clients; the side bar reads the same facts from the events."""
 
     @remote_method
     def ended(self, report: Any) -> None:
-        """Does nothing."""
+        """Ignore the end of a job."""
+
+    @remote_method
+    def stalled(self, *report: Any) -> None:
+        """Ignore the reason why a job does not move."""
+
+    @remote_method
+    def broken(self, *report: Any) -> None:
+        """Ignore the end of the cluster, which closes the connection, too."""
 
 
 class ClusterFinder:

@@ -234,9 +234,10 @@ def test_what_a_cluster_learnt_counts_at_once(cluster):
 
 def test_a_cluster_notes_how_far_its_predictions_were_off(cluster):
     x = mt.random.default_rng(1).random((6000, 6000), chunk_size=1000)
-    before = len(x.plan().request.profile.accuracy.rows)
+    before = x.plan().request.profile.accuracy.rows
     for k in range(3):
         assert cluster.submit((x + k).max()).wait(60)
     plan = (x + 9).max().plan()
-    assert len(plan.request.profile.accuracy.rows) == before + 3
+    rows = plan.request.profile.accuracy.rows  # of all jobs so far, the newest last, at most REMEMBERED
+    assert rows[-3:] != before[-3:] and rows[: len(rows) - 3] == (before + rows[-3:])[-len(rows) : -3]
     assert "predictions here were off by" in repr(plan)
