@@ -115,6 +115,8 @@ class Dispatcher:
     def _send_batch(self, worker: Worker) -> None:
         memory, staged, jobs, queue = self._memory, self._memory.staged, self._jobs, self._queue
         seconds_of, programs, suspects = self._estimate.seconds, self._programs, jobs.suspects
+        inputs_of = memory.inputs
+        choice: tuple[bool, tuple[int, int] | None, bool, int | None] | None = None  # None: memory has changed since
         batch: Batch | None = None
         wire: list[tuple[Any, ...]] = []
         seconds = 0.0
@@ -130,7 +132,9 @@ class Dispatcher:
                 row = table.program[operand]
                 program, loose, users = programs.rows(table)[row]
             else:
-                taken = self._take(worker, turn)
+                if choice is None:
+                    choice = self._choice(worker, turn)
+                taken = queue.pop(worker.index, *choice)
                 if taken is None:
                     break
                 number, operand = taken
@@ -147,6 +151,7 @@ class Dispatcher:
                 else:
                     slot = memory.admit(table, operand)
                 if slot < 0:
+                    choice = None
                     continue
             try:
                 programs.make_known(worker, program, table, row)
@@ -162,7 +167,7 @@ class Dispatcher:
             seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
             args = table.args[operand] if table.args is not None else ()
             if not loose:
-                wire.append((program, slot, memory.inputs(table, operand), args))
+                wire.append((program, slot, inputs_of(table, operand), args))
                 continue
             wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
             if self._may_ask(table, row, slot):
@@ -212,8 +217,8 @@ class Dispatcher:
             return None
         return self._fair_share.next(waiting, min(by_number), lambda number: len(by_number[number].program))
 
-    def _take(self, worker: Worker, turn: int | None) -> tuple[int, int] | None:
-        """(Job number, operand) that a worker should run next.
+    def _choice(self, worker: Worker, turn: int | None) -> tuple[bool, tuple[int, int] | None, bool, int | None]:
+        """How the queue chooses the next operands of a worker: the arguments of `TaskQueue.pop` after the worker.
 
         While many operands wait for memory or for gathered pieces, only more urgent operands join them, so that
         operands which free memory do not stand behind all operands that were ready before.
@@ -224,4 +229,4 @@ class Dispatcher:
         if waiting and len(waiting) >= WINDOW * len(self._workers):
             last, turn = max(waiting), None
         own = bool(jobs.slow) and jobs.is_slow(worker.index)
-        return self._queue.pop(worker.index, bool(jobs.tight), last, own, turn)
+        return bool(jobs.tight), last, own, turn

@@ -103,6 +103,7 @@ class HostMemory:
             events,
         )
         self.staged = self.active.staged
+        self._offsets, self._private = self.chunks.memory, self.quota.private
         self.admit, self.admit_loose, self.admit_function = (
             admission.admit,
             admission.admit_loose,
@@ -175,7 +176,7 @@ class HostMemory:
 
     def inputs(self, table: JobTable, operand: int) -> list[int]:
         """Offsets of an operand's inputs, in order."""
-        memory, chunk, private = self.chunks.memory, table.chunk, self.quota.private
+        memory, chunk, private = self._offsets, table.chunk, self._private
         if private and (own := private.get((table.job, operand))):
             return [own[chunk[i]] if chunk[i] in own else memory[chunk[i]] for i in table.inputs[operand]]
         return [memory[chunk[i]] for i in table.inputs[operand]]

@@ -39,6 +39,7 @@ def slot_size(size: int) -> int:
     >>> [slot_size(size) for size in (0, 8, 100, PAGE // 2, PAGE // 2 + 1)] == [64, 64, 128, PAGE // 2, PAGE]
     True
     """
-    if size <= PAGE // 2:
-        return max(SMALLEST_SLOT, 1 << (size - 1).bit_length() if size > 1 else 1)
-    return -(-size // PAGE) * PAGE
+    return _SMALL_SLOTS[size] if size <= PAGE // 2 else -(-size // PAGE) * PAGE
+
+
+_SMALL_SLOTS = [max(SMALLEST_SLOT, 1 << (size - 1).bit_length() if size > 1 else 1) for size in range(PAGE // 2 + 1)]
