@@ -197,7 +197,7 @@ class Dispatcher:
         worker.batches.append(batch)
         worker.link.post()
         caps = self._caps(batch) if batch.capped else None
-        worker.link.send(RunBatch(RUN, self._flags.word(table.number), wire, caps))
+        worker.link.send(RunBatch(RUN, self._flags.index(table.number), wire, caps))
         self._report(Started(table.job, list(batch.operands), worker.index))
 
     def _caps(self, batch: Batch) -> list[tuple[int, bool] | None]:

@@ -137,7 +137,7 @@ class SpeculativeExecution:
         idle.since = monotonic()
         idle.batches.append(copy)
         idle.link.post()
-        idle.link.send(RunBatch(RUN, self._jobs.flags.word(table.number), wire, None))
+        idle.link.send(RunBatch(RUN, self._jobs.flags.index(table.number), wire, None))
 
     def won(self, batch: Batch) -> None:
         """A batch finished an operand before the duplicate, and the duplicate is discarded."""

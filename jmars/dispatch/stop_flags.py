@@ -1,6 +1,6 @@
-"""Stops running operands through shared memory: a word of the arena's header per open job, 1 to stop.
+"""Stop flags: a 32-bit word in the arena's header per open job; 1 tells executors to stop the job.
 
-A job keeps the word until the job is closed, when no operand runs; no two open jobs share a word.
+A job keeps the stop flag until the job is closed, when no operand runs; no two open jobs share a flag.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ __all__ = ["StopFlags"]
 
 
 class StopFlags:
-    """Words of the arena's header, by job."""
+    """The stop flags of open jobs."""
 
     def __init__(self, header: memoryview) -> None:
-        self._words = header[:HEADER].cast("I")
-        self._free = list(range(len(self._words)))
-        self._word: dict[int, int] = {}  # by job number
+        self._flags = header[:HEADER].cast("I")
+        self._free = list(range(len(self._flags)))
+        self._index: dict[int, int] = {}  # of the flag, by job number
 
     def check(self) -> None:
-        """Raise ClusterError if no word is free."""
+        """Raise ClusterError if no flag is free."""
         if not self._free:
-            raise ClusterError(f"{len(self._words)} jobs are open on this cluster; wait for some, or cancel them")
+            raise ClusterError(f"{len(self._flags)} jobs are open on this cluster; wait for some, or cancel them")
 
     def open_job(self, number: int) -> None:
-        """Give a job a word; raises ClusterError if none is free."""
+        """Give a job a flag; raises ClusterError if none is free."""
         self.check()
-        word = self._word[number] = self._free.pop()
-        self._words[word] = 0
+        index = self._index[number] = self._free.pop()
+        self._flags[index] = 0
 
     def close_job(self, number: int) -> None:
-        """Take a job's word back."""
-        self._free.append(self._word.pop(number))
+        """Take a job's flag back."""
+        self._free.append(self._index.pop(number))
 
     def stop(self, number: int) -> None:
-        """Tell executors to stop a job."""
-        self._words[self._word[number]] = 1
+        """Set the flag of a job."""
+        self._flags[self._index[number]] = 1
 
-    def word(self, number: int) -> int:
-        """Index of a job's word."""
-        return self._word[number]
+    def index(self, number: int) -> int:
+        """Index of a job's flag, as executors get it."""
+        return self._index[number]
 
     def close(self) -> None:
         """Release the memory."""
-        self._words.release()
+        self._flags.release()

@@ -103,7 +103,7 @@ def run_executor(
     """Serve until the control process hangs up; `workers` is the number of executors of the host."""
     memory = mmap.mmap(arena_fd, arena_size)
     chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: a write to them raises
-    flags = memoryview(memory)[:HEADER].cast("I")
+    stop_flags = memoryview(memory)[:HEADER].cast("I")
     programs: dict[int, _Ready | _Broken] = {}
     read = link.makefile("rb", 1 << 16).read
     private = UnsizedRunner(read, memory, chunks)
@@ -136,13 +136,13 @@ def run_executor(
             compile_program.cache_clear()
             unpickled.cache_clear()
             continue
-        _, flag, operands, caps = RunBatch(*message)
+        _, stop_flag, operands, caps = RunBatch(*message)
         if not semaphore.acquire():
             link.sendall(pack(ExecutorReport(0, [], 0, 0, (REVOKED,), [])))
             continue
         if caps is not None:
             settled()  # a compilation would count against the function's cap
-        scratch = _run_batch(link, programs, private, meter, granted, flags, flag, operands, caps)
+        scratch = _run_batch(link, programs, private, meter, granted, stop_flags, stop_flag, operands, caps)
         ran_functions = caps is not None
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # whatever functions took
 
@@ -153,8 +153,8 @@ def _run_batch(
     private: UnsizedRunner,
     meter: Meter,
     granted: RlimitGuard,
-    flags: memoryview,
-    flag: int,
+    stop_flags: memoryview,
+    stop_flag: int,
     operands: Sequence[Any],
     caps: Sequence[tuple[int, bool] | None] | None,
 ) -> int:
@@ -165,7 +165,7 @@ def _run_batch(
     stored: list[tuple[int, int, int]] = []  # place in `elapsed`, µs that storing took with the wait, and without
     array, memory, chunks = np.ndarray, private.memory, private.chunks
     scratch = 0
-    stop: Callable[[], bool] = lambda: bool(flags[flag])  # noqa: E731  (a closure over two locals, called between blocks)
+    stop: Callable[[], bool] = lambda: bool(stop_flags[stop_flag])  # noqa: E731  (kernels ask between blocks)
     before = reported = perf_counter()
     meter.start()
 
@@ -196,7 +196,7 @@ def _run_batch(
             elif cap[1] or granted.cap != cap[0]:
                 granted.begin(*cap)  # it stays for the next ones of the batch that have the same
         try:
-            if flags[flag]:
+            if stop_flags[stop_flag]:
                 raise ExecutionInterrupted("the job was told to stop")
             if program.loose is not None:
                 shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)

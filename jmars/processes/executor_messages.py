@@ -67,7 +67,7 @@ class RunBatch(NamedTuple):
     """Run operands in order."""
 
     kind: str  # RUN
-    flag: int  # word of the arena's header that stops the job
+    stop_flag: int  # index of the job's stop flag (dispatch/stop_flags.py)
     operands: Sequence[tuple[Any, ...]]
     caps: Sequence[tuple[int, bool] | None] | None  # (bytes, whether to measure) of operands with user functions
 

@@ -21,11 +21,11 @@ def test_a_job_is_stopped_by_no_word_of_another_however_many_came_between():
     for number in range(2, 3000):
         flags.open_job(number)
         flags.stop(number)
-        assert not words[flags.word(1)]
+        assert not words[flags.index(1)]
         flags.close_job(number)
     flags.open_job(3000)
     flags.stop(1)
-    assert words[flags.word(1)] and not words[flags.word(3000)]
+    assert words[flags.index(1)] and not words[flags.index(3000)]
 
 
 def test_more_open_jobs_than_words_are_refused_and_the_next_fits_when_one_is_closed():
