@@ -2,7 +2,7 @@
 
 - workers.py: workers and batches, plain records (Worker, Batch)
 - programs.py: numbers programs over all jobs (ProgramTable)
-- stop_flags.py: stops running operands through shared memory (StopFlags)
+- stop_flags.py: a stop flag for each open job, in shared memory (StopFlags)
 - open_jobs.py: open jobs by name and number (OpenJobs)
 - task_queue.py: ready operands, by job and rank (TaskQueue)
 - fair_share.py: shares the workers among running jobs (FairShare)
@@ -15,7 +15,7 @@
 - recycling.py: replaces executors for the memory that they retained (WorkerRecycling)
 - report_handler.py: acts on the reports of executors (ReportHandler)
 - batch_recovery.py: recovers the batches of executors that died (BatchRecovery)
-- host_dispatch.py: the port of this room (HostDispatch)
+- host_dispatch.py: the interface that other folders call (HostDispatch)
 """
 
 from jmars.dispatch.host_dispatch import HostDispatch

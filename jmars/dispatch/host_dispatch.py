@@ -1,7 +1,7 @@
-"""HostDispatch: the port of this room, with all parts put together.
+"""HostDispatch: the interface of jmars/dispatch that other folders call.
 
 The scheduler's orders come from above (`open_job` to `close_job`), events of processes from supervision (`started` to
-`look`: the methods of `ProcessEvents`), and calls of the memory room through `MemoryEvents` (`active_batches` to
+`look`: the methods of `ProcessEvents`), and calls of jmars/memory through `MemoryEvents` (`active_batches` to
 `recycle`). Reports leave by a callable. Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -127,7 +127,7 @@ class HostDispatch:
             if worker.batches and worker.batches[0].table is table and self._memory.waits_for_slot(worker.index):
                 self._memory.withdraw_slot(worker.index)
                 self._memory.refuse_slot(worker.index)
-        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_deaf, table)
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_unresponsive, table)
         self.dispatch()
 
     def close_job(self, job: str) -> None:
@@ -141,7 +141,7 @@ class HostDispatch:
         self.dispatcher.close()
         self.jobs.flags.close()
 
-    def _kill_deaf(self, table: JobTable) -> None:
+    def _kill_unresponsive(self, table: JobTable) -> None:
         """Kill executors that still run an operand of a job that was stopped."""
         for worker in self.workers:
             if table.number in self.jobs.stopping and worker.batches and worker.batches[0].table is table:
@@ -165,7 +165,7 @@ class HostDispatch:
                 worker.link.send(ForgetPrograms(FORGET))
         self._report(JobClosed(job, measured))
 
-    # -- the memory room asks
+    # -- jmars/memory asks
     def active_batches(self) -> Iterator[tuple[int, JobTable, Iterable[int]]]:
         """(Worker, job, operands) of all batches; worker -1 for the batch that is being built."""
         for worker in self.workers:
@@ -210,7 +210,7 @@ class HostDispatch:
         self._memory.reset_worker(worker)
         one.link = link
 
-    def heard(self, worker: int, message: Any) -> None:
+    def received(self, worker: int, message: Any) -> None:
         """An executor reports; a fault of jmars in the handler ends the jobs concerned and replaces the executor."""
         one = self.workers[worker]
         about = list(one.batches)
@@ -219,7 +219,7 @@ class HostDispatch:
         except Exception as error:
             if not about:
                 raise
-            log.exception("what %s said could not be acted on", one.name)
+            log.exception("a message of %s could not be handled", one.name)
             for job in {batch.table.job for batch in about}:
                 self._report(JobBroken(job, fault_of(error)))
             self._kill(one.link, DISCARDED)  # its state is not known for sure any more

@@ -154,7 +154,7 @@ class ReportHandler:
         if table.number in self._jobs.stopping:
             self._memory.refuse_slot(worker.index)
             return
-        slot, batch.outs[0] = batch.outs[0], 0  # a slot that was taken ahead is the memory room's again
+        slot, batch.outs[0] = batch.outs[0], 0  # a slot that was taken ahead belongs to jmars/memory again
         self._memory.place_result(worker.index, table, batch.operands[0], slot, nbytes)
 
     def _stopped(self, worker: Worker, batch: Batch, stop: Sequence[Any]) -> None:

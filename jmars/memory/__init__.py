@@ -12,10 +12,10 @@
 - retained_memory.py: accounts for memory retained by user functions (RetainedMemory)
 - graph_room.py: memory that graphs take in the control process (GraphRoom)
 - dynamic_outputs.py: slots for results of a size known only after running (DynamicOutputs)
-- events.py: calls from this room upwards (MemoryEvents)
+- events.py: calls from this folder upwards (MemoryEvents)
 - admission.py: admits operands with memory for inputs, output and scratch (Admission)
 - memory_levels.py: bytes on each level of memory
-- host_memory.py: the port of this room (HostMemory)
+- host_memory.py: the interface that other folders call (HostMemory)
 """
 
 from jmars.memory.events import MemoryEvents

@@ -27,8 +27,8 @@ from jmars.storage.chunks import Chunks, SpillFile
 __all__ = ["BufferManager"]
 
 
-Heard = Callable[[Any, Any], None]  # the mover's link, and its message
-Gone = Callable[[Any, str], None]  # the mover's link, and how it ended
+Received = Callable[[Any, Any], None]  # the mover's link, and its message
+Ended = Callable[[Any, str], None]  # the mover's link, and how it ended
 
 
 class BufferManager:
@@ -62,7 +62,7 @@ class BufferManager:
         arena: Arena,
         chunks: Chunks,
         *,
-        start_mover: Callable[[Heard, Gone], MoverProcess],
+        start_mover: Callable[[Received, Ended], MoverProcess],
         in_use: Callable[[], set[int]],
         idle: Callable[[], bool],
         moved: Callable[[int, bool], None],
@@ -74,7 +74,7 @@ class BufferManager:
         self.chunks = chunks
         self.queue: deque[AllocationRequest] = deque()
         self.loading: list[AllocationRequest] = []
-        self.mover = MoverLink(lambda: start_mover(self.heard, self.mover_gone))
+        self.mover = MoverLink(lambda: start_mover(self.received, self.mover_ended))
         self._in_use, self._idle, self._moved = in_use, idle, moved
         self._lost, self._shed, self._has_one_reader = lost, shed, has_one_reader
         self._spills: set[int] = set()
@@ -285,7 +285,7 @@ class BufferManager:
         if place is not None:
             self.mover.tell("delete", place.name)
 
-    def heard(self, link: Any, message: Any) -> None:
+    def received(self, link: Any, message: Any) -> None:
         """Handle an answer of the mover."""
         if message[0] == "disk":
             self.mover.direct = message[1]
@@ -374,7 +374,7 @@ class BufferManager:
                     self._give_back(request)
                     request.refused(ChunkLostError(error or f"chunk {chunk} was dropped while it was read back"))
 
-    def mover_gone(self, link: Any, why: str) -> None:
+    def mover_ended(self, link: Any, why: str) -> None:
         """The mover process ended: a new mover gets the orders, and deletes unknown files.
 
         After several deaths in a row over the same orders, the orders fail.

@@ -1,6 +1,6 @@
-"""Calls from the memory room upwards, passed once at construction.
+"""Calls from jmars/memory upwards, passed once at construction.
 
-The memory room decides about slots, and does not know batches, executors or the scheduler. The composition above
+jmars/memory decides about slots, and does not know batches, executors or the scheduler. The composition above
 passes a `MemoryEvents` with callables that reach them.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["MemoryEvents"]
 
 @dataclass(frozen=True)
 class MemoryEvents:
-    """Callables that the memory room calls.
+    """Callables that jmars/memory calls.
 
     Attributes
     ----------

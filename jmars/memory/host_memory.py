@@ -1,4 +1,4 @@
-"""HostMemory: the port of this room, with all parts put together.
+"""HostMemory: the interface of jmars/memory that other folders call.
 
 The composition above passes a `MemoryEvents`; dispatch admits operands, stores and frees their slots; clients enqueue
 requests; the status page reads. Source: docs/explanation/seeds.md, "Memory management".
@@ -14,7 +14,7 @@ from typing import Any
 from jmars.errors import MemoryLimitError
 from jmars.memory.active_operands import ActiveOperands
 from jmars.memory.admission import Admission
-from jmars.memory.buffer_manager import BufferManager, Gone, Heard
+from jmars.memory.buffer_manager import BufferManager, Ended, Received
 from jmars.memory.dynamic_outputs import DynamicOutputs
 from jmars.memory.events import MemoryEvents
 from jmars.memory.gathering import pieces_of
@@ -64,7 +64,7 @@ class HostMemory:
         arena: Arena,
         workers: int,
         events: MemoryEvents,
-        start_mover: Callable[[Heard, Gone], MoverProcess],
+        start_mover: Callable[[Received, Ended], MoverProcess],
         disk_room: Callable[[], int],
         limit: int = 0,
         graph_bytes: int = 0,

@@ -2,7 +2,7 @@
 
 - batch_semaphore.py: revokes dispatched batches (BatchSemaphore)
 - allocation_livelock.py: detects processes that retry a failing malloc for ever (AllocationLivelockDetector)
-- health.py: detects stopped and frozen processes and chooses actions (Health)
+- health.py: decides when a stopped or frozen process is suspect, killed or given up (Health)
 - vitals.py: reads the state and the memory of processes from /proc
 - meter.py: separates computing from page faults and from waiting for a core (Meter)
 - rlimit_guard.py: caps the memory of a user's function in an executor (RlimitGuard)
@@ -12,5 +12,5 @@
 - mover.py: the mover process, which writes chunks to disk and reads them back
 - zygote.py: forks executors in milliseconds (Zygote)
 - links.py: the control process's ends of child processes (ChildLink, Children)
-- supervision.py: starts, watches and replaces processes (ProcessSupervisor)
+- supervision.py: samples processes, kills hung ones, replaces executors that end (ProcessSupervisor)
 """

@@ -1,4 +1,6 @@
-"""Detects stopped and frozen child processes from /proc samples and chooses actions. Pure: samples in, actions out.
+"""Decides from samples of /proc when a stopped or frozen child process is suspect, killed or given up.
+
+Pure: samples in, actions out.
 
 A process that computes, with or without the interpreter's lock, sleeps or waits for a disk runs. A process that a
 signal stopped or that a freezer holds hangs: suspect after two samples, killed after FENCE_SECONDS, and given up after

@@ -44,7 +44,7 @@ class ChildLink(asyncio.Protocol):
     """
 
     def __init__(
-        self, name: str, heard: Callable[[ChildLink, Any], None], gone: Callable[[ChildLink, str], None]
+        self, name: str, received: Callable[[ChildLink, Any], None], ended: Callable[[ChildLink, str], None]
     ) -> None:
         self.name = name
         self.pid = 0
@@ -54,7 +54,7 @@ class ChildLink(asyncio.Protocol):
         self.semaphore: BatchSemaphore | None = None
         self._silent = False
         self._posted = 0  # batches posted before the child runs
-        self._heard, self._gone = heard, gone
+        self._on_message, self._on_end = received, ended
         self._decoder = Decoder()
         self._transport: asyncio.WriteTransport | None = None
         self._waiting: list[bytes] = []
@@ -119,11 +119,11 @@ class ChildLink(asyncio.Protocol):
             return
         try:
             for message in self._decoder.feed(data):
-                self._heard(self, message)
+                self._on_message(self, message)
         except ProtocolError:
             self.kill()  # a child with malformed messages is replaced
         except Exception as error:  # asyncio would close the socket, and hide an OSError
-            what = {"message": f"what {self.name} said could not be acted on", "exception": error}
+            what = {"message": f"a message of {self.name} could not be handled", "exception": error}
             asyncio.get_running_loop().call_exception_handler(what)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -141,7 +141,7 @@ class ChildLink(asyncio.Protocol):
         """The zygote saw the process end, or the process cannot die and is given up."""
         if self.alive:
             self.alive = False
-            self._gone(self, why)
+            self._on_end(self, why)
             self.close()
 
 
@@ -165,8 +165,8 @@ class Children:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._memory_kills = kills_for_memory()
-        self._gone: dict[int, Callable[[], None]] = {}
-        asyncio.get_running_loop().add_reader(zygote.link, self._heard_zygote)
+        self._after_end: dict[int, Callable[[], None]] = {}  # of processes that were given up
+        asyncio.get_running_loop().add_reader(zygote.link, self._read_zygote)
 
     @property
     def zygote(self) -> int:
@@ -195,7 +195,7 @@ class Children:
                 if one is not None:
                     one.close()
             if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN):
-                return  # the zygote is gone, and the cluster with it: `_heard_zygote` reports that
+                return  # the zygote is gone, and the cluster with it: `_read_zygote` reports that
             self._try_later(link, f"{error.strerror} (errno {error.errno})")
             return
         theirs.close()
@@ -213,7 +213,7 @@ class Children:
         """Process ids by name."""
         return {link.name: pid for pid, link in self._by_pid.items() if link.alive}
 
-    def _heard_zygote(self) -> None:
+    def _read_zygote(self) -> None:
         try:
             messages = self._zygote.read()
         except EOFError:
@@ -259,9 +259,9 @@ class Children:
                 if kills > self._memory_kills:
                     link.how = "memory"
                 self._memory_kills = kills
-        given_up = self._gone.pop(pid, None)
-        if given_up is not None:
-            given_up()
+        after_end = self._after_end.pop(pid, None)
+        if after_end is not None:
+            after_end()
         else:
             link.ended(ending(status, link.how, peak))
 
@@ -291,9 +291,9 @@ class Children:
         """Continue the zygote if a signal has stopped it."""
         os.kill(self._zygote.pid, signal.SIGCONT)
 
-    def give_up(self, link: ChildLink, why: str, gone: Callable[[], None]) -> None:
-        """A killed process cannot die: go on as after a death, and call `gone` after the real end."""
-        self._gone[link.pid] = gone
+    def give_up(self, link: ChildLink, why: str, after_end: Callable[[], None]) -> None:
+        """A killed process cannot die: go on as after a death, and call `after_end` after the real end."""
+        self._after_end[link.pid] = after_end
         link.ended(why)
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
-"""Starts, watches and replaces the child processes of a host.
+"""Starts the child processes of a host, samples their states, kills hung processes, and replaces executors that end.
 
-`ProcessSupervisor` keeps an executor process per worker while the cluster lives. /proc shows processes that are
-alive and do not run (`health` decides): they are reported as suspect, and killed after some seconds. Processes that
-exceed their memory cap through children, or that retry a failing malloc for ever, are killed too. The supervisor looks
-four times a second while there is work. Consequences for operands are dispatch's, by way of `ProcessEvents`.
-Source: docs/explanation/seeds.md, "Future work".
+`ProcessSupervisor` keeps an executor process per worker while the cluster lives, and forks a mover when
+memory/mover_link.py asks. It samples /proc four times a second while there is work. `health` decides about processes
+that are alive and do not run: suspect first, killed after some seconds. Processes that exceed their memory cap through
+children, or that retry a failing malloc for ever, are killed too. Consequences for operands are dispatch's, by way of
+`ProcessEvents`. Source: docs/explanation/seeds.md, "Future work".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ProcessEvents(Protocol):
     def started(self, worker: int, link: ChildLink) -> None:
         """A process is being started."""
 
-    def heard(self, worker: int, message: Any) -> None:
+    def received(self, worker: int, message: Any) -> None:
         """A process sent a report."""
 
     def ended(self, worker: int, link: ChildLink, why: str) -> None:
@@ -71,7 +71,7 @@ class ProcessEvents(Protocol):
 
 
 class ProcessSupervisor:
-    """Keeps the executors and the mover alive.
+    """Keeps the executors alive, and watches the mover.
 
     Parameters
     ----------
@@ -113,16 +113,16 @@ class ProcessSupervisor:
     def _start(self, worker: int) -> None:
         link = ChildLink(
             f"worker-{worker}",
-            lambda _, message: self._events.heard(worker, message),
+            lambda _, message: self._events.received(worker, message),
             lambda link, why: self._ended(worker, link, why),
         )
         self.links[worker : worker + 1] = [link]
         self._events.started(worker, link)
         self._children.start(link, "executor", self._threads, self._workers)
 
-    def start_mover(self, heard: Callable[[Any, Any], None], gone: Callable[[Any, str], None]) -> ChildLink:
+    def start_mover(self, received: Callable[[Any, Any], None], ended: Callable[[Any, str], None]) -> ChildLink:
         """Fork the mover; raises StorageError if there is no folder for files."""
-        link = self._mover = ChildLink("mover", heard, gone)
+        link = self._mover = ChildLink("mover", received, ended)
         self._children.start(link, "mover", self._spill_folder())
         return link
 

@@ -1,6 +1,6 @@
 """The workers of a host: memory, dispatch and processes put together, and served to the scheduler and to clients.
 
-- execution.py: puts the three rooms together (ExecutionActor)
+- execution.py: puts memory, dispatch and processes together (ExecutionActor)
 - chunk_events.py: reports events of chunks to the scheduler by operand (ChunkEventReporter)
 - host_status.py: status of this host
 - store.py: lets clients read and write chunks in place (StoreActor)

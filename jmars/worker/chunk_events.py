@@ -1,6 +1,6 @@
-"""Reports the memory room's events to the scheduler: spilled, lost, refused, inputs missing.
+"""Reports events of jmars/memory to the scheduler: spilled, lost, refused, inputs missing.
 
-The memory room knows chunks by number; the tables of open jobs tell their operands.
+jmars/memory knows chunks by number; the tables of open jobs tell their operands.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 

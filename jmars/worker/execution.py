@@ -1,9 +1,9 @@
-"""ExecutionActor: the workers of a host, put together from the rooms memory, dispatch and processes.
+"""ExecutionActor: the workers of a host, put together from the folders memory, dispatch and processes.
 
 A ready operand waits in dispatch's task queue by rank. When a worker has less than two batches, memory admits the
 operand: a slot for the output, inputs in memory, scratch promised. Then the operand joins a batch and is sent to an
 executor process. The executor's report goes to the scheduler. The answer (more ready operands, chunks to free)
-arrives before the next batch is made. The rooms call upwards only through callables passed here, once.
+arrives before the next batch is made. The three folders call upwards only through callables passed here, once.
 Source: docs/explanation/seeds.md, "Execution control"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -49,7 +49,7 @@ class ExecutionActor:
     Attributes
     ----------
     memory, dispatch, processes
-        The three rooms.
+        The three parts.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ExecutionActor:
                 recycle=lambda: self.dispatch.recycle(),
                 usual_seconds=lambda program: self.dispatch.usual_seconds(program),
             ),
-            lambda heard, gone: self.processes.start_mover(heard, gone),
+            lambda received, ended: self.processes.start_mover(received, ended),
             disk_room,
             limit,
             graph_bytes,

@@ -100,7 +100,7 @@ def test_ready_operands_are_sent_and_their_chunks_stored():
     room.dispatch.enqueue("job-1", [0], [0])
     (batch,) = room.links[0].batches()
     assert [order[0] for order in batch.operands] == [0] and [one.operands for one in room.of(Started)] == [[0]]
-    room.dispatch.heard(0, ExecutorReport(1, [30], 0, 0, None, []))
+    room.dispatch.received(0, ExecutorReport(1, [30], 0, 0, None, []))
     (finished,) = room.of(Finished)
     assert finished.operands == [0] and room.memory.chunks.memory[1000] in room.memory.held
     room.dispatch.close_job("job-1")
@@ -116,7 +116,7 @@ def test_a_failed_operand_ends_its_batch_and_the_rest_is_interrupted():
     sent = [len(batch.operands) for batch in room.links[0].batches()]
     assert sent[0] > 1
     stop = OperandFailed(FAILED, Failure.of(ValueError("no")))
-    room.dispatch.heard(0, unpack(pack(ExecutorReport(0, [], 0, 0, stop, []))[4:]))
+    room.dispatch.received(0, unpack(pack(ExecutorReport(0, [], 0, 0, stop, []))[4:]))
     ((failed,), (interrupted,)) = room.of(Failed), room.of(Interrupted)
     assert failed.operand == 0 and failed.failure.text == "no" and len(interrupted.operands) == sent[0] - 1
 
@@ -145,10 +145,10 @@ def test_a_stopped_job_is_drained_and_a_deaf_executor_is_killed():
     room.dispatch.enqueue("job-1", [0, 1, 2], [0] * 3)
     room.dispatch.stop("job-1")
     assert [list(one.operands) for one in room.of(Interrupted)] == [[2]]
-    room.dispatch._kill_deaf(room.dispatch.jobs.by_name["job-1"])  # after the grace
+    room.dispatch._kill_unresponsive(room.dispatch.jobs.by_name["job-1"])  # after the grace
     assert room.killed == [room.links[0]]
     for _ in range(2):
-        room.dispatch.heard(0, ExecutorReport(0, [], 0, 0, (INTERRUPTED,), []))
+        room.dispatch.received(0, ExecutorReport(0, [], 0, 0, (INTERRUPTED,), []))
     assert sorted(one for report in room.of(Interrupted) for one in report.operands) == [0, 1, 2]
     assert not room.memory.held
 
@@ -180,5 +180,5 @@ def test_a_fault_in_handling_a_report_breaks_the_job_and_replaces_the_executor()
     room = Room()
     room.dispatch.open_job(job(1))
     room.dispatch.enqueue("job-1", [0], [0])
-    room.dispatch.heard(0, ExecutorReport(5, [1] * 5, 0, 0, None, []))
+    room.dispatch.received(0, ExecutorReport(5, [1] * 5, 0, 0, None, []))
     assert room.killed == [room.links[0]] and type(room.reports[-1]).__name__ == "JobBroken"

@@ -23,7 +23,7 @@ class Host:
         self.buffers = BufferManager(
             self.arena,
             self.chunks,
-            start_mover=lambda heard, gone: self,
+            start_mover=lambda received, ended: self,
             in_use=set,
             idle=lambda: True,
             moved=lambda *_: None,
@@ -59,6 +59,6 @@ class Host:
         while self.told:
             what, chunk, *_ = self.told.pop(0)
             if what == "spill":
-                self.buffers.heard(self, ("spilled", chunk, f"file-{chunk}", b"", error))
+                self.buffers.received(self, ("spilled", chunk, f"file-{chunk}", b"", error))
             elif what == "load":
-                self.buffers.heard(self, ("loaded", chunk, error))
+                self.buffers.received(self, ("loaded", chunk, error))

@@ -149,9 +149,9 @@ def test_orders_over_which_movers_die_again_and_again_are_given_up():
     host.spilled(7)
     host.ask("reader", [7])
     for _ in range(2):
-        host.buffers.mover_gone(host, "killed")
+        host.buffers.mover_ended(host, "killed")
     assert host.said == [] and [message[0] for message in host.told] == ["load", "sweep", "load", "sweep", "load"]
-    host.buffers.mover_gone(host, "killed")
+    host.buffers.mover_ended(host, "killed")
     assert host.said == [("reader", ChunkLostError)] and lost == [7]
     assert host.arena.used == 0 and not host.buffers.moving()["reads"]
 
@@ -180,7 +180,7 @@ def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays
     assert [host.buffers.moving()[what] for what in ("writes", "reads", "nbytes")] == [0, 2, 24]
     host.chunks.free(0)  # it waits: the mover still reads it
     assert 0 in host.chunks.memory and host.said == []
-    host.buffers.heard(host, ("gathered", ticket, -1, ""))
+    host.buffers.received(host, ("gathered", ticket, -1, ""))
     assert host.said == [("merge", SLAB)] and 0 not in host.chunks.memory
     assert host.buffers.gathers.private == 16 and host.chunks.reloaded == 2**15
     assert not host.buffers.moving()["reads"]
@@ -193,7 +193,7 @@ def test_a_gather_that_is_withdrawn_keeps_its_memory_until_the_mover_is_done_wit
     ((_, ticket, *_),) = host.told
     host.buffers.withdraw(lambda one: one is request)
     assert host.arena.used > 0
-    host.buffers.heard(host, ("gathered", ticket, -1, ""))
+    host.buffers.received(host, ("gathered", ticket, -1, ""))
     assert host.arena.used == 0 and host.said == []
 
 
@@ -204,7 +204,7 @@ def test_a_file_that_is_bad_loses_its_chunk_and_who_gathers_is_told():
     host.spilled(7)
     host.store(8)
     gatherer(host, "merge", (8, 0, 8), (7, 0, 16))
-    host.buffers.heard(host, ("gathered", host.told[0][1], 1, "damaged"))
+    host.buffers.received(host, ("gathered", host.told[0][1], 1, "damaged"))
     assert host.said == [("merge", ChunkLostError)] and lost == [7]
     assert 7 not in host.chunks.disk and 8 in host.chunks.memory and not host.chunks.pins
 
@@ -218,7 +218,7 @@ def test_a_bad_file_of_a_chunk_that_is_in_memory_loses_nothing():
     host.ask("reader", [7])
     ticket = host.told.pop(0)[1]
     host.move()  # it was read back meanwhile
-    host.buffers.heard(host, ("gathered", ticket, 0, "damaged"))
+    host.buffers.received(host, ("gathered", ticket, 0, "damaged"))
     assert host.said == [("reader", -1), ("merge", ChunkLostError)]
     assert lost == [] and 7 in host.chunks.memory and 7 not in host.chunks.disk
 
@@ -243,7 +243,7 @@ def test_a_chunk_that_one_operand_alone_reads_comes_back_to_memory_of_its_own():
     request = operand(host, "reader", [7, 8, 9])
     assert [message[0] for message in host.told] == ["load", "gather", "gather"]
     for _, ticket, *_ in host.told[1:]:
-        host.buffers.heard(host, ("gathered", ticket, -1, ""))
+        host.buffers.received(host, ("gathered", ticket, -1, ""))
     assert host.said == []  # the third is still to come, and is for all
     host.move()
     assert host.said == [("reader", {7: 0, 8: SLAB})] and list(host.chunks.memory) == [9]
@@ -260,10 +260,10 @@ def test_of_two_private_chunks_one_is_bad():
     host.spilled(7, 8)
     operand(host, "reader", [7, 8])
     first, second = (message[1] for message in host.told)
-    host.buffers.heard(host, ("gathered", first, 0, "damaged"))
+    host.buffers.received(host, ("gathered", first, 0, "damaged"))
     assert host.said == [("reader", ChunkLostError)] and lost == [7]
     assert host.arena.used == SLAB  # the mover still writes there
-    host.buffers.heard(host, ("gathered", second, -1, ""))
+    host.buffers.received(host, ("gathered", second, -1, ""))
     assert host.arena.used == 0
 
 
@@ -273,7 +273,7 @@ def test_who_is_withdrawn_as_its_chunk_is_lost_hears_nothing_more():
     host.spilled(7)
     request = operand(host, "reader", [7])
     host.calls["lost"] = lambda chunk, why: host.buffers.withdraw(lambda one: one is request)
-    host.buffers.heard(host, ("gathered", host.told[0][1], 0, "damaged"))
+    host.buffers.received(host, ("gathered", host.told[0][1], 0, "damaged"))
     assert host.said == [] and host.arena.used == 0
 
 

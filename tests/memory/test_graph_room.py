@@ -35,7 +35,7 @@ def land(one):
     """What is on its way to disk gets there."""
     for chunk in sorted(one.execution.chunks.moving):
         spilled = ("spilled", chunk, f"file-{chunk}", b"", "")
-        one.execution.memory.buffers.heard(one.children.links["mover"], spilled)
+        one.execution.memory.buffers.received(one.children.links["mover"], spilled)
 
 
 @in_loop

@@ -39,8 +39,8 @@ class Room:
         )
         self.memory = HostMemory(self.arena, workers, events, self.start_mover, lambda: 2**40)
 
-    def start_mover(self, heard: Any, gone: Any) -> Room:
-        self.heard = heard
+    def start_mover(self, received: Any, ended: Any) -> Room:
+        self.received = received
         return self
 
     def send(self, order: Any) -> None:
@@ -51,9 +51,9 @@ class Room:
         orders, self.orders[:] = list(self.orders), []
         for kind, *rest in orders:
             if kind == "spill":
-                self.heard(self, ("spilled", rest[0], f"file-{rest[0]}", b"", ""))
+                self.received(self, ("spilled", rest[0], f"file-{rest[0]}", b"", ""))
             elif kind == "load":
-                self.heard(self, ("loaded", rest[0], ""))
+                self.received(self, ("loaded", rest[0], ""))
 
     def close(self) -> None:
         self.arena.close()

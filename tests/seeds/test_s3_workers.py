@@ -249,7 +249,7 @@ def _answer(host, what, answer):
     link = host.children.links["mover"]
     told = [one for one in host.children.sent["mover"] if one[0] == what]
     for one in told:
-        link._heard(link, answer(one[1]))
+        link._on_message(link, answer(one[1]))
 
 
 @in_loop
