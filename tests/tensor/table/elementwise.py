@@ -88,7 +88,7 @@ CLOSE |= {
     "angle": lambda d: call(d.array(), d.flag()),
     "isclose": lambda d: call(x := d.array("biufc"), d.fits(x, "biuf"), **d.some(equal_nan=True, rtol=0.1, atol=1)),
     "allclose": lambda d: call(x := d.array("biufc"), d.one(x, d.fits(x, "biuf")), **d.some(equal_nan=True)),
-    "sinc": lambda d: call(d.array("if")),
+    "sinc": lambda d: call(d.array("biufc")),
     "i0": lambda d: call(d.array("if", wild=False)),
     "unwrap": lambda d: call(x := d.array("if", low=1, wild=False), axis=d.axis(x), **d.some(period=4)),
 }
