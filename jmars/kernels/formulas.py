@@ -1,4 +1,4 @@
-"""Functions of float64 without branches, for vector units: sin, cos, exp, expm1, log, log1p, tanh, ...
+"""Functions of float64 without branches, for vector units: sin, cos, exp, expm1, log, log1p, tanh and others.
 
 A formula takes and gives lanes of doubles (code.py) and keeps NumPy's values for NaN, infinities, signed zeros,
 overflow and subnormal numbers. `ULPS` bounds the error of each formula; tests check the bounds. Lanes outside the

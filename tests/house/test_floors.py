@@ -68,12 +68,12 @@ def test_imports_go_down() -> None:
 
 def test_our_own_modules_are_imported_at_the_top() -> None:
     """Only heavy optional packages are imported within functions."""
-    # a door opens only the room that is asked for; so do Jupyter's server, a plan, and tasks over HTTP
-    rooms = {"jmars.notebook.server", "jmars.client.plans", "jmars.client"}
+    # a door imports only the module that is asked for; so do Jupyter's server, a plan, and tasks over HTTP
+    lazy = {"jmars.notebook.server", "jmars.client.plans", "jmars.client"}
     late = [
         f"{module.path.relative_to(ROOT)}:{found.line} imports {found.target} within a function"
         for module in modules()
-        if module.folder not in DOORS and module.name not in rooms
+        if module.folder not in DOORS and module.name not in lazy
         for found in module.imports()
         if found.deferred and found.target.split(".")[0] == "jmars"
     ]

@@ -20,7 +20,7 @@ def test_a_class_name_stands_for_one_class() -> None:
     assert readable.class_names_twice() == {}
 
 
-def test_the_rooms_of_a_worker_are_flat() -> None:
+def test_the_folders_of_a_worker_are_flat() -> None:
     heights = {folder: readable.levels(folder) for folder in readable.MOST_LEVELS}
     assert {folder: n for folder, n in heights.items() if n > readable.MOST_LEVELS[folder]} == {}
 
