@@ -63,7 +63,7 @@ class SchedulerProcess:
         self.mailbox.add("session", self._noted)
         self.mailbox.add("reports", self._reports)
         self.mailbox.add("tasks", TaskManagerActor(self._session))
-        self.mailbox.add("why", WhyActor(self._session, self._noted.untold))
+        self.mailbox.add("why", WhyActor(self._session, self._noted.unreported))
 
     # -- what the host says
     @remote_method

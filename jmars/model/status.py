@@ -100,7 +100,7 @@ class JobStatus(TypedDict):
     counts: dict[str, int]  # operands by state
     line: str  # the user's line of a failed operand, in words
     error: str  # class and text
-    untold: str  # why nobody is told of its end yet; "" for most
+    unreported: str  # why the job's end is not reported yet; "" for most
 
 
 class Verdict(TypedDict):

@@ -22,7 +22,7 @@ __all__ = ["descendants", "kills_for_memory", "private_now", "use", "vitals"]
 _FROZEN = ("__refrigerator", "do_freezer_trap")
 _HELD = ("FROZEN", "FREEZING")  # FREEZING while a process of the group still runs
 _TICKS = os.sysconf("SC_CLK_TCK")  # of a second
-_UNTOLD = ("", "0")  # wchan of a process that waits for nothing, or if the system hides it
+_NO_WAIT = ("", "0")  # wchan of a process that waits for nothing, or if the system hides it
 
 
 def vitals(pids: Iterable[int]) -> dict[int, Vital]:
@@ -53,7 +53,7 @@ def _is_frozen(pid: int, letter: bytes) -> bool:
             waits = wchan.read()
     except PermissionError:
         waits = ""
-    return waits in _FROZEN or ((letter == b"D" or waits in _UNTOLD) and _in_frozen_group(pid))
+    return waits in _FROZEN or ((letter == b"D" or waits in _NO_WAIT) and _in_frozen_group(pid))
 
 
 def _in_frozen_group(pid: int) -> bool:

@@ -41,7 +41,7 @@ class JournaledSession:
         self.longest = LONGEST
         self._reports: dict[str, dict[str, Any]] = {}  # of ended jobs
         self._held: dict[str, list[int]] = {}  # by jobs that began anew
-        self._untold: set[str] = set()  # ended jobs whose end is not written yet
+        self._unreported: set[str] = set()  # ended jobs whose end is not written yet
         self.structures: set[bytes] = set()  # whose graphs are in the journal
 
     # -- for clients
@@ -131,12 +131,12 @@ class JournaledSession:
         """Note the end of a job; `tell` is called after the record is written."""
         graph = self._session.graph(report["job"])
         self._journal.note("end", report, *_left(graph, self._session))
-        self._untold.add(graph.job)
+        self._unreported.add(graph.job)
         self._journal.when_written(lambda: self._tell_end(report, tell))
 
-    def untold(self, job: str) -> str:
-        """Why clients do not hear of a job's end yet (of "": why answers wait at all); "" where nothing waits."""
-        waits = job in self._untold if job else self._journal.trouble
+    def unreported(self, job: str) -> str:
+        """Why a job's end is not reported to clients yet (of "": why any answer waits); "" where no answer waits."""
+        waits = job in self._unreported if job else self._journal.trouble
         return f"the scheduler's journal {self._journal.trouble}" if waits else ""
 
     def known_end(self, report: dict[str, Any]) -> None:
@@ -187,7 +187,7 @@ class JournaledSession:
 
     def _tell_end(self, report: dict[str, Any], tell: Callable[[], None]) -> None:
         job, meta = report["job"], self._session.meta
-        self._untold.discard(job)
+        self._unreported.discard(job)
         self._session.context.port.free_chunks(meta.release(self._held.pop(job, [])))
         self._reports[job] = report
         tell()

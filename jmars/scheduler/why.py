@@ -53,8 +53,8 @@ def why(job: JobStatus, host: HostStatus) -> Verdict:
         `kind` is done, failed, cancelled, journal, cancelling, preparing, stopped, runs, result, memory, disk, queued,
         starting or unknown; `text` is one sentence.
     """
-    if job["untold"]:
-        text = f"{_label(job)} is over, which is told as soon as it is written down: {job['untold']}"
+    if job["unreported"]:
+        text = f"{_label(job)} is over, which is told as soon as it is written down: {job['unreported']}"
         return Verdict(kind="journal", text=text)
     if job["state"] in TERMINAL:
         return _ended(job, host)
@@ -71,7 +71,7 @@ def why(job: JobStatus, host: HostStatus) -> Verdict:
 
 def of_cluster(jobs: Sequence[JobStatus], host: HostStatus) -> str:
     """Explains the states of running jobs, line by line, and the recent ends of workers."""
-    lines = [why(job, host)["text"] for job in jobs if job["state"] not in TERMINAL or job["untold"]]
+    lines = [why(job, host)["text"] for job in jobs if job["state"] not in TERMINAL or job["unreported"]]
     if not lines:
         last = f"; the last one: {why(jobs[-1], host)['text']}" if jobs else ""
         lines = [f"no job runs{last}"]
@@ -113,8 +113,8 @@ def _ended(job: JobStatus, host: HostStatus) -> Verdict:
         return Verdict(kind="cancelled", text=f"{_label(job)} was cancelled after {took}; run it again for its result")
     where = f" in {job['line']}" if job["line"] and job["line"] not in job["error"] else ""
     mine = [death for death in host["deaths"] if death["job"] == job["id"]]
-    untold = mine and f"(pid {mine[-1]['pid']})" not in job["error"]
-    tail = f"; {died(mine[-1])}" if untold else ""
+    unreported = mine and f"(pid {mine[-1]['pid']})" not in job["error"]
+    tail = f"; {died(mine[-1])}" if unreported else ""
     return Verdict(kind="failed", text=f"{_label(job)} failed after {took}{where}: {job['error']}{tail}")
 
 

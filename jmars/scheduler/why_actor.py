@@ -33,12 +33,12 @@ class WhyActor:
     ----------
     session
         Their session.
-    untold
+    unreported
         Why nobody is told of a job's end yet, or (of "") why clients wait at all; gives "" where nobody does.
     """
 
-    def __init__(self, session: SessionActor, untold: Callable[[str], str] = lambda job: "") -> None:
-        self._session, self._untold = session, untold
+    def __init__(self, session: SessionActor, unreported: Callable[[str], str] = lambda job: "") -> None:
+        self._session, self._unreported = session, unreported
 
     @remote_method
     async def job(self, job: str, host: HostStatus) -> Verdict:
@@ -51,7 +51,7 @@ class WhyActor:
         """Explains the states of running jobs, line by line, and the recent ends of workers."""
         found = [self._session.graph(told["id"]) for told in self._session.jobs()]
         told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
-        waits = self._untold("")
+        waits = self._unreported("")
         return f"{told}\nwhat clients ask waits: {waits}" if waits else told
 
     @remote_method
@@ -75,7 +75,7 @@ class WhyActor:
         """A value for each running job; two equal values mean that the job has not moved."""
         found = {}
         for told in self._session.jobs():
-            if told["state"] in _MOVING or self._untold(told["id"]):
+            if told["state"] in _MOVING or self._unreported(told["id"]):
                 graph = self._session.graph(told["id"])
                 found[told["id"]] = [told["state"], *told["counts"].values(), graph.phases.now]
         return found
@@ -117,5 +117,5 @@ class WhyActor:
             "counts": told["counts"],
             "line": error.where if error else "",
             "error": str(error) if error else "",
-            "untold": self._untold(graph.job),
+            "unreported": self._unreported(graph.job),
         }

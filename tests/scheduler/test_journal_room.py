@@ -31,10 +31,10 @@ def test_answers_wait_while_the_disk_is_full_and_the_work_goes_on(tmp_path, monk
             done.update(waiting)
         one.noted.report(JobClosed("job-1", MEASURED))
         assert one.session.graph("job-1").describe()["state"] == "succeeded" and one.reports == []
-        assert "(full)" in one.noted.untold("job-1")
+        assert "(full)" in one.noted.unreported("job-1")
         is_full = False
         assert await answer == "job-1"
-        assert [report["job"] for report in one.reports] == ["job-1"] and one.noted.untold("job-1") == ""
+        assert [report["job"] for report in one.reports] == ["job-1"] and one.noted.unreported("job-1") == ""
         second = life()
         assert [report["job"] for report in await second.resume(standing())] == ["job-1"]
 

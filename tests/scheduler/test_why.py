@@ -18,7 +18,7 @@ def job(state: str = "running", **told: Any) -> JobStatus:
         "counts": {"ready": 3, "running": 1},
         "line": "",
         "error": "",
-        "untold": "",
+        "unreported": "",
     }
     return found | told  # type: ignore[return-value]
 
@@ -224,7 +224,7 @@ def test_operands_get_the_words_of_their_job():
 
 
 def test_an_end_that_is_not_written_down_yet_is_the_reason():
-    over = job("succeeded", untold="the scheduler's journal /tmp/j cannot be written (No space left on device)")
+    over = job("succeeded", unreported="the scheduler's journal /tmp/j cannot be written (No space left on device)")
     told = why(over, host())
     assert told["kind"] == "journal" and "In [5] (job-3) is over" in told["text"] and "/tmp/j" in told["text"]
     assert of_cluster([over], host()) == told["text"]
