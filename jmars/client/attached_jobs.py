@@ -83,7 +83,7 @@ class AttachedJob(Job):
 def attach(cluster: ClusterLink, job: str) -> AttachedJob:
     """A handle of a job that the cluster remembers."""
     found = cluster.ask("session", "attach", job)
-    handle = AttachedJob(cluster, job, found["name"], found["single"], found["told"])
+    handle = AttachedJob(cluster, job, found["name"], found["single"], found["results"])
     if found["report"] is not None:
         handle.ended(found["report"])
     return handle

@@ -19,7 +19,7 @@ from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
 __all__ = ["SentGraphs"]
 
-REMEMBERED = 10_000  # structures of which it is known that the cluster was sent them
+REMEMBERED = 10_000  # structures that were sent to the cluster
 
 
 class SentGraphs:
@@ -29,17 +29,19 @@ class SentGraphs:
         self._ask = ask
         self._sent: dict[bytes, None] = {}  # oldest first
 
-    def start(self, linked: LinkedGraph, keys: Sequence[str], name: str, ticket: str, told: Sequence[Any] = ()) -> str:
+    def start(
+        self, linked: LinkedGraph, keys: Sequence[str], name: str, ticket: str, results: Sequence[Any] = ()
+    ) -> str:
         """Start a job of linked nodes with these keys; returns the job's id.
 
-        `told` are the descriptors of the results, for other clients (client/attached_jobs.py).
+        `results` are the descriptors of the results, for other clients (client/attached_jobs.py).
         """
         settings = {**config.task, "combine_size": config.combine_size}
         if linked.unfolds:  # each of its stages has a structure of its own
             graph = cloudpickle.dumps(TensorGraph.from_linked(linked, keys))
-            return self._submit(Submission(graph, name, settings, ticket, results=told))
+            return self._submit(Submission(graph, name, settings, ticket, results=results))
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
-        again = Submission(b"", name, settings, ticket, structure, bindings(linked.operands, keys), told)
+        again = Submission(b"", name, settings, ticket, structure, bindings(linked.operands, keys), results)
         if structure in self._sent:
             job = self._submit(again)
             if job:

@@ -36,7 +36,7 @@ class Clients:
     def __init__(self, session: SessionPort, store: StoreActor, outlives: bool) -> None:
         self.session, self.store = session, store
         self.references = References(outlives)
-        self.told: dict[str, tuple[bool, Sequence[Any]]] = {}  # job: what its client says of its results
+        self.results: dict[str, tuple[bool, Sequence[Any]]] = {}  # by job: `Submission.results`
         self.reports: dict[str, dict[str, Any]] = {}  # ended jobs
         self.lasting: dict[str, int] = {}  # clients that come again, by the name that they gave themselves
         self._number = 0
@@ -54,12 +54,12 @@ class Clients:
         self.reports[job] = report
         left = dict.fromkeys(report["results"])
         if report["state"] == JobState.SUCCEEDED:  # and what was here before
-            _, told = self.told.get(job, (False, ()))
-            left |= dict.fromkeys(one[0] for one in told if self.references.is_held(one[0]))
+            _, descriptors = self.results.get(job, (False, ()))
+            left |= dict.fromkeys(one[0] for one in descriptors if self.references.is_held(one[0]))
         self.drop(self.references.ended(job, list(left)))
         for old in list(self.reports)[:-REMEMBERED_JOBS]:
             del self.reports[old]
-            self.told.pop(old, None)
+            self.results.pop(old, None)
         return True
 
     def drop(self, keys: Sequence[str]) -> None:
@@ -110,7 +110,7 @@ class ClientSession:
         job = await self._session.submit(submission)
         if job:
             if submission.results:
-                self._clients.told[job] = submission.results[0], submission.results[1]
+                self._clients.results[job] = submission.results[0], submission.results[1]
             self._wants(job)
         return job
 
@@ -132,8 +132,9 @@ class ClientSession:
         clients = self._clients
         described = await self._session.describe(job)
         self._wants(job)
-        single, told = clients.told.get(job, (False, None))
-        return {"name": described["name"], "single": single, "told": told, "report": clients.reports.get(job)}
+        single, descriptors = clients.results.get(job, (False, None))
+        report = clients.reports.get(job)
+        return {"name": described["name"], "single": single, "results": descriptors, "report": report}
 
     @remote_method
     def forget(self, job: str) -> None:

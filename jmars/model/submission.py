@@ -1,6 +1,7 @@
-"""Submission: the record of a submitted job, from `Cluster.submit_data` to the GraphActor.
+"""Submission: the record that a client sends to start a job, made by `SentGraphs.start`, read by `SessionActor.submit`.
 
-NumPy arrays of the graph travel before it (client/uploads.py).
+NumPy arrays of the graph travel before the record (client/uploads.py). For a graph of a known structure the GraphActor
+gets the prepared graph instead of the record.
 
 Source: docs/explanation/seeds.md, "Submitting a job".
 """

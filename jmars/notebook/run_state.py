@@ -178,7 +178,7 @@ class RunState:
         self._changed("plan")
 
     def fold(self, events: Iterable[Event]) -> None:
-        """Takes events in the order of the log; events of other jobs and known events change nothing."""
+        """Takes events in the order of the log; events of other jobs, and events already folded, have no effect."""
         for seq, time, kind, job, data in events:
             owner = self if not job else self.job if self.job is not None and job == self.job.id else None
             if owner is None or seq <= owner.seq:

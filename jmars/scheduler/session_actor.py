@@ -32,13 +32,13 @@ __all__ = ["SessionActor"]
 
 log = logging.getLogger("jmars.scheduler")
 
-PLAN_BYTES = 4 * 2**20  # of plans that are kept to be run again
-PICTURES = 3  # ended jobs whose graph is still shown to who comes late
-SHOWN = 4  # times the bytes of plans that are kept: what these graphs may take
+PLAN_BYTES = 4 * 2**20  # default of `plan_bytes`: bytes of prepared graphs that are kept to run again
+PICTURES = 3  # ended jobs whose graph late readers still see
+SHOWN = 4  # graphs of ended jobs may take 4 times `plan_bytes`
 
 
 class SessionActor:
-    """All jobs of one cluster; the scheduler end of a `ReportPort`."""
+    """All jobs of one cluster; implements ReportPort."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class SessionActor:
         self._over: dict[str, None] = {}  # those that have ended, in that order: a long one outlives many short ones
         self._number = 0
         self._chunk = 0
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: who asked to hear of its end
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
         self.idle_since: float | None = time.time()  # when the last job ended; None while one runs
         self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
         self._tasks: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""Shard: an OperandActor over a part of a job's operands, with ghosts of the inputs that other shards own.
+"""Shard: an OperandActor over a part of a job's operands, with placeholder rows (ghosts) for inputs that others own.
 
 Operands are numbered within the shard: own operands first, then the ghosts. A ghost is never submitted here; the owner
 finishes it, and gets it back after the last reader here.
