@@ -1,8 +1,8 @@
 """Compiles programs to kernels: `compile_program` gives the function that an executor calls for each operand.
 
-A kernel writes `out` in place, asks `stop()` between blocks, and leaves floating point warnings to its caller (an
-executor sets `np.seterr(all="ignore")` once). Elementwise parts run block by block in cache, a reduction right behind
-them.
+A kernel writes `out` in place, asks `stop()` (the job's stop flag) between steps and blocks, and leaves floating point
+warnings to its caller (an executor sets `np.seterr(all="ignore")` once). A `Call` step and a chunk of a single block do
+not ask. Elementwise parts run block by block in cache, a reduction right behind them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Kernel(Protocol):
         args
             One entry per step that takes an argument, head first.
         stop
-            Asked between blocks; True ends the kernel.
+            Reads the job's stop flag; asked between blocks, True ends the kernel.
 
         Raises
         ------

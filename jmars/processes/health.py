@@ -1,11 +1,9 @@
 """Decides from samples of /proc when a stopped or frozen child process is suspect, killed or given up.
 
-Pure: samples in, actions out.
-
-A process that computes, with or without the interpreter's lock, sleeps or waits for a disk runs. A process that a
-signal stopped or that a freezer holds hangs: suspect after two samples, killed after FENCE_SECONDS, and given up after
-a kill without effect. Time counts only while samples come, so a host that was stopped or slept learns no hang from the
-clock. Source: docs/explanation/reliability.md.
+Pure: samples in, actions out. A process that computes, with or without the interpreter's lock, sleeps, waits for a
+disk or is held by a debugger runs. A process that a signal stopped or that a freezer holds hangs: suspect after two
+samples, killed after FENCE_SECONDS, and given up after a kill without effect. Time counts only while samples come, so a
+host that was stopped or slept learns no hang from the clock. Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ GIVE_UP_SECONDS = 1.0  # after the kill; a frozen process dies only after it is 
 class Vital(Enum):
     """State of a process in /proc."""
 
-    RUNS = "runs"  # computes, sleeps, or waits for a disk
+    RUNS = "runs"  # computes, sleeps, waits for a disk, or is held by a debugger
     STOPPED = "stopped"  # by a signal
     FROZEN = "frozen"  # by a cgroup's freezer
     GONE = "gone"
