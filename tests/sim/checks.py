@@ -183,7 +183,7 @@ def check_end(world: World) -> None:
         "jobs": execution.dispatch.jobs.by_name,
         "holders": world.session.meta._holders,
         "tensors": world.session.meta.tensors,
-        "flags": len(execution.dispatch.jobs.flags._word),
+        "flags": len(execution.dispatch.jobs.flags._index),
         "batches": sum(len(worker.batches) for worker in execution.workers),
         "quota": execution.memory.quota.granted,
     }
