@@ -9,6 +9,14 @@ from typing import Any
 import pytest
 from jupyter_core.utils import ensure_event_loop
 
+SHORT = "00_first_cell.ipynb"  # the notebook of the short run
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the cells of the other notebooks."""
+    if item.path.suffix == ".ipynb" and item.path.name != SHORT:
+        item.add_marker(pytest.mark.long)
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is long, and bring the long folders to the front."""
     if not config.getoption("--all"):
         named = {Path(str(arg).split("::")[0]).resolve() for arg in config.args if "::" in str(arg)}
-        left_out = [item for item in items if item.get_closest_marker("long") and item.path not in named]
+        left_out = [item for item in _long(items) if item.path not in named]
         if left_out:
             config.hook.pytest_deselected(items=left_out)
             gone = set(left_out)
@@ -114,6 +114,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for holder, name in {key: None for item in items for key in _settings_of(item)}:
                 setattr(holder, name, _fewer(getattr(holder, name)))
     items.sort(key=_place)
+
+
+def _long(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Items that are marked `long`; of a function marked `long(beyond=n)` all cases but the first n."""
+    found: list[pytest.Item] = []
+    cases: dict[str, int] = {}
+    for item in items:
+        mark = item.get_closest_marker("long")
+        if mark is not None:
+            function = item.nodeid.split("[")[0]
+            cases[function] = cases.get(function, 0) + 1
+            if cases[function] > mark.kwargs.get("beyond", 0):
+                found.append(item)
+    return found
 
 
 def _place(item: pytest.Item) -> int:

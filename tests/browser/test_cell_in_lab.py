@@ -55,6 +55,7 @@ def moved(notebook: NotebookPage, cell: int) -> list[int]:
     return seen
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.alone
 @pytest.mark.parametrize("version", IN_LAB)
 def test_cancel_is_clicked_while_the_cell_blocks(lab, browser, version):
@@ -75,6 +76,7 @@ def test_cancel_is_clicked_while_the_cell_blocks(lab, browser, version):
         assert notebook.console == []
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.alone
 @pytest.mark.parametrize("version", IN_LAB)
 def test_a_reloaded_page_shows_the_running_cell_again(lab, browser, version):
@@ -162,6 +164,7 @@ def test_to_background_gives_the_prompt_back_and_the_view_stays_live(lab, browse
         assert notebook.text(3).strip() == f"sum {float(sum(2 * i + 1 for i in range(1, n + 1)))}"
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_the_side_bar_lists_the_job_and_cancels_it(lab, browser):
     lab.write("side.ipynb", [SETUP, slow(60), "print('next', x, job.state)"])

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 PIXEL = "([x, y]) => [...document.querySelector('canvas').getContext('2d').getImageData(x, y, 1, 1).data]"
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_stage_opens_to_its_operands(dark):
     if not (STATIC / "widget.js").exists():

@@ -48,6 +48,7 @@ def test_a_cell_that_is_planned_shows_its_plan(lab, browser, theme):
         assert notebook.console == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 def test_what_was_predicted_stands_beside_what_was_measured(lab, browser, theme):
     lab.write(f"run-{theme}.ipynb", [SETUP, CELL.format(flags="", name="job")])

@@ -72,6 +72,7 @@ def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, browser, the
         assert notebook.console == []
 
 
+@pytest.mark.long
 def test_a_page_that_is_reloaded_while_a_cell_blocks_shows_the_job_again(lab, browser):
     lab.write("again.ipynb", [SETUP, SLOW.replace("sleep(0.1)", "sleep(0.5)")])  # blocks beyond any wait
     with NotebookPage.opened(browser, lab, "again.ipynb", width=1500) as notebook:
@@ -206,6 +207,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("name", HOSTILE, ids=["img", "script", "url", "svg", "nul", "rtl", "long"])
 def test_a_hostile_name_runs_nothing_and_the_graph_is_still_drawn(browser, name):
     events = simulate(3, seconds=4, name=name)

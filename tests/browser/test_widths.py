@@ -29,6 +29,7 @@ def page():
         yield opened
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("run", ["running", "big", "done"])
 def test_nothing_is_cut_at_any_width(page, run):
     events = simulate(1000, seconds=20) if run == "big" else simulate(32, n_workers=4)

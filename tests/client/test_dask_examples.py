@@ -262,6 +262,7 @@ def _(folder: Path) -> Any:
     return dask.delayed(squares)(4)
 
 
+@pytest.mark.long(beyond=25)
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.filterwarnings("ignore::pandas.errors.PerformanceWarning")
 def test_the_value_is_that_of_dasks_own_scheduler(cluster, tmp_path, name):

@@ -134,6 +134,7 @@ def _in_executor() -> bool:
     return "jmars" in Path("/proc/self/cmdline").read_text()
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full(tmp_path: Path):
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")

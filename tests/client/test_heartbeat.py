@@ -21,6 +21,7 @@ def test_it_is_said_once_and_then_ever_more_rarely():
     assert "frozen" in silence.waited(3.0, stopped=False)
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("detach", [False, True])
 def test_a_stopped_control_process_is_named_and_goes_on(monkeypatch, caplog, detach):
     monkeypatch.setattr(heartbeat, "BEAT", 0.05)

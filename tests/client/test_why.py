@@ -105,6 +105,7 @@ def test_what_never_fits_is_said_with_its_line(cluster: Cluster, gate: Path):
     assert "failed after" in said and "smaller chunk_size" in said and "job = cluster.submit(blocks(" in said
 
 
+@pytest.mark.long
 def test_a_disk_that_hangs_is_said_to():
     with Cluster(n_workers=1, memory_limit="300MiB") as cluster:
         n = cluster.capacity // 8 // 4
@@ -199,6 +200,7 @@ def test_the_watchdog_speaks_before_anybody_asks(gate: Path, caplog: pytest.LogC
         job.result()
 
 
+@pytest.mark.long
 def test_a_result_that_is_late_on_a_stopped_cluster_is_an_error_in_time(gate: Path):
     with Cluster(n_workers=1, memory_limit="512MiB") as cluster:
         job = cluster.submit(blocks(sleeper(gate), mt.ones(8, chunk_size=8)))

@@ -103,6 +103,7 @@ EXAMPLES = {
 }
 
 
+@pytest.mark.long(beyond=25)
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # means of nothing but NaN
 def test_xarray_gives_the_same_and_stays_lazy_until_then(cluster, air, name):

@@ -78,6 +78,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.long(beyond=8)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_value_is_numpys_and_the_type_stays(cluster, name):
     found = FUNCTIONS[name](duck_tensor(A), np)
@@ -190,6 +191,7 @@ def sparse():
 
 @pytest.mark.slow  # it compiles what it does, in each process
 class TestSparse:
+    @pytest.mark.long
     def test_arrays_come_in_and_go_out_sparse(self, cluster, sparse):
         x = mt.asarray(sparse.COO(A), chunk_size=(5, 4))
         assert x.chunk_type is sparse.COO and x.chunks == ((5, 5, 2), (4, 4, 2))
@@ -201,6 +203,7 @@ class TestSparse:
         assert held.nbytes < 100_000  # of 3 GB
         assert held.fetch().nnz == 500
 
+    @pytest.mark.long
     def test_sums_and_products(self, cluster, sparse):
         x = mt.asarray(A, chunk_size=(6, 5)).map_blocks(sparse.COO)
         d = mt.asarray(-B, chunk_size=(5, 7))

@@ -50,6 +50,7 @@ def test_a_job_is_taken_up_by_another_client():
                 other.job("job-77")
 
 
+@pytest.mark.long
 def test_objects_and_lengths_known_only_by_running_are_taken_up():
     with jmars.Cluster(n_workers=1, memory_limit="512MiB") as cluster, jmars.connect(cluster.id) as other:
         words = jmars.remote.spawn(lambda: {"a": [1, 2]}, name="words")
@@ -104,6 +105,7 @@ def test_the_end_of_a_client_ends_only_its_own():
             cluster.job(theirs.id).result(5)
 
 
+@pytest.mark.long
 def test_pins_of_a_client_that_is_gone_are_let_go_of():
     with jmars.Cluster(n_workers=1, memory_limit="512MiB") as cluster:
         program = f"""

@@ -44,6 +44,7 @@ def measured(job: jmars.Job) -> dict[str, float]:
     return [event for event in job.events() if event[2] == "JobMoved"][-1][4]["measured"]
 
 
+@pytest.mark.long
 def test_a_second_session_predicts_from_what_the_first_one_measured(cache: Path):
     assert foreseen(slow_sum(), Profile.load()).makespan < 0.1  # nobody knows that it sleeps
     with jmars.Cluster(n_workers=2, memory_limit="256MiB") as first:

@@ -95,6 +95,7 @@ def test_a_job_keeps_a_cluster_beyond_its_lease():
     assert ended_within(cluster._host.pid, 5)
 
 
+@pytest.mark.long
 def test_arrays_of_a_job_that_is_still_prepared_stay_when_its_client_goes():
     values = np.arange(1_000_000.0)
     cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", detach=True)

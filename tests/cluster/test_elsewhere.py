@@ -58,6 +58,7 @@ def test_what_a_stopped_worker_runs_is_copied_and_what_it_waits_with_taken():
         assert cluster.submit_data([total(numbers(3))], single=True).result(30) == 30
 
 
+@pytest.mark.long
 def test_a_stopped_worker_that_runs_a_users_function_is_ended_and_the_function_runs_elsewhere():
     def twice(block):
         time.sleep(0.3)
@@ -71,6 +72,7 @@ def test_a_stopped_worker_that_runs_a_users_function_is_ended_and_the_function_r
         assert once(job) and moves(cluster, "fenced") == ["worker-0"] and not psutil.pid_exists(victim)
 
 
+@pytest.mark.long
 def test_when_all_workers_are_stopped_all_are_replaced():
     with Cluster(n_workers=2) as cluster:
         node, value = work(6)
@@ -81,6 +83,7 @@ def test_when_all_workers_are_stopped_all_are_replaced():
         assert sorted(moves(cluster, "fenced")) == ["worker-0", "worker-1"]
 
 
+@pytest.mark.long
 def test_a_stop_that_ends_costs_no_process():
     def nap(block):
         time.sleep(2)
@@ -97,6 +100,7 @@ def test_a_stop_that_ends_costs_no_process():
         assert cluster.info()["workers"][0]["pid"] == pid and not moves(cluster, "fenced")
 
 
+@pytest.mark.long
 def test_one_that_holds_the_interpreter_for_long_lives():
     def hold(block):
         sum(map(abs, range(40_000_000)))  # one call into C that never lets go of the interpreter
@@ -108,6 +112,7 @@ def test_one_that_holds_the_interpreter_for_long_lives():
         assert not moves(cluster, "suspect") and cluster.info()["workers"][0]["restarts"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_frozen_worker_that_cannot_even_die_is_given_up_and_its_slot_is_free_when_it_is_gone():
     group = Path(f"/sys/fs/cgroup/freezer/jmars-elsewhere-{os.getpid()}")
@@ -135,6 +140,7 @@ def test_a_frozen_worker_that_cannot_even_die_is_given_up_and_its_slot_is_free_w
         group.rmdir()
 
 
+@pytest.mark.long
 def test_a_stopped_mover_is_replaced_and_what_it_moved_is_moved_again(tmp_path):
     with Cluster(n_workers=1, memory_limit="200MiB", spill_dir=tmp_path) as cluster:
         node = numbers(40, 2**20)

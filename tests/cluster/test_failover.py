@@ -69,6 +69,7 @@ def kill_scheduler(cluster):
     return pid
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_run_ends_right_and_nothing_finished_runs_again(cluster, share):
     node, value = work()
@@ -88,6 +89,7 @@ def test_a_run_ends_right_and_nothing_finished_runs_again(cluster, share):
     assert moved in ([], ["restarted"])  # a reader that comes late is told how jobs stand instead
 
 
+@pytest.mark.long
 def test_kills_at_random_points(cluster):
     rng = random.Random(7)
     for _ in range(4):
@@ -119,6 +121,7 @@ def test_while_nothing_runs_tensors_and_jobs_stay(cluster):
     assert cluster.info()["memory"]["chunks"] <= 3  # drops are heard by the new one
 
 
+@pytest.mark.long
 def test_a_job_that_unfolds_begins_anew(cluster):
     def slowly(chunk):
         import time
@@ -165,6 +168,7 @@ def test_a_cancel_and_an_error_are_not_forgotten(cluster):
     assert float(mt.ones(10).sum().fetch()) == 10
 
 
+@pytest.mark.long
 def test_a_worker_and_the_scheduler_die_together(cluster):
     node, value = work()
     job = cluster.submit_data([node], single=True)
@@ -177,6 +181,7 @@ def test_a_worker_and_the_scheduler_die_together(cluster):
     assert job.result(60) == value
 
 
+@pytest.mark.long
 def test_a_stopped_scheduler_is_waited_for(cluster):
     node, value = work()
     job = cluster.submit_data([node], single=True)
@@ -190,6 +195,7 @@ def test_a_stopped_scheduler_is_waited_for(cluster):
     assert cluster.info()["scheduler"]["pid"] == pid
 
 
+@pytest.mark.long
 def test_schedulers_that_die_one_after_the_other_end_the_cluster_with_a_reason(cluster):
     node, _ = work()
     job = cluster.submit_data([node], single=True)
@@ -207,6 +213,7 @@ def test_schedulers_that_die_one_after_the_other_end_the_cluster_with_a_reason(c
     assert ended_within(cluster._host.janitor, 10)
 
 
+@pytest.mark.long
 def test_a_job_that_fails_as_the_scheduler_dies_still_fails(cluster):
     def fails_or_hangs(x):
         import hashlib
@@ -226,6 +233,7 @@ def test_a_job_that_fails_as_the_scheduler_dies_still_fails(cluster):
         job.result(30)
 
 
+@pytest.mark.long
 def test_a_journal_that_cannot_be_read_ends_the_cluster_and_nobody_waits_for_ever(cluster):
     assert cluster.submit(mt.ones(4).sum()).result(20) == 4
     journal = Journal(str(cluster._host.folders.journal), lambda call: None)

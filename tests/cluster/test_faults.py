@@ -38,6 +38,7 @@ def progress(job) -> float:
     return (known["counts"]["finished"] + known["counts"]["freed"]) / known["operands"] if known["operands"] else -1.0
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
 def test_a_killed_executor_costs_only_what_it_ran(share):
     with Cluster(n_workers=2) as cluster:
@@ -59,6 +60,7 @@ def test_a_killed_executor_costs_only_what_it_ran(share):
         assert victim not in [worker["pid"] for worker in cluster.info()["workers"]]
 
 
+@pytest.mark.long
 def test_all_executors_killed_at_once_and_several_times():
     with Cluster(n_workers=2) as cluster:
         node, value = work()
@@ -124,6 +126,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("when", ["running", "spilled", "stopped"])
 def test_a_killed_kernel_takes_everything_with_it_within_two_seconds(tmp_path, when):
     runtime, temporary, spill = tmp_path / "run", tmp_path / "tmp", tmp_path / "spill"
@@ -145,6 +148,7 @@ def test_a_killed_kernel_takes_everything_with_it_within_two_seconds(tmp_path, w
     assert not list(runtime.glob("*")) and not list(temporary.iterdir()) and not list(spill.iterdir())
 
 
+@pytest.mark.long
 def test_what_a_killed_janitor_leaves_is_swept_by_the_next_start(tmp_path, monkeypatch):
     monkeypatch.setenv("JMARS_RUNTIME_DIR", str(tmp_path / "run"))
     cluster = Cluster(n_workers=1)

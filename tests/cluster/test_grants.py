@@ -69,6 +69,7 @@ def test_one_that_takes_much_runs_again_alone_with_all_there_is_and_the_next_one
         assert 7 <= runs <= 10, runs  # those that ran before it was known, at most, ran twice
 
 
+@pytest.mark.long
 def test_memory_that_functions_have_freed_does_not_stay_beside_the_chunks_that_come_next():
     def pieces(block):
         kept = [np.ones(2**17) for _ in range(120)]  # 120 MiB, too small each to be a mapping of its own
@@ -80,6 +81,7 @@ def test_memory_that_functions_have_freed_does_not_stay_beside_the_chunks_that_c
         assert cluster.info()["memory"]["peak"] <= 1.1 * LIMIT
 
 
+@pytest.mark.long
 def test_where_a_view_parts_the_free_memory_a_function_gets_the_larger_part_and_no_error_while_there_is_room():
     with Cluster(n_workers=1, memory_limit=LIMIT):
         chunks = [(mt.ones(2**21, chunk_size=2**21) + number).execute() for number in range(20)]  # 16 MiB each
@@ -102,6 +104,7 @@ def test_a_spawned_function_and_one_for_lines_are_held_too():
             cluster.submit(spawn(large)).result(30)
 
 
+@pytest.mark.long
 def test_one_that_takes_memory_by_its_children_is_ended_and_named():
     def breed(block):
         import subprocess
@@ -162,6 +165,7 @@ def test_the_cap_ends_with_the_function():
         assert psutil.Process(pid).rlimit(psutil.RLIMIT_DATA)[0] == psutil.RLIM_INFINITY
 
 
+@pytest.mark.long
 def test_zarr_which_starts_threads_of_its_own_is_read_though_memory_is_short(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
     stored = zarr.create_array(str(tmp_path / "a.zarr"), shape=(1000, 1000), chunks=(250, 250), dtype="f8")
@@ -190,6 +194,7 @@ def test_a_function_that_leaks_does_not_grow_its_process_without_end_and_every_r
         assert not any("died" in line or "lost" in line for line in cluster.why().splitlines())
 
 
+@pytest.mark.long
 def test_what_functions_share_with_others_counts_as_left_behind():
     def leak(block):
         import mmap
@@ -207,6 +212,7 @@ def test_what_functions_share_with_others_counts_as_left_behind():
         assert cluster.info()["workers"][0]["restarts"] >= 1
 
 
+@pytest.mark.long
 def test_a_library_that_asks_for_memory_for_ever_is_ended_and_its_function_told():
     pytest.importorskip("scipy")
 
@@ -229,6 +235,7 @@ def test_a_library_that_asks_for_memory_for_ever_is_ended_and_its_function_told(
         assert cluster.submit(spawn(abs, args=(-3,))).result(30) == 3
 
 
+@pytest.mark.long
 def test_when_only_one_call_took_much_those_after_it_run_beside_each_other_again():
     def once_much(block):
         import time

@@ -40,6 +40,7 @@ def _raise(error):
     raise error
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), Silent(), ValueError("\ud800")])
 def test_a_graph_whose_unpickling_raises_anything_fails_alone(error):
     bomb = Raises(error)

@@ -76,6 +76,7 @@ def small(tmp_path_factory):
         yield cluster
 
 
+@pytest.mark.long(beyond=4)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_limit_holds_whatever_the_graph(small, name):
     with config.using(task=config.task | {"redraw": False}):  # as arrays that are computed or read: they must be kept
@@ -101,6 +102,7 @@ def test_a_result_of_twice_the_limit_is_kept_and_read_in_parts(small):
     assert small.info()["memory"]["peak"] <= 1.1 * LIMIT
 
 
+@pytest.mark.long
 def test_thousands_of_small_chunks_that_do_not_fit_are_kept_within_the_limit():
     with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
         x = mt.random.default_rng(21).random(15_000_000, chunk_size=500)
@@ -120,6 +122,7 @@ def test_large_graphs_one_after_another_leave_nothing_that_grows():
         assert memory["peak"] <= 2.2 * LIMIT
 
 
+@pytest.mark.long
 def test_what_a_merge_of_parts_took_is_handed_back(small):
     small.submit(GRAPHS["percentiles"]()).result(60)
     assert max(worker["memory"] for worker in small.info()["workers"]) < 30 * 2**20  # 46 MiB where the parts stayed

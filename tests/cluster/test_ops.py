@@ -99,6 +99,7 @@ def test_writing_leaves_the_old_value_to_who_holds_it(cluster):
     assert x.fetch()[:, 1].tolist() == [0, 0, 0, 1, -1, 0]
 
 
+@pytest.mark.long
 def test_random_numbers_depend_neither_on_the_workers_nor_on_the_chunks():
     """Every distribution, small and large, cut in several ways on one worker and on three; each time one job."""
 

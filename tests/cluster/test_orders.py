@@ -27,6 +27,7 @@ def told(job):
     return built["predicted"], ended["measured"]
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("order", ["auto", "mars", "dfs", "blevel", "level"])
 def test_values_are_right_in_every_order(small, order):
     with config.using(task=config.task | {"order": order}):

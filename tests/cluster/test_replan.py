@@ -36,6 +36,7 @@ def cell(folder, first):
     return mt.map_blocks(slowed(str(folder)), x, dtype=float, chunks=((1,) * BLOCKS,))
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("replan", [True, False])
 def test_a_slow_worker_is_found_and_the_rest_planned_anew(cluster, tmp_path, replan):
     with config.using(task=config.task | {"replan": replan, "fuse_enabled": False}):

@@ -155,6 +155,7 @@ def test_a_part_that_is_a_held_chunk_as_it_is_stays_held(cluster):
         np.testing.assert_array_equal(x[4:].fetch(), np.arange(4.0, 8.0) + turn)
 
 
+@pytest.mark.long
 def test_jobs_whose_plans_do_not_fit_run_all_the_same():
     with Cluster(n_workers=1, memory_limit="200MiB") as small:
         node = numbers(20_000, 1)  # its plan is larger than what is kept

@@ -84,6 +84,7 @@ def garbage(chance: random.Random) -> bytes:
     return bytes(byte ^ (chance.random() < 0.05) for byte in body) + chance.randbytes(64)
 
 
+@pytest.mark.long
 def test_goal_02_ten_thousand_frames_of_garbage(cluster):
     """Each is cut off within a second, memory does not grow, and the cluster answers."""
     chance = random.Random(2)
@@ -239,6 +240,7 @@ def test_goal_10_words_of_a_slurm_script_run_nothing(tmp_path, word):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_goal_11_a_spill_folder_that_was_put_there_by_somebody_else_is_refused(tmp_path):
     """As a link to elsewhere, or open to others: nothing is written there, and the next job runs."""
     spill, elsewhere = tmp_path / "spill", tmp_path / "elsewhere"

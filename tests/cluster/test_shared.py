@@ -61,6 +61,7 @@ def test_tensors_move_to_the_cluster_where_they_are_used():
         assert second.retains(node)
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("actor, method", [("store", "reserve"), ("store", "seal"), ("session", "keep")])
 def test_an_upload_that_is_interrupted_leaves_nothing(actor, method, monkeypatch):
     with Cluster(n_workers=1) as cluster:

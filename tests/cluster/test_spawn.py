@@ -174,6 +174,7 @@ def test_results_go_to_another_cluster():
             assert task.fetch()["b"] == "text"
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("what", ["kill", "cancel"])
 def test_a_result_that_waits_for_room_is_given_up_with_its_worker_or_its_job(tmp_path, what):
     with Cluster(n_workers=2, memory_limit="192MiB") as cluster:

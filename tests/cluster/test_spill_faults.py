@@ -24,6 +24,7 @@ def run(cluster, node):
     return cluster.submit_data([node], single=True).result(60)
 
 
+@pytest.mark.long
 def test_a_mover_killed_again_and_again_costs_no_chunk(tmp_path):
     with Cluster(n_workers=2, memory_limit="240MiB", spill_dir=tmp_path) as cluster:
         node = numbers(COUNT, SIZE)
@@ -53,6 +54,7 @@ def damage(path, how):
 HOW = ["flip", "truncate", "delete"]
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("how", HOW)
 def test_a_job_that_reads_damaged_chunks_of_an_earlier_one_computes_them_again(tmp_path, how):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
@@ -66,6 +68,7 @@ def test_a_job_that_reads_damaged_chunks_of_an_earlier_one_computes_them_again(t
         assert job.id != first and cluster.ask("session", "describe", first)["state"] == "failed"
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("how", HOW)
 def test_what_is_fetched_and_damaged_is_computed_again(tmp_path, how):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
@@ -77,6 +80,7 @@ def test_what_is_fetched_and_damaged_is_computed_again(tmp_path, how):
         assert (job.result()[::SIZE] == np.arange(COUNT)).all()
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("how", HOW)
 def test_chunks_damaged_while_a_job_runs_are_computed_again_and_nothing_else(tmp_path, how):
     with Cluster(n_workers=2, memory_limit="240MiB", spill_dir=tmp_path) as cluster:
@@ -94,6 +98,7 @@ def test_chunks_damaged_while_a_job_runs_are_computed_again_and_nothing_else(tmp
         assert damaged
 
 
+@pytest.mark.long
 def test_an_array_from_the_notebook_that_was_lost_is_sent_again(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
         array = np.arange(COUNT * SIZE // 2, dtype=np.float64)
@@ -107,6 +112,7 @@ def test_an_array_from_the_notebook_that_was_lost_is_sent_again(tmp_path):
         assert (more == array + 1).all() and twice == 2 * array.sum()
 
 
+@pytest.mark.long
 def test_what_another_cluster_has_lost_is_computed_where_it_is_needed(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as one:
         node = numbers(COUNT, SIZE)
@@ -118,6 +124,7 @@ def test_what_another_cluster_has_lost_is_computed_where_it_is_needed(tmp_path):
             assert not one.retains(node)
 
 
+@pytest.mark.long
 def test_a_job_of_several_stages_whose_chunks_are_damaged_between_them_ends_well(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
         x = mt.arange(30 * SIZE, chunk_size=SIZE, dtype=np.float64)
@@ -143,6 +150,7 @@ def test_a_job_whose_array_has_changed_since_is_not_submitted_again(tmp_path):
         assert run(cluster, total(numbers(3))) == 30
 
 
+@pytest.mark.long
 def test_a_disk_that_takes_no_more_is_a_clear_error_and_the_next_job_runs(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
         zygote = psutil.Process(cluster.info()["workers"][0]["pid"]).ppid()
@@ -154,6 +162,7 @@ def test_a_disk_that_takes_no_more_is_a_clear_error_and_the_next_job_runs(tmp_pa
         assert not list(tmp_path.glob("*/*"))
 
 
+@pytest.mark.long
 def test_executors_killed_while_chunks_are_spilled(tmp_path):
     with Cluster(n_workers=2, memory_limit="240MiB", spill_dir=tmp_path) as cluster:
         node = numbers(COUNT, SIZE)
@@ -177,6 +186,7 @@ def _kill_mover(cluster) -> int:
     return len(movers)
 
 
+@pytest.mark.long
 def test_a_spill_folder_that_cannot_be_made_is_a_clear_error_and_the_next_job_runs(tmp_path):
     folder = tmp_path / "spill"
     folder.mkdir()

@@ -140,6 +140,7 @@ def test_what_a_mask_takes_is_filtered_once_and_leaves_only_the_result(cluster):
     assert nothing.fetch().shape == (0,) and nothing.shape == (0,)
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("stage", [1, 2])
 def test_a_killed_executor_in_either_stage_of_a_filter(cluster, stage):
     array = np.arange(4000.0)

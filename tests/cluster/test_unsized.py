@@ -70,6 +70,7 @@ def settled(cluster: Cluster) -> dict:
     return cluster.info()["memory"]
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("bound", [None, 10_000, 2**40])
 @pytest.mark.parametrize("twice", [False, True])
 def test_each_chunk_has_the_size_it_turns_out_to_have_zero_too(bound, twice):
@@ -113,6 +114,7 @@ def test_results_that_do_not_fit_together_are_spilled():
         assert settled(cluster)["peak"] <= cluster.memory_limit
 
 
+@pytest.mark.long
 def test_results_of_all_workers_at_once_that_fit_only_one_by_one():
     with Cluster(n_workers=3, memory_limit="256MiB") as cluster:
         size = settled(cluster)["arena"]["capacity"] * 4 // 10
@@ -164,6 +166,7 @@ def test_a_worker_that_dies_before_its_result_has_a_slot_costs_a_second_run_only
         assert settled(cluster)["arena"]["used"] == 4 * 64
 
 
+@pytest.mark.long
 def test_a_worker_killed_while_it_waits_in_line_gives_up_its_place():
     with Cluster(n_workers=2, memory_limit="192MiB") as cluster:
         size = settled(cluster)["arena"]["capacity"] * 3 // 10

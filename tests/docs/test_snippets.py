@@ -14,10 +14,15 @@ from nbformat import NotebookNode
 
 from tests.docs.pages import PAGES, Snippet, name, snippets
 
-WITH_PYTHON = [page for page in PAGES if snippets(page)]
+SHORT = {"README.md", "docs/tutorials/first-cell.md", "docs/reference/magic.md", "docs/reference/python.md"}
+WITH_PYTHON = [
+    pytest.param(page, id=name(page), marks=[] if name(page) in SHORT else pytest.mark.long)
+    for page in PAGES
+    if snippets(page)
+]
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
+@pytest.mark.parametrize("page", WITH_PYTHON)
 def test_a_page_runs_and_shows_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JMARS_DISPLAY", "none")
     parts = snippets(page)

@@ -40,7 +40,7 @@ def main() -> int:
     if unknown:
         parser.error(f"there are no rows {unknown}; there are {sorted(REPEATS)}")
     only = " or ".join(f"test_row_{row:02}_" for row in rows)
-    command = [str(Path(__file__).parent), "-q", "-p", "no:cacheprovider", *(["-k", only] if only else [])]
+    command = [str(Path(__file__).parent), "--all", "-q", "-p", "no:cacheprovider", *(["-k", only] if only else [])]
     return int(pytest.main(command, plugins=[Full(chosen.seed, chosen.times)]))
 
 

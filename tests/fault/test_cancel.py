@@ -35,6 +35,7 @@ def sizes(scene) -> dict[str, int]:
     return {name: psutil.Process(pid).memory_info().rss for name, pid in pids.items()}
 
 
+@pytest.mark.long
 def test_row_25_twenty_cancels_at_random_points_then_a_run(scene, seed):
     for _ in range(20):
         job = scene.run()
@@ -48,6 +49,7 @@ def test_row_25_twenty_cancels_at_random_points_then_a_run(scene, seed):
     until(lambda: not scene.memory()["spilled"] + scene.memory()["arena"]["used"], 5, "chunks are left")
 
 
+@pytest.mark.long
 def test_row_25_two_hundred_cancels_leave_no_memory_behind(stage, seed):
     scene = stage(n_workers=1)
     tensors = program.arrays()
@@ -60,6 +62,7 @@ def test_row_25_two_hundred_cancels_leave_no_memory_behind(stage, seed):
         assert size - before[name] <= GROWTH, f"{name} grew by {size - before[name]} bytes"
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("phase", ["submit", "queue", "fetch", "compute", "store", "spill"])
 def test_row_25_a_cancel_in_each_phase(scene, seed, phase):
     if phase == "submit":  # its graph is still prepared
@@ -103,6 +106,7 @@ def in_c(block):
     return block
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("function", [in_python, in_numpy_with_the_gil, in_numpy_without_the_gil, in_c])
 def test_row_26_a_cancel_while_blocks_compute_frees_their_slots(scene, seed, function):
     def busy(block):

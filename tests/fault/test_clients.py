@@ -24,6 +24,7 @@ def gone(pids, seconds) -> None:
     until(lambda: not any(map(alive, pids)), PATIENCE * seconds, "processes are left", pause=0.01)
 
 
+@pytest.mark.long
 def test_row_07_the_control_process_stopped_for_a_while(scene, seed):
     job = scene.compute()
     control = scene.control()
@@ -46,6 +47,7 @@ def test_row_27_the_control_process_killed(scene, seed):
         assert int(other.submit(program.probe()).result(30)) == 499500
 
 
+@pytest.mark.long
 def test_row_27_the_scheduler_of_a_detached_cluster_killed(stage, seed):
     """The next one goes on where this one was; and once more, with a worker."""
     scene = stage(detach=True, lease=30, memory_limit="250MiB")
@@ -63,6 +65,7 @@ def test_row_27_the_scheduler_of_a_detached_cluster_killed(stage, seed):
         del job
 
 
+@pytest.mark.long
 def test_row_27_the_scheduler_of_a_detached_cluster_stopped_for_a_while(stage, seed):
     scene = stage(detach=True, lease=30, memory_limit="250MiB")
     job = scene.compute()
@@ -130,6 +133,7 @@ def end(kernel, how: str) -> None:
         kernel.wait(30)
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.root
 @pytest.mark.parametrize(
     "how, threaded, stopped",
@@ -177,6 +181,7 @@ np.save(sys.argv[1], mt.map_blocks(slow, mt.arange(8, chunk_size=4), dtype=int))
 """
 
 
+@pytest.mark.long
 def test_row_28_the_kernel_killed_while_it_saves(seed, tmp_path):
     """Nothing stays beside the file that was to be."""
     folders = [tmp_path / name for name in ("run", "tmp", "saved")]

@@ -33,6 +33,7 @@ def fill(disk):
     return ballast
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.root
 @pytest.mark.parametrize("options", ["size=8m", "size=64m,nr_inodes=5"], ids=["bytes", "inodes"])
 def test_row_10_a_disk_without_room(stage, seed, tmp_path, options):
@@ -47,6 +48,7 @@ def test_row_10_a_disk_without_room(stage, seed, tmp_path, options):
         scene.ended = True
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_10_a_disk_that_is_full_for_a_while(stage, seed, tmp_path):
     """Once there is room again the same cluster computes the same program."""
@@ -67,6 +69,7 @@ def test_row_10_a_disk_that_is_full_for_a_while(stage, seed, tmp_path):
         scene.ended = True
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_10_no_room_for_the_journal_of_a_detached_cluster_for_a_while(stage, seed, tmp_path, monkeypatch):
     """Answers wait, `why` says for what, no scheduler ends for it, and with room again all goes on."""
@@ -97,6 +100,7 @@ def test_row_10_no_room_for_the_journal_of_a_detached_cluster_for_a_while(stage,
         scene.ended = True
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_10_a_quota_on_the_disk(scene, seed):
     need("strace")
@@ -108,6 +112,7 @@ def test_row_10_a_quota_on_the_disk(scene, seed):
         clear(error, os.environ["TMPDIR"])
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("kind", damage.KINDS)
 def test_row_11_spill_files_that_are_damaged(stage, seed, tmp_path, kind):
     """What was lost is computed again."""
@@ -119,6 +124,7 @@ def test_row_11_spill_files_that_are_damaged(stage, seed, tmp_path, kind):
     scene.equal(job, 2, 5)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_12_a_slow_disk(scene, seed):
     """Nobody is taken for dead because a write takes 50 ms."""
@@ -143,6 +149,7 @@ def test_row_12_a_disk_that_takes_no_writes(scene, seed):
         clear(error, os.environ["TMPDIR"])
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_12_a_disk_that_cannot_be_read(scene, seed):
     """EIO: a chunk that cannot be read is computed again."""

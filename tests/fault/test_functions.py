@@ -97,6 +97,7 @@ def test_row_22_a_result_that_cannot_be_pickled(scene, seed):
     assert "the result of a_lock cannot be pickled" in str(error)
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("kind", [Locked, Silent])
 def test_row_22_an_exception_that_cannot_travel(scene, seed, kind):
     def refuses(block):
@@ -119,6 +120,7 @@ def test_row_23_a_users_exception_comes_back_with_its_type_and_place(scene, seed
     assert "looks_up" in notes and "return {0: block}[int(block[0])]" in notes
 
 
+@pytest.mark.long
 def test_row_24_a_result_of_twice_the_memory_limit(stage, seed):
     scene = stage(memory_limit="200MiB")
     count = 400 * 2**20 // 8

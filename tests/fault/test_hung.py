@@ -7,6 +7,7 @@ from tests.fault.harness import until
 from tests.fault.probes import need
 
 
+@pytest.mark.long
 def test_row_06_a_worker_stopped_for_a_while(scene, seed):
     job = scene.compute()
     scene.now()
@@ -24,6 +25,7 @@ def test_row_06_a_worker_stopped_for_ever(scene, seed):
     until(lambda: victim not in scene.workers(), 20, "the stopped worker was not replaced")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_06_a_worker_frozen(scene, seed):
     need("freezer")
@@ -35,6 +37,7 @@ def test_row_06_a_worker_frozen(scene, seed):
         scene.equal(job, 1, 15)
 
 
+@pytest.mark.long
 def test_row_06_the_mover_stopped(scene, seed):
     job = scene.spilling()
     scene.now()

@@ -40,6 +40,7 @@ def bit_by_bit(block):
     return block + len(held)
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("function", [at_once, bit_by_bit])
 def test_row_09_a_block_takes_far_more_memory_than_there_is(scene, seed, function):
     """More than is there in one piece, or in a thousand: the error names the function, its line and the limit."""
@@ -78,6 +79,7 @@ print(json.dumps([wrong, "SIGBUS" in log or "Bus error" in log]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.root
 @pytest.mark.parametrize("when", ["before", "during"])
 def test_row_13_a_full_dev_shm(seed, when, tmp_path):

@@ -19,6 +19,7 @@ x
 RSS = "int(next(line for line in open('/proc/self/status') if line.startswith('VmRSS')).split()[1]) * 1024"
 
 
+@pytest.mark.long
 def test_row_30_a_page_floods_the_kernel_and_closes_its_widget(seed, chance, tmp_path):
     if not (STATIC / "widget.js").exists():
         pytest.skip("the front end is not built: run `jlpm && jlpm build:prod` in labextension/")

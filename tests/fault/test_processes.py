@@ -28,6 +28,7 @@ def no_more_files(pid):
         process.rlimit(psutil.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.root
 @pytest.mark.parametrize("who", ["control", "zygote"])
 def test_row_14_no_more_open_files(scene, seed, who):
@@ -43,6 +44,7 @@ def test_row_14_no_more_open_files(scene, seed, who):
     scene.equal_or_error(job, 2, 5, JmarsError)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_14_no_more_processes(scene, seed):
     """A worker dies and fork says EAGAIN, until it does not."""
@@ -59,6 +61,7 @@ def test_row_14_no_more_processes(scene, seed):
     scene.equal_or_error(job, 2, 5, JmarsError)
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_16_every_message_of_a_worker_is_late(scene, seed):
     """On one host there is no packet to lose: what a link can be is slow."""
@@ -71,6 +74,7 @@ def test_row_16_every_message_of_a_worker_is_late(scene, seed):
     assert scene.workers() == pids  # late is not dead
 
 
+@pytest.mark.long
 def test_row_20_six_hogs_beside_the_workers(scene, seed):
     with ExitStack() as stack:
         for _ in range(HOGS):
@@ -82,6 +86,7 @@ def test_row_20_six_hogs_beside_the_workers(scene, seed):
         assert scene.workers() == pids
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_20_a_worker_with_a_tenth_of_a_core(scene, seed):
     need("cpu")

@@ -33,6 +33,7 @@ def jump(tmp_path, monkeypatch):
     return set_off
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("way", [1, -1], ids=["ahead", "back"])
 def test_row_19_the_wall_clock_jumps(jump, stage, seed, way):
     scene = stage()

@@ -6,6 +6,7 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
 import jmars.tensor as mt
 from tests.fault import program
@@ -38,6 +39,7 @@ def test_row_02_a_worker_killed_while_arrays_go_in(scene, seed):
     scene.clock.check(scene.test, time.monotonic() - scene.injected, 1, 3)
 
 
+@pytest.mark.long
 def test_row_02_a_worker_killed_while_results_go_out(scene, seed):
     job = scene.run()
     assert job.wait(30)
@@ -48,6 +50,7 @@ def test_row_02_a_worker_killed_while_results_go_out(scene, seed):
     stop.join()
 
 
+@pytest.mark.long
 def test_row_03_a_worker_killed_in_spill(scene, seed):
     job = scene.spilling()
     scene.now()
@@ -64,6 +67,7 @@ def test_row_03_the_mover_killed_in_spill(scene, seed):
     assert scene.memory()["spilled_total"] > 0
 
 
+@pytest.mark.long
 def test_row_04_three_workers_killed_one_after_the_other(scene, seed):
     """An operand that three killed workers held by chance is not to blame."""
 
@@ -82,6 +86,7 @@ def test_row_04_three_workers_killed_one_after_the_other(scene, seed):
     scene.clock.check(scene.test, time.monotonic() - scene.injected, 2, 8)
 
 
+@pytest.mark.long
 def test_row_05_all_workers_killed_at_once(scene, seed):
     job = scene.compute()
     scene.now()

@@ -42,6 +42,7 @@ def state_of(kernel: Client, comm: str, trait: str) -> dict:
     return kernel.wait_for(has)["content"]["data"]["state"][trait]
 
 
+@pytest.mark.long
 def test_a_collection_is_shown_under_its_cell_while_it_runs(kernel):
     cell = kernel.send(CELL.format(chunks=10))
     comm, _ = running_view(kernel)

@@ -31,6 +31,7 @@ def held() -> int:
     return len(cluster.retained())
 
 
+@pytest.mark.long(beyond=1)
 def test_a_cell_that_runs_again_replaces_its_results(notebook):
     for _ in range(12):  # more than there are views that stay open
         notebook("%%jmars\ny = np.sqrt(y + 1)\nz = np.ones(50)")
@@ -41,12 +42,14 @@ def test_a_cell_that_runs_again_replaces_its_results(notebook):
     np.testing.assert_array_equal(notebook("y.fetch()"), real)
 
 
+@pytest.mark.long(beyond=1)
 def test_a_loop_in_a_cell_lets_its_turns_go(notebook):
     for _ in range(2):
         notebook("%%jmars\nfor turn in range(15):\n    y = np.sqrt(y + 1)\n    s = float(y.sum())")
         assert held() == 1
 
 
+@pytest.mark.long(beyond=1)
 def test_a_loop_lets_its_turns_go_while_it_runs(notebook):
     notebook.shell.user_ns["held"], notebook.shell.user_ns["counts"] = held, []
     notebook("%%jmars\nfor turn in range(15):\n    y = np.sqrt(y + 1).execute()\n    counts.append(held())")

@@ -59,6 +59,7 @@ def running_view(kernel: Client) -> tuple[str, str]:
     return name, found["content"]["data"]["state"]["snap"]["job"]
 
 
+@pytest.mark.long(beyond=1)
 def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
     cell = kernel.send(slow(chunks=10))
     running_view(kernel)
@@ -123,6 +124,7 @@ def test_a_reloaded_page_finds_its_widget_while_the_cell_waits(kernel):
     kernel.reply(cell)
 
 
+@pytest.mark.long(beyond=1)
 def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
     cell = kernel.send(slow(chunks=20))
     _, job = running_view(kernel)
@@ -133,6 +135,7 @@ def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
     assert "succeeded" in kernel.run("print(job.state)").splitlines()  # that line may come here, too
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.alone
 def test_a_background_cell_returns_at_once(kernel):
     begun = time.monotonic()

@@ -37,6 +37,7 @@ def play(condition, order):
     return run, values, fired
 
 
+@pytest.mark.long
 def test_s2_11_100_000_random_interleavings_fire_exactly_once():
     rng = random.Random(0)
     fired = Counter()

@@ -225,6 +225,7 @@ def test_s2_7_only_what_leads_to_the_requested_data_is_activated():
     assert not graph.data("right").active and not graph.data("beside").active and graph.data("c").ready
 
 
+@pytest.mark.long
 def test_s2_7_activation_of_a_very_deep_graph_needs_no_recursion():
     builder = GraphBuilder()
     builder.input("x0")

@@ -38,6 +38,7 @@ def test_s3_25_results_lie_in_one_segment_that_all_processes_map(small):
     assert private_bytes(os.getpid()) - before < view.nbytes // 2  # the pages are the cluster's
 
 
+@pytest.mark.long
 def test_s3_31_what_operands_hold_is_estimated_before_they_run():
     """Thirty operations alone: the bytes that were held at most are within a factor of two of what was said."""
     n, chunk = 3_000_000, 250_000
@@ -78,6 +79,7 @@ def test_s3_32_shared_memory_is_half_of_the_machines_and_can_be_set():
         assert memory["arena"]["used"] == memory["levels"]["shared"] == 10 * -(-8_000_000 // 4096) * 4096
 
 
+@pytest.mark.long
 def test_s3_33_a_sort_of_three_times_the_memory_spills_and_leaves_no_file(tmp_path):
     with Cluster(n_workers=2, memory_limit=LIMIT, spill_dir=str(tmp_path)) as cluster:
         n = 3 * LIMIT // 8

@@ -62,6 +62,7 @@ def test_s3_26_the_lanes_of_the_view_show_all_four_states_of_operands(cluster):
         assert all(begin <= end for begin, end in zip(lane["begin"], lane["end"]))
 
 
+@pytest.mark.long
 def test_s3_39_what_is_left_is_told_within_twice_the_truth_on_a_steady_run():
     def rests(block):
         time.sleep(0.05)

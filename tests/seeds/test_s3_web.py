@@ -78,6 +78,7 @@ def states(web, path):
     return [one["data"]["state"] for one in events(web, path, "JobMoved")]
 
 
+@pytest.mark.long
 def test_s3_5_each_state_is_seen(web, session):
     """By who polls, where it lasts until the next poll; in the events, each of them."""
     polled = []
@@ -118,6 +119,7 @@ def metric(web, name):
     return int(line.split()[-1])
 
 
+@pytest.mark.long
 def test_s3_9_results_that_lie_on_disk_are_fetched_too(tmp_path):
     with Cluster(n_workers=1, memory_limit="256MiB", spill_dir=tmp_path) as cluster, cluster.serve() as gateway:
         web = Web(gateway.url, gateway.header.read_text().split()[-1])
@@ -148,6 +150,7 @@ def test_s3_11_who_listens_after_the_end_is_told_at_once(web, session, cluster):
     assert called == ["succeeded"]
 
 
+@pytest.mark.long
 def test_s3_28_three_listeners_are_all_told(web, session):
     path = submitted(web, session, {"x": NOISE, "y": LONG}, "y")
 
@@ -183,6 +186,7 @@ def test_s3_13_cancel_of_what_has_ended_does_nothing(web, session):
     assert np.array_equal(web.array(f"{path}/result/x"), np.ones(10))
 
 
+@pytest.mark.long
 def test_s3_1_a_web_service_that_is_killed_hurts_no_run_and_comes_again_with_its_sessions():
     def opened(cluster):
         command = [sys.executable, "-m", "jmars", "web", "--cluster", cluster.name]

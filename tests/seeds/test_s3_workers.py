@@ -198,6 +198,7 @@ def _double(out, inputs, number):
 
 
 # -- the four states
+@pytest.mark.long
 def test_s3_26_each_operand_is_timed_in_the_four_states(tmp_path):
     with Cluster(n_workers=2, memory_limit="200MiB", spill_dir=tmp_path) as cluster:
         kept = apply(_double, numbers(60, 2**19))  # 240 MiB that stay: some operands stand in line for memory
@@ -310,6 +311,7 @@ def test_s3_30_requests_wait_in_order_the_withdrawn_leaves_no_hole_and_the_overs
 
 
 # -- cancel, with the workers stuck or not (must-show 5)
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("how", ["in Python", "in C"])
 def test_s3_14_a_hundred_long_operands_are_cancelled_and_the_workers_idle_in_time(how):
     def long(out, inputs, number):

@@ -25,6 +25,7 @@ def test_s4_25_what_is_read_last_is_paged_out_first_and_what_is_read_now_stays()
     assert chunks.victims(2 * PAGE, in_use={0}) == [2, 1]
 
 
+@pytest.mark.long
 def test_s4_25_a_reader_never_sees_a_half_paged_block():
     with Cluster(n_workers=2, memory_limit="200MiB") as cluster:
         x = mt.arange(40_000_000, chunk_size=1_000_000)  # 320 MB, all of it kept
@@ -35,6 +36,7 @@ def test_s4_25_a_reader_never_sees_a_half_paged_block():
         assert cluster.info()["memory"]["reloaded_total"] > 0
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("runs", [1, 3])
 def test_s4_7_workers_that_live_long_or_for_one_run_give_equal_results_and_leave_no_process(runs):
     def work(k):

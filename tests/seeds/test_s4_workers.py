@@ -9,6 +9,7 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
@@ -39,6 +40,7 @@ def go_on(pid):
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_s4_6_what_a_stopped_worker_does_not_take_is_stored_and_taken_later():
     with Cluster(n_workers=2) as cluster:
         x = mt.random.default_rng(0).random((400, 400), chunk_size=50)
@@ -52,6 +54,7 @@ def test_s4_6_what_a_stopped_worker_does_not_take_is_stored_and_taken_later():
         np.testing.assert_allclose(total, (values + values.T).sum(axis=0))
 
 
+@pytest.mark.long
 def test_s4_26_a_script_for_slurm_is_one_command_and_runs(tmp_path):
     (tmp_path / "sum.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "jmars", "slurm", "--cpus", "2", "--memory", "1GiB", "--partition", "short"]

@@ -65,6 +65,7 @@ def hook():
     sys.addaudithook(_hook)
 
 
+@pytest.mark.long(beyond=100)
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_texts_open_nothing_whatever_is_called(name, building):
     """Each function with a path, a module, a formula and a pickle for arguments: no file is opened, no code runs."""

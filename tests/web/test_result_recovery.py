@@ -48,6 +48,7 @@ def damaged(tmp_path: Path) -> Iterator[Damaged]:
         web.http.close()
 
 
+@pytest.mark.long
 def test_results_that_lie_in_damaged_files_are_computed_again(damaged: Damaged) -> None:
     nodes = {f"x{k}": call("random.default_rng.random", seed=k, **DRAWS) for k in range(MANY)}
     graph = damaged.graph(nodes)
@@ -62,6 +63,7 @@ def test_results_that_lie_in_damaged_files_are_computed_again(damaged: Damaged) 
     assert np.array_equal(damaged.web.array(f"{second}/result/y"), 2 * np.random.default_rng(0).random((4000, 1000)))
 
 
+@pytest.mark.long
 def test_what_has_no_seed_is_gone_with_the_reason_and_never_another_array(damaged: Damaged) -> None:
     graph = damaged.graph({f"x{k}": call("random.default_rng.random", **DRAWS) for k in range(MANY)})
     assert damaged.ended(graph)["state"] == "succeeded"

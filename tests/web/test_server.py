@@ -29,6 +29,7 @@ def test_without_a_cluster_it_says_what_to_do():
     assert said.returncode == 1 and out == "" and "start one with jmars.Cluster()" in err and "Traceback" not in err
 
 
+@pytest.mark.long
 def test_a_cluster_has_one_gateway_and_another_port_may_be_taken(cluster, gateway, monkeypatch):
     monkeypatch.setenv("JMARS_RUNTIME_DIR", str(runtime_folder(cluster)))
     with pytest.raises(ClusterStartError, match="has a gateway already"):
@@ -50,6 +51,7 @@ def runtime_folder(cluster):
     return Path(cluster._host.folders.registry).parent
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_when_it_is_told_to_and_leaves_no_token(number):
     with Cluster(n_workers=1, memory_limit="256MiB") as cluster:

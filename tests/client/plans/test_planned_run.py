@@ -70,6 +70,7 @@ def test_what_is_held_costs_nothing(cluster):
     repr(x.plan())
 
 
+@pytest.mark.long
 def test_arrays_from_outside_are_not_sent(cluster, monkeypatch):
     monkeypatch.setattr(type(cluster.shared), "upload", lambda *_: pytest.fail("sent"))
     array = np.ones(10_000_000)
@@ -146,6 +147,7 @@ def test_larger_chunks_are_fewer_operands():
     assert plan.what_if(chunk_size=2 * MB).what_if(workers=1).operands == plan.what_if(chunk_size="2MiB").operands
 
 
+@pytest.mark.long(beyond=6)
 @pytest.mark.parametrize("policy", policy_names())
 def test_every_policy_can_be_asked_for(policy):
     if policy in MISSING and not MISSING[policy]():

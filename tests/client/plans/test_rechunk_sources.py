@@ -51,6 +51,7 @@ def made():
     }
 
 
+@pytest.mark.long(beyond=40)
 @pytest.mark.parametrize("factor", [0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 100.0])
 @pytest.mark.parametrize("name", made())
 def test_the_values_stay(name, factor):
