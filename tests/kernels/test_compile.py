@@ -36,6 +36,7 @@ def by_hand(x: np.ndarray, n: int) -> np.ndarray:
     return value
 
 
+@pytest.mark.long(beyond=3)
 @pytest.mark.parametrize("n", [2, 6, 40])
 @pytest.mark.parametrize("backend", ["auto", "numpy", "numexpr"])
 def test_long_expressions(n, backend):

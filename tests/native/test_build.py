@@ -49,6 +49,7 @@ def test_a_missing_library_is_no_reason_to_warn(tmp_path: Path) -> None:
     assert loader._choose("", tmp_path / "kernels.so") is None
 
 
+@pytest.mark.long
 @needs_cc
 def test_a_library_of_other_sources_is_left_alone_with_a_warning(native: Path) -> None:
     target = native / "kernels.so"

@@ -43,6 +43,7 @@ def evaluate(numpy, steps, results, x, y):
     return [values[k] for k in results]
 
 
+@pytest.mark.long(beyond=8)
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: "-".join(map(str, config.values())))
 @given(expression=expressions(), chunk_size=st.sampled_from([2, 3, 7]))
 @settings(max_examples=12, deadline=None)

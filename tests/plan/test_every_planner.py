@@ -114,6 +114,7 @@ def wishes(draw):
     return wished, workers
 
 
+@pytest.mark.long(beyond=8)
 @pytest.mark.parametrize("name", [*PLANNERS, *STRUCTURAL])
 @settings(max_examples=20)
 @given(graphs(max_n=16), clusters())

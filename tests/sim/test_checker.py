@@ -31,6 +31,7 @@ def found(faults: Callable[[], Faults] = Faults, prepare: Callable[[World], None
     return ""
 
 
+@pytest.mark.long
 def test_the_real_one_is_not_found_guilty() -> None:
     assert found(lambda: Faults(repeats=0.3)) == ""
 

@@ -13,6 +13,7 @@ from tests.sim.world import run
 SEEDS, BLOCK = 1000, 50
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_every_run_keeps_the_promise(first: int) -> None:
     reports = [run(seed) for seed in range(first, first + BLOCK)]

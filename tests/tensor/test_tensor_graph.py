@@ -35,6 +35,7 @@ def test_what_is_held_is_a_leaf_and_hides_what_led_to_it():
     assert chunks.nbytes[:3].tolist() == [32, 32, 16]
 
 
+@pytest.mark.long
 def test_a_chain_of_100_000_operands_pickles():
     x = jt.ones(4)
     for _ in range(100_000):

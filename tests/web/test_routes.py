@@ -35,6 +35,7 @@ def test_the_description_has_every_route_and_verb():
     assert {path: kind.verbs() for path, kind in ROUTES.items()} == DESCRIBED
 
 
+@pytest.mark.long(beyond=6)
 @pytest.mark.parametrize(
     "path", [*map(concrete, ROUTES), "/", "/nothing", "/api", "/api/session/x/y/z", "/favicon.ico"]
 )
@@ -50,6 +51,7 @@ def test_who_may_not_ask_is_not_answered(web, path):
             assert "Access-Control-Allow-Origin" not in answer.headers
 
 
+@pytest.mark.long(beyond=4)
 @pytest.mark.parametrize("path", list(ROUTES))
 def test_another_verb_is_refused_and_the_right_ones_are_named(web, path):
     for verb in set(VERBS) - DESCRIBED[path]:
