@@ -1,6 +1,7 @@
-"""Submission: the record that a client sends to start a job, made by `SentGraphs.start`, read by `SessionActor.submit`.
+"""Submission: the record that a client sends to start a job, from `SentGraphs.start` to `ClientSession.submit`.
 
-NumPy arrays of the graph travel before the record (client/uploads.py). For a graph of a known structure the GraphActor
+`ClientSession` keeps the result descriptors, `SessionActor.submit` starts the job. NumPy arrays of the graph travel
+before the record (client/uploads.py). For a graph of a known structure the GraphActor
 gets the prepared graph instead of the record.
 
 Source: docs/explanation/seeds.md, "Submitting a job".
