@@ -8,6 +8,7 @@ process, so that one whose parent died is found as well.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from dataclasses import dataclass, field
@@ -235,9 +236,16 @@ def _shared_files() -> dict[str, str]:
 
 
 def is_foreign(name: str, ours: set[int]) -> bool:
-    """Whether processes outside this run, and only they, have /dev/shm/`name` open or mapped."""
+    """Whether processes outside this run, and only they, have /dev/shm/`name` open or mapped.
+
+    Maps are compared by inode: a semaphore is mapped under a temporary name before it gets its own.
+    """
     path = f"/dev/shm/{name}"
-    holders = {pid for pid in _pids() if path.encode() in _bytes(f"/proc/{pid}/maps") or _has_open(pid, path)}
+    try:
+        mapped = re.compile(rb" %d +/dev/shm/" % os.stat(path).st_ino)
+    except FileNotFoundError:
+        return True  # gone by now
+    holders = {pid for pid in _pids() if mapped.search(_bytes(f"/proc/{pid}/maps")) or _has_open(pid, path)}
     return bool(holders) and not holders & ours
 
 

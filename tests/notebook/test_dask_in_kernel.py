@@ -58,6 +58,7 @@ def test_a_collection_is_shown_under_its_cell_while_it_runs(kernel):
 
 
 def test_cancel_ends_the_collection_and_its_cell(kernel):
+    kernel.run("total = 10.0")
     kernel.iopub.clear()
     cell = kernel.send(CELL.format(chunks=300))
     _, job = running_view(kernel)
