@@ -1,0 +1,207 @@
+"""Engine: a Dask or Ray cluster as jmars sees it, and the records that travel between an engine and `EngineWorkers`.
+
+An engine runs group tasks, keeps their results by reference, and moves data between its workers by itself. All methods
+are called in the loop of the head; an engine calls back through `EngineEvents`, in the same loop. A result is named by
+its task and a number: `(task, 0)` is the first output. A name is used once: a task that runs again gets a new name.
+Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from jmars.model.failure import Failure
+
+__all__ = ["Engine", "EngineEvents", "EngineWorker", "GroupReport", "GroupTask", "Promises", "Result"]
+
+
+class Result(NamedTuple):
+    """A chunk that an engine keeps: an output of a task, or an array that was put there (number 0)."""
+
+    task: str
+    number: int
+
+
+@dataclass(frozen=True)
+class EngineWorker:
+    """A worker process of an engine.
+
+    Attributes
+    ----------
+    key
+        The engine's own name of the worker, an address or an id; a worker that comes again has a new key.
+    name
+        Name in the view.
+    host
+        Machine that the worker is on.
+    cores
+        Tasks that it runs at once.
+    memory
+        Bytes that our tasks may take there.
+    """
+
+    key: str
+    name: str
+    host: str
+    cores: int
+    memory: int
+
+
+@dataclass(frozen=True)
+class GroupTask:
+    """A task of an engine: operands that run in a process one after the other.
+
+    Attributes
+    ----------
+    name
+        Unique in the engine's lifetime.
+    job
+        Number of the job, whose stop flag the task reads.
+    spec
+        A pickled `task.GroupSpec`.
+    inputs
+        Results that the task reads, in the order of the spec's inputs.
+    outputs
+        Number of results.
+    worker
+        Key of the planned worker, "" for any; the engine may choose another worker.
+    memory
+        Bytes that inputs, outputs and scratch take at most together.
+    priority
+        Lower runs first.
+    """
+
+    name: str
+    job: int
+    spec: bytes
+    inputs: Sequence[Result]
+    outputs: int
+    worker: str
+    memory: int
+    priority: int
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """What a task says of its operands.
+
+    Attributes
+    ----------
+    worker
+        Key of the worker that ran it.
+    microseconds
+        Of each operand that ended well, in the order of the spec.
+    shapes
+        Shape of each chunk whose size only the run could tell, by place of the operand in the spec.
+    failure
+        Of the first operand that raised; None where all ended well or the task was stopped.
+    stopped
+        Whether the stop flag ended it. Outputs of operands that did not end well are None.
+    """
+
+    worker: str
+    microseconds: Sequence[int] = ()
+    shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    failure: Failure | None = None
+    stopped: bool = False
+
+
+class EngineEvents(Protocol):
+    """What an engine tells of its tasks and workers."""
+
+    def started(self, task: str, worker: str) -> None:
+        """A task runs on the worker with that key; may come late or not at all."""
+
+    def ended(self, task: str, report: GroupReport) -> None:
+        """A task returned; its results can be read and given to other tasks."""
+
+    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+        """Results of tasks are gone for good, or tasks cannot run: workers died under them too often.
+
+        `how` as in `model.reports.WorkerLost`.
+        """
+
+    def failed(self, task: str, failure: Failure) -> None:
+        """The engine could not run a task at all, for another reason than a lost worker."""
+
+    def came(self, worker: EngineWorker) -> None:
+        """A worker joined."""
+
+    def left(self, key: str, why: str) -> None:
+        """A worker is gone; the engine runs its tasks elsewhere."""
+
+    def closed(self, why: str) -> None:
+        """The engine is gone, with all results."""
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What an engine does not do as jmars's own workers do, for `Cluster.info()` and the how-to.
+
+    Attributes
+    ----------
+    security
+        How the engine's wire is protected, in a sentence.
+    missing
+        Sentences: promises of jmars's own workers that the engine does not keep.
+    """
+
+    security: str
+    missing: Sequence[str] = ()
+
+
+class Engine(Protocol):
+    """A Dask or Ray cluster."""
+
+    kind: str  # "dask" or "ray"
+    address: str  # as a user would give it
+
+    async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
+        """Connect, prepare the workers, and return the workers that are there.
+
+        Raises
+        ------
+        ClusterStartError
+            If the engine does not answer or has other versions of jmars, NumPy or Python.
+        """
+
+    def submit(self, task: GroupTask) -> None:
+        """Queue a task; its inputs may be results of tasks that have not ended."""
+
+    def release(self, results: Sequence[Result]) -> None:
+        """Free results; those of tasks that have not ended are freed when they come."""
+
+    def stop(self, job: int, tasks: Sequence[str]) -> None:
+        """Drop queued tasks of a job, and raise the job's stop flag on all workers: running tasks report `stopped`.
+
+        A task that was dropped before it ran is told by `ended` with `stopped` and no microseconds.
+        """
+
+    def kill(self, tasks: Sequence[str]) -> bool:
+        """End tasks that ignored the stop flag by force; returns whether the engine can do that."""
+
+    async def put(self, name: str, data: bytes, worker: str) -> None:
+        """Store bytes as the result `(name, 0)`, an array of uint8, on a worker ("": any)."""
+
+    async def read(self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
+        """Elements of a chunk in C order, at `strides` bytes from byte `start` on.
+
+        A worker takes the part out of the chunk, so that the whole chunk never travels. Raises ChunkLostError.
+        """
+
+    async def memory(self) -> dict[str, dict[str, Any]]:
+        """By worker key: `pid`, `resident` (bytes of the process), `spilled` (bytes on disk) where the engine knows."""
+
+    async def scale(self, n: int) -> None:
+        """Ask for so many workers; raises ClusterError where the engine cannot."""
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Let the engine choose between so many workers; raises ClusterError where the engine cannot."""
+
+    def promises(self) -> Promises:
+        """What the engine promises."""
+
+    async def close(self) -> None:
+        """Free all that is ours on the engine; an engine that we did not start goes on."""
