@@ -22,10 +22,12 @@ In reading order:
 - native_pipeline.py: the same pass by machine code
 - worth.py: chooses the programs that machine code makes faster
 - compile.py: `compile_program`, the entry point of this folder
+- describe.py: an exception of a kernel as a `Failure`
 - executable.py: an operand as a document that runs apart from any cluster
 """
 
 from jmars.kernels.compile import Kernel, compile_program, take_member
+from jmars.kernels.describe import describe
 from jmars.kernels.executable import executable, run_executable
 from jmars.kernels.fusing import compose, fuse, share_inputs
 from jmars.kernels.native_pipeline import settled
@@ -39,6 +41,7 @@ __all__ = [
     "Program",
     "compile_program",
     "compose",
+    "describe",
     "executable",
     "fuse",
     "run_executable",

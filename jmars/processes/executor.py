@@ -12,12 +12,9 @@ import gc
 import math
 import mmap
 import os
-import pickle
 import socket
 import sys
-import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -25,10 +22,9 @@ import cloudpickle
 import numpy as np
 
 from jmars.actors.frames import pack, recv_message
-from jmars.errors import ExecutionInterrupted, JmarsError, text_of
-from jmars.kernels import Program, compile_program, settled, take_member
+from jmars.errors import ExecutionInterrupted
+from jmars.kernels import Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
-from jmars.model.failure import Failure
 from jmars.processes.batch_semaphore import BatchSemaphore
 from jmars.processes.executor_messages import (
     FAILED,
@@ -53,9 +49,8 @@ from jmars.processes.unsized_runner import UnsizedRunner
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.blockwise.map_blocks import unpickled
 
-__all__ = ["describe", "run_executor"]
+__all__ = ["run_executor"]
 
-PACKAGE = str(Path(__file__).parents[1]) + os.sep
 REPORT_SECONDS = 0.005  # a longer batch reports finished operands meanwhile
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
@@ -239,22 +234,6 @@ def _run_batch(
 def _found(program: Program, ins: Sequence[tuple[int, tuple[int, ...] | None]]) -> int:
     """Bytes of the inputs of unknown size."""
     return sum(math.prod(shape) * of.dtype.itemsize for of, (_, shape) in zip(program.inputs, ins) if shape is not None)
-
-
-def describe(error: BaseException) -> Failure:
-    """The failure of an exception; never raises."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
-    shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
-    trace = "".join(traceback.format_list(shown[-8:]))
-    member = take_member(error)
-    try:
-        blob = cloudpickle.dumps(error)
-        pickle.loads(blob)
-    except Exception:  # it cannot travel: name and text do
-        blob = b""
-    transient = isinstance(error, OSError) and not isinstance(error, JmarsError)
-    return Failure(type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, "", member, transient)
 
 
 def _trim_heap() -> None:

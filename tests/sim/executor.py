@@ -10,9 +10,8 @@ import numpy as np
 import xxhash
 
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
-from jmars.kernels import Program, compile_program
+from jmars.kernels import Program, compile_program, describe
 from jmars.kernels.unsized import detached, measured, write
-from jmars.processes.executor import describe
 from jmars.processes.executor_messages import FAILED, INTERRUPTED, REVOKED, UNSIZED
 from jmars.processes.health import Vital
 from jmars.storage.arena import HEADER, Arena

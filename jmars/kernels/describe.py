@@ -1,0 +1,38 @@
+"""Describes an exception of a kernel as a `Failure`: class, text, frames of the user's code, fused operand.
+
+Executors and tasks on an engine use the same description, so the client shows the same error wherever an operand ran.
+Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from pathlib import Path
+
+import cloudpickle
+
+from jmars.errors import JmarsError, text_of
+from jmars.kernels.compile import take_member
+from jmars.model.failure import Failure
+
+__all__ = ["describe"]
+
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
+def describe(error: BaseException) -> Failure:
+    """The failure of an exception; never raises."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
+    shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
+    trace = "".join(traceback.format_list(shown[-8:]))
+    member = take_member(error)
+    try:
+        blob = cloudpickle.dumps(error)
+        pickle.loads(blob)
+    except Exception:  # it cannot travel: name and text do
+        blob = b""
+    transient = isinstance(error, OSError) and not isinstance(error, JmarsError)
+    return Failure(type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, "", member, transient)

@@ -1,0 +1,38 @@
+"""An exception of a kernel becomes a Failure: what the user wrote is shown, what leads there is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from jmars.errors import GraphError
+from jmars.kernels import describe
+
+
+def raised(function: object) -> BaseException:
+    with pytest.raises(BaseException) as caught:
+        function()  # type: ignore[operator]
+    return caught.value
+
+
+def test_a_failure_has_class_text_frames_and_the_exception() -> None:
+    failure = describe(raised(lambda: 1 / 0))
+    assert str(failure) == "ZeroDivisionError: division by zero"
+    assert "lambda: 1 / 0" in failure.traceback and not failure.is_transient and failure.member == -1
+    assert isinstance(failure.unpickled(), ZeroDivisionError)
+
+
+def test_errors_of_jmars_show_no_frames_of_jmars() -> None:
+    assert describe(GraphError("no such graph")).traceback == ""
+
+
+def test_an_exception_that_cannot_travel_keeps_name_and_text() -> None:
+    class Odd(Exception):
+        def __reduce__(self) -> object:
+            raise TypeError("not me")
+
+    failure = describe(Odd("text"))
+    assert (failure.name, failure.text, failure.pickled) == ("Odd", "text", b"")
+
+
+def test_errors_of_the_system_may_pass() -> None:
+    assert describe(FileNotFoundError("gone")).is_transient
