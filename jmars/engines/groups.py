@@ -12,8 +12,8 @@ place of the first operand grows. A cycle would need a place that is smaller tha
 The order (group_graph.py) decides which operands share a group; a group's rank decides when the group runs.
 Source: docs/explanation/seeds.md, "Basic design", "Graphs"; Dask's graph fusion (dask/optimization.py).
 
-Planning 20,000 operands takes 2 to 7 µs an operand on a server's core (a tree sum 3, layers of neighbours 5, chains with
-a user's function in each 7), and 17 for a random graph in which each chunk is read 100 operands later.
+Planning 20,000 operands takes 2 to 7 µs an operand on a server's core (a tree sum 3, layers of neighbours 5, chains
+with a user's function in each 7), and 17 for a random graph in which each chunk is read 100 operands later.
 """
 
 from __future__ import annotations
