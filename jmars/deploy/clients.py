@@ -7,7 +7,7 @@ at once and later clients attach to jobs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from jmars.actors import remote_method
 from jmars.deploy.references import References
@@ -15,9 +15,27 @@ from jmars.deploy.scheduler_port import SessionPort
 from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
-from jmars.worker.store import StoreActor
 
-__all__ = ["Client", "Clients"]
+__all__ = ["ChunkStore", "Client", "Clients"]
+
+
+class ChunkStore(Protocol):
+    """A cluster's chunks, for clients that write or read them in place."""
+
+    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
+        """Offset of a slot for a fresh chunk, once there is room."""
+
+    def seal(self, chunk: int) -> None:
+        """The client has filled the chunk's slot."""
+
+    def abandon(self, first: int, count: int) -> None:
+        """Abandon an upload."""
+
+    def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
+        """Offsets of chunks, pinned until `unpin`."""
+
+    def unpin(self, ticket: str) -> None:
+        """Release the chunks of a `pin`, or withdraw the request."""
 
 
 class Clients:
@@ -33,7 +51,7 @@ class Clients:
         Whether the cluster goes on when its clients are gone.
     """
 
-    def __init__(self, session: SessionPort, store: StoreActor, outlives: bool) -> None:
+    def __init__(self, session: SessionPort, store: ChunkStore, outlives: bool) -> None:
         self.session, self.store = session, store
         self.references = References(outlives)
         self.results: dict[str, tuple[bool, Sequence[Any]]] = {}  # by job: `Submission.results`
@@ -200,7 +218,7 @@ class ClientSession:
 class ClientStore:
     """The actor "store" of a client: StoreActor, with notes of the client's pins and uploads."""
 
-    def __init__(self, store: StoreActor, client: Client) -> None:
+    def __init__(self, store: ChunkStore, client: Client) -> None:
         self._store, self._client = store, client
 
     @remote_method

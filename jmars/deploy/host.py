@@ -10,24 +10,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import os
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Any
 
-from jmars.actors import ActorChannel, Mailbox, serve
+from jmars.actors.descriptors import Descriptor
 from jmars.deploy import memory
-from jmars.deploy.clients import Client, Clients
 from jmars.deploy.folders import Folders
+from jmars.deploy.head import Head
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
-from jmars.deploy.lease import Lease
 from jmars.deploy.scheduler_port import SchedulerPort
 from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
-from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
+from jmars.deploy.served import executors_ready
 from jmars.deploy.why_service import WhyService
-from jmars.errors import JmarsError, MemoryLimitError, fault_of
+from jmars.errors import MemoryLimitError
 from jmars.model import events
 from jmars.model.reports import WorkerMoved
 from jmars.processes.links import Children
@@ -36,22 +35,19 @@ from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import ExecutionActor, Zygote, start_zygote
 from jmars.worker.chunk_transfer import ChunkTransferActor
+from jmars.worker.host_status import host_status
 from jmars.worker.store import StoreActor
 
 __all__ = ["Host", "main"]
 
 log = logging.getLogger("jmars.host")
 
-WATCH_SECONDS = 0.2  # between two readings of the memory while a job runs
-
-
-class Host:
+class Host(Head):
     """The objects of the control process. `orders` are LocalHost's."""
 
     def __init__(self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena):
-        self.orders, self.folders, self.arena = orders, folders, arena
-        self.peak = 0
-        self.ended = asyncio.Event()
+        super().__init__(orders, folders)
+        self.arena = arena
         self.children = Children(zygote, self.ended.set)
         self._zygote, self.janitor = zygote, janitor
         workers = orders["workers"]
@@ -68,21 +64,9 @@ class Host:
         names = [worker.name for worker in self.execution.workers]
         store = StoreActor(self.execution)
         passing = ChunkTransferActor(store, arena.memory)
-        self.scheduler = self._make_scheduler(names, passing)
-        self.watch = WhyService(self.execution, self.scheduler.reasons, self._stalled)
-        self.clients = Clients(self.scheduler.session, store, orders["detach"])
-        self._actors = {
-            "events": EventsActor(self.scheduler.session),
-            "tasks": self.scheduler.tasks,
-            "cluster": ClusterActor(self),
-            "why": self.watch,
-            "passing": passing,
-        }
-        self._channels: dict[ActorChannel, Client] = {}
-        self._knocking: dict[ActorChannel, Client] = {}  # connections that have proven nothing yet
-        self._owner: ActorChannel | None = None  # the kernel with which a cluster that is not detached ends
-        self._lease: Lease | None = None
-        self._lease_timer: asyncio.TimerHandle | None = None
+        scheduler = self._make_scheduler(names, passing)
+        watch = WhyService(partial(host_status, self.execution), self._moved, scheduler.reasons, self.stalled)
+        self.serve_with(scheduler, store, watch, passing)
         self._watching: asyncio.Task[None] | None = None
         self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
         self._known: dict[str, int] = {}  # processes, as they were told of last
@@ -95,21 +79,47 @@ class Host:
             return passing.read(chunk, 0, size)
 
         if not self.orders["detach"]:
-            return InProcessScheduler(self.execution, workers, plans, self._job_ended, self._machine, read_chunk)
+            return InProcessScheduler(self.execution, workers, plans, self.job_ended, self._machine, read_chunk)
         return SchedulerSubprocess(
             self.orders,
             str(self.folders.journal),
             self.execution,
             workers,
             plans,
-            self._job_ended,
+            self.job_ended,
             self._machine,
             read_chunk,
-            self._uploads,
-            self._give_up,
+            self.uploads,
+            self.give_up,
         )
 
     # -- for clients
+    @property
+    def n_workers(self) -> int:
+        """Number of executors."""
+        return len(self.execution.workers)
+
+    async def ready(self) -> dict[str, Any]:
+        """Wait until the executors are forked; returns the facts for mapping the arena."""
+        await executors_ready(self.children, self.n_workers)
+        return {
+            "arena": self.arena.size,
+            "capacity": self.arena.capacity,
+            "janitor": self.janitor,
+            "pid": os.getpid(),
+            "workers": self.orders["workers"],
+            "limit": self.orders["limit"],
+            "detached": self.orders["detach"],
+        }
+
+    def descriptor(self) -> Descriptor:
+        """Descriptor of the shared memory."""
+        return Descriptor(self.arena.fd)
+
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands on this host."""
+        return self.execution.ledger.profile.as_data()
+
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
         plans = await self.scheduler.plans()  # first: what was dropped before is freed by then
@@ -157,30 +167,16 @@ class Host:
     # -- the life of the process
     async def run(self, kernel_end: int) -> None:
         """Serve until told to end, the kernel is gone (`kernel_end` closes), or the zygote is."""
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._broken)
-        if self.orders["detach"]:
-            self._lease = Lease(self.orders["lease"], loop.time())
-        else:
-            loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
-        server = await serve(self.folders.socket, self._mailbox, self.orders["token"], self._came, self._left)
+        if not self.orders["detach"]:
+            asyncio.get_running_loop().add_reader(kernel_end, self._kernel_spoke, kernel_end)
+        server = await self.listen()
         self.scheduler.start()
         self.execution.start()
         self.execution.ledger.load()
         for worker in self.execution.workers:
             self.execution.report(WorkerMoved(worker.index, worker.name, 0, "starting"))
-        self.folders.register(
-            {
-                "id": self.orders["id"],
-                "name": self.orders["name"],
-                "socket": str(self.folders.socket),
-                "token": self.orders["token"],
-                "pid": os.getpid(),
-                "kernel_pid": self.orders["kernel"],
-                "detached": self.orders["detach"],
-            }
-        )
-        self._watching = asyncio.ensure_future(self._watch_memory())
+        self.register()
+        self._watching = asyncio.ensure_future(self.watch_memory())
         await self.ended.wait()
         self._watching.cancel()
         await asyncio.to_thread(self.execution.ledger.save)
@@ -188,124 +184,31 @@ class Host:
         self.scheduler.close()
         self.execution.close()
         self.children.close()
-        for channel in list(self._channels):
-            channel.close()
+        self.hang_up()
         self.folders.remove()
-
-    def _mailbox(self, channel: ActorChannel) -> Mailbox:
-        """Actors for a connection; the connection's own actors release their holds at the end."""
-        client = self.clients.come()
-        mailbox = Mailbox()
-        for name, actor in self._actors.items():
-            mailbox.add(name, actor)
-        mailbox.add("host", ClientHost(self, client))
-        mailbox.add("session", client.session)
-        mailbox.add("store", client.store)
-        self._knocking[channel] = client
-        return mailbox
-
-    def _came(self, channel: ActorChannel) -> None:
-        client = self._knocking.pop(channel, None)  # None: it has hung up already
-        if client is not None:
-            self._channels[channel] = client
-            if self._owner is None and not self.orders["detach"]:
-                self._owner = channel
-
-    def _left(self, channel: ActorChannel) -> None:
-        self._knocking.pop(channel, None)
-        client = self._channels.pop(channel, None)
-        if client is not None and not self.ended.is_set():
-            client.left()
-            self.look_at_lease()
-
-    @property
-    def kernels(self) -> int:
-        """Number of clients that keep a detached cluster alive."""
-        return sum(client.is_kernel for client in self._channels.values())
-
-    def look_at_lease(self) -> None:
-        """Start or stop the lease after a client came or went, or a job ended; an unused detached cluster ends with
-        the lease.
-        """
-        if self._lease is None:
-            return
-        loop = asyncio.get_running_loop()
-        ends = self._lease.update(self.kernels, self.scheduler.active, loop.time())
-        if self._lease_timer is not None:
-            self._lease_timer.cancel()
-        if self._lease.is_over(loop.time()):
-            log.info("the lease is over: no client and no job for %g s", self._lease.seconds)
-            self.ended.set()
-        elif ends < math.inf:
-            self._lease_timer = loop.call_at(ends, self.look_at_lease)
 
     def _kernel_spoke(self, kernel_end: int) -> None:
         if not os.read(kernel_end, 1024):
             asyncio.get_running_loop().remove_reader(kernel_end)
             self.ended.set()
 
-    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback raised: the state is unknown, so the cluster ends with the reason instead of hanging.
-
-        An error in a call of a client that does not own the cluster ends that client's connection alone.
-        """
-        error = context.get("exception")
-        log.error("%s", context["message"], exc_info=error)
-        if error is None or context["message"].startswith("socket.accept"):
-            return  # out of files: the loop accepts again in a second
-        channel = context.get("channel")
-        if channel in self._channels and channel is not self._owner:
-            channel.tell("jobs", "broken", f"it failed with {fault_of(error)} and sent this client away; others go on")
-            self._channels[channel].sent_away = True
-            channel.close()
-            return
-        self._give_up(f"its control process failed with {fault_of(error)}; please report that")
-
-    def _give_up(self, why: str) -> None:
-        """The cluster cannot go on."""
-        for channel in self._channels:
-            channel.tell("jobs", "broken", why)
-        self.ended.set()
-
-    def _uploads(self) -> list[tuple[int, int]]:
-        """(First, count) of the chunks that clients are bringing."""
-        return [chunks for client in self._channels.values() for chunks in client.chunks.items()]
-
     def _machine(self) -> Machine:
         arena = self.arena
         return Machine(self.execution.ledger.profile, arena.capacity, max(0, arena.capacity - arena.resident))
 
-    def _job_ended(self, report: dict[str, Any]) -> None:
+    def _moved(self) -> int:
+        """Bytes to and from disk so far, as a sign that jobs move."""
+        return self.execution.chunks.spilled + self.execution.chunks.reloaded
+
+    def job_ended(self, report: Mapping[str, Any]) -> None:
+        """A job has ended: log the memory, and tell the clients."""
         self._log_memory()
         if not self.scheduler.active:
             self.execution.memory.graph_room.update(0)
-        if self.clients.job_ended(report):
-            for channel in self._channels:
-                channel.tell("jobs", "ended", report)
-        self.look_at_lease()
-
-    def _stalled(self, told: dict[str, Any]) -> None:
-        for channel in self._channels:
-            channel.tell("jobs", "stalled", told)
+        super().job_ended(report)
 
     # -- memory
-    async def _watch_memory(self) -> None:
-        while True:
-            try:
-                await self._look()
-            except OSError as error:  # no descriptor is left
-                log.warning("the memory of processes cannot be read: %s", error)
-            except JmarsError as error:  # a job that is forgotten by now
-                log.warning("%s", error)
-            except Exception:  # a fault of ours: it only tells, and no job depends on what it tells
-                log.exception("memory and jobs were not looked at")
-            if self.scheduler.active:
-                await asyncio.sleep(WATCH_SECONDS)
-            else:
-                self.scheduler.submitted.clear()
-                await self.scheduler.submitted.wait()
-
-    async def _look(self) -> None:
+    async def look(self) -> None:
         """Log memory, worker processes, and jobs that do not move."""
         pids = self._all_pids()
         for worker in self.execution.workers:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from jmars.model.events import Event
+from jmars.model.messages import ReportPort, WorkerPort
 from jmars.model.submission import Submission
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
-from jmars.worker import ExecutionActor
 
-__all__ = ["InProcessScheduler", "InProcessSession"]
+__all__ = ["ConnectedWorkers", "InProcessScheduler", "InProcessSession"]
+
+
+class ConnectedWorkers(WorkerPort, Protocol):
+    """Workers that send their reports to a scheduler."""
+
+    def connect(self, scheduler: ReportPort) -> None:
+        """Send reports to this scheduler from now on."""
 
 
 class InProcessScheduler:
@@ -19,7 +26,7 @@ class InProcessScheduler:
 
     def __init__(
         self,
-        execution: ExecutionActor,
+        execution: ConnectedWorkers,
         workers: Sequence[str],
         plan_bytes: int,
         job_ended: Callable[[dict[str, Any]], None],

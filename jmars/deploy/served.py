@@ -1,4 +1,4 @@
-"""Actors of the host: for clients, and for lists of clusters."""
+"""Actors of the head: for clients, and for lists of clusters."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ import os
 from typing import Any, Protocol
 
 from jmars.actors import remote_method
-from jmars.actors.descriptors import Descriptor
 from jmars.deploy.clients import Client
 from jmars.deploy.scheduler_port import SchedulerPort, SessionPort
 from jmars.errors import ClusterStartError
 from jmars.model.events import Event
 from jmars.processes.links import Children
-from jmars.storage import Arena
-from jmars.worker import ExecutionActor
 
-__all__ = ["ClientHost", "ClusterActor", "EventsActor"]
+__all__ = ["ClientHost", "ClusterActor", "EventsActor", "HeadParts", "executors_ready"]
 
 START_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
 
 
-class HostParts(Protocol):
-    """The parts of a host that its actors below use."""
+class HeadParts(Protocol):
+    """The parts of a cluster's head that its actors below use."""
 
     orders: dict[str, Any]
-    arena: Arena
-    children: Children
-    execution: ExecutionActor
     scheduler: SchedulerPort
     janitor: int
     peak: int
     ended: asyncio.Event
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers."""
 
     @property
     def kernels(self) -> int:
@@ -40,51 +38,67 @@ class HostParts(Protocol):
     def look_at_lease(self) -> None:
         """Start or stop the lease after a client came or went."""
 
+    async def ready(self) -> dict[str, Any]:
+        """Wait until workers can compute; returns the facts that a client needs."""
+
+    def descriptor(self) -> Any:
+        """Descriptor of the shared memory."""
+
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands."""
+
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits."""
+
+    async def scale(self, n: int) -> None:
+        """Ask for so many workers."""
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Have the number of workers follow the work."""
+
+
+async def executors_ready(children: Children, workers: int) -> None:
+    """Wait until the executors of a host are forked.
+
+    Raises
+    ------
+    ClusterStartError
+        If they cannot be forked.
+    """
+    end = asyncio.get_running_loop().time() + START_SECONDS
+    while len(children.pids()) < workers:
+        if asyncio.get_running_loop().time() > end:
+            why = children.trouble or "nobody says why"
+            raise ClusterStartError(
+                f"no worker processes after {START_SECONDS:g} s: {why}; close other programs, or take fewer workers"
+            )
+        await asyncio.sleep(0.001)
 
 
 class ClientHost:
     """The actor "host" of a client."""
 
-    def __init__(self, host: HostParts, client: Client) -> None:
+    def __init__(self, host: HeadParts, client: Client) -> None:
         self._host, self._client = host, client
 
     @remote_method
     async def ready(self) -> dict[str, Any]:
-        """Wait until the executors are forked; returns the facts for mapping the arena. The client keeps a detached
+        """Wait until workers can compute; returns the facts that a client needs. The client keeps a detached
         cluster alive.
 
         Raises
         ------
         ClusterStartError
-            If they cannot be forked.
+            If workers cannot be started.
         """
-        host = self._host
         self._client.is_kernel = True
-        host.look_at_lease()
-        end = asyncio.get_running_loop().time() + START_SECONDS
-        while len(host.children.pids()) < len(host.execution.workers):
-            if asyncio.get_running_loop().time() > end:
-                why = host.children.trouble or "nobody says why"
-                raise ClusterStartError(
-                    f"no worker processes after {START_SECONDS:g} s: {why}; close other programs, or take fewer workers"
-                )
-            await asyncio.sleep(0.001)
-        return {
-            "arena": host.arena.size,
-            "capacity": host.arena.capacity,
-            "janitor": host.janitor,
-            "pid": os.getpid(),
-            "workers": host.orders["workers"],
-            "limit": host.orders["limit"],
-            "detached": host.orders["detach"],
-        }
+        self._host.look_at_lease()
+        return await self._host.ready()
 
     @remote_method
-    def descriptor(self) -> Descriptor:
+    def descriptor(self) -> Any:
         """Descriptor of the shared memory, for a client that did not make it."""
-        return Descriptor(self._host.arena.fd)
+        return self._host.descriptor()
 
     @remote_method
     def ping(self) -> None:
@@ -97,8 +111,18 @@ class ClientHost:
 
     @remote_method
     def profile(self) -> dict[str, Any]:
-        """Measured costs of operands on this host, for plans that the client makes."""
-        return self._host.execution.ledger.profile.as_data()
+        """Measured costs of operands, for plans that the client makes."""
+        return self._host.profile()
+
+    @remote_method
+    async def scale(self, n: int) -> None:
+        """Ask for so many workers; raises ClusterError where their number is fixed."""
+        await self._host.scale(n)
+
+    @remote_method
+    async def adapt(self, least: int, most: int) -> None:
+        """Have the number of workers follow the work; raises ClusterError where their number is fixed."""
+        await self._host.adapt(least, most)
 
     @remote_method
     def close(self) -> None:
@@ -109,7 +133,7 @@ class ClientHost:
 class ClusterActor:
     """The actor "cluster", for lists of clusters: a summary, the jobs, cancel."""
 
-    def __init__(self, host: HostParts) -> None:
+    def __init__(self, host: HeadParts) -> None:
         self._host = host
 
     @remote_method
@@ -119,7 +143,7 @@ class ClusterActor:
         return {
             "id": self._host.orders["id"],
             "name": self._host.orders["name"],
-            "workers": len(self._host.execution.workers),
+            "workers": self._host.n_workers,
             "jobs": len(jobs),
             "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
             "limit": self._host.orders["limit"],

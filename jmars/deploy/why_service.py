@@ -12,10 +12,8 @@ from typing import Any
 
 from jmars.actors import remote_method
 from jmars.deploy.scheduler_port import ReasonsPort
-from jmars.model.status import Verdict
+from jmars.model.status import HostStatus, Verdict
 from jmars.scheduler.watchdog import CALM, Watchdog
-from jmars.worker import ExecutionActor
-from jmars.worker.host_status import host_status
 
 __all__ = ["WhyService"]
 
@@ -29,28 +27,36 @@ class WhyService:
 
     Parameters
     ----------
-    execution
-        The workers of this host.
+    status
+        Gives the status of the workers.
+    moved
+        Gives a number that grows while chunks move.
     reasons
         What the scheduler knows.
     tell
         Called with what clients should hear of a job that does not move: job, kind, text, calm.
     """
 
-    def __init__(self, execution: ExecutionActor, reasons: ReasonsPort, tell: Callable[[dict[str, Any]], None]) -> None:
-        self._execution, self._reasons, self._tell = execution, reasons, tell
+    def __init__(
+        self,
+        status: Callable[[], HostStatus],
+        moved: Callable[[], int],
+        reasons: ReasonsPort,
+        tell: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._status, self._moved, self._reasons, self._tell = status, moved, reasons, tell
         self._dog = Watchdog()
         self._looked = 0.0
 
     @remote_method
     async def job(self, job: str) -> Verdict:
         """Why a job stands as it does."""
-        return await self._reasons.job(job, host_status(self._execution))
+        return await self._reasons.job(job, self._status())
 
     @remote_method
     async def cluster(self) -> str:
         """The same of all jobs, line by line."""
-        return await self._reasons.cluster(host_status(self._execution))
+        return await self._reasons.cluster(self._status())
 
     @remote_method
     async def operand(self, job: str, operand: int) -> Any:
@@ -65,8 +71,7 @@ class WhyService:
         self._looked = now
         await self._reasons.expect()
         pulses = await self._reasons.pulses()
-        chunks = self._execution.chunks
-        moved = chunks.spilled + chunks.reloaded
+        moved = self._moved()
         still, moving = self._dog.look(now, {job: [*pulse, moved] for job, pulse in pulses.items()})
         for job, seconds in still.items():
             verdict = await self.job(job)

@@ -1,0 +1,250 @@
+"""Head: serves the clients of a cluster, whatever computes for it.
+
+Holds connections and the lease, tells of jobs that end or stall, and has the memory watched while jobs run.
+`Host` (workers on this machine) and `EngineHead` (workers of an engine) are its two kinds.
+Source: docs/explanation/seeds.md, "Architecture".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from jmars.actors import ActorChannel, Mailbox, serve
+from jmars.deploy.clients import ChunkStore, Client, Clients
+from jmars.deploy.folders import Folders
+from jmars.deploy.lease import Lease
+from jmars.deploy.scheduler_port import SchedulerPort
+from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
+from jmars.deploy.why_service import WhyService
+from jmars.errors import ClusterError, JmarsError, fault_of
+
+__all__ = ["Head"]
+
+log = logging.getLogger("jmars.host")
+
+FIXED = "the number of workers of this cluster is fixed; start a cluster with the number that you want"
+WATCH_SECONDS = 0.2  # between two readings of the memory while a job runs
+
+
+class Head(ABC):
+    """The clients' end of a cluster.
+
+    Parameters
+    ----------
+    orders
+        Facts of the cluster: id, name, token, kernel, detach, lease.
+
+    Attributes
+    ----------
+    ended
+        Set when the cluster is to end.
+    peak
+        Most bytes of memory so far.
+    janitor
+        Process that removes leftovers; 0 for none.
+    """
+
+    scheduler: SchedulerPort
+    clients: Clients
+    watch: WhyService
+    watch_seconds = WATCH_SECONDS
+    janitor = 0
+
+    def __init__(self, orders: dict[str, Any], folders: Folders) -> None:
+        self.orders, self.folders = orders, folders
+        self.peak = 0
+        self.ended = asyncio.Event()
+        self._actors: dict[str, Any] = {}
+        self._channels: dict[ActorChannel, Client] = {}
+        self._knocking: dict[ActorChannel, Client] = {}  # connections that have proven nothing yet
+        self._owner: ActorChannel | None = None  # the kernel with which a cluster that is not detached ends
+        self._lease: Lease | None = None
+        self._lease_timer: asyncio.TimerHandle | None = None
+
+    def serve_with(self, scheduler: SchedulerPort, store: ChunkStore, watch: WhyService, passing: Any) -> None:
+        """Make the actors that clients reach."""
+        self.scheduler, self.watch = scheduler, watch
+        self.clients = Clients(scheduler.session, store, self.orders["detach"])
+        self._actors = {
+            "events": EventsActor(scheduler.session),
+            "tasks": scheduler.tasks,
+            "cluster": ClusterActor(self),
+            "why": watch,
+            "passing": passing,
+        }
+
+    # -- for clients
+    @property
+    @abstractmethod
+    def n_workers(self) -> int:
+        """Number of workers."""
+
+    @abstractmethod
+    async def ready(self) -> dict[str, Any]:
+        """Wait until workers can compute; returns the facts that a client needs."""
+
+    @abstractmethod
+    def descriptor(self) -> Any:
+        """Descriptor of the shared memory."""
+
+    @abstractmethod
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands."""
+
+    @abstractmethod
+    async def info(self) -> dict[str, Any]:
+        """Processes, memory and limits; see Cluster.info."""
+
+    async def scale(self, n: int) -> None:
+        """Ask for so many workers; raises ClusterError where the number is fixed."""
+        raise ClusterError(FIXED)
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Have the number of workers follow the work; raises ClusterError where the number is fixed."""
+        raise ClusterError(FIXED)
+
+    # -- the life of the head
+    async def listen(self) -> asyncio.AbstractServer:
+        """Accept clients from now on."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._broken)
+        if self.orders["detach"]:
+            self._lease = Lease(self.orders["lease"], loop.time())
+        return await serve(self.folders.socket, self._mailbox, self.orders["token"], self._came, self._left)
+
+    def register(self, **more: Any) -> None:
+        """Write the registry file, by which other programs find the cluster."""
+        self.folders.register(
+            {
+                "id": self.orders["id"],
+                "name": self.orders["name"],
+                "socket": str(self.folders.socket),
+                "token": self.orders["token"],
+                "pid": os.getpid(),
+                "kernel_pid": self.orders["kernel"],
+                "detached": self.orders["detach"],
+                **more,
+            }
+        )
+
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for channel in list(self._channels):
+            channel.close()
+
+    def tell_clients(self, method: str, told: Any) -> None:
+        """Call a method of the actor "jobs" of all clients."""
+        for channel in self._channels:
+            channel.tell("jobs", method, told)
+
+    def _mailbox(self, channel: ActorChannel) -> Mailbox:
+        """Actors for a connection; the connection's own actors release their holds at the end."""
+        client = self.clients.come()
+        mailbox = Mailbox()
+        for name, actor in self._actors.items():
+            mailbox.add(name, actor)
+        mailbox.add("host", ClientHost(self, client))
+        mailbox.add("session", client.session)
+        mailbox.add("store", client.store)
+        self._knocking[channel] = client
+        return mailbox
+
+    def _came(self, channel: ActorChannel) -> None:
+        client = self._knocking.pop(channel, None)  # None: it has hung up already
+        if client is not None:
+            self._channels[channel] = client
+            if self._owner is None and not self.orders["detach"]:
+                self._owner = channel
+
+    def _left(self, channel: ActorChannel) -> None:
+        self._knocking.pop(channel, None)
+        client = self._channels.pop(channel, None)
+        if client is not None and not self.ended.is_set():
+            client.left()
+            self.look_at_lease()
+
+    @property
+    def kernels(self) -> int:
+        """Number of clients that keep a detached cluster alive."""
+        return sum(client.is_kernel for client in self._channels.values())
+
+    def look_at_lease(self) -> None:
+        """Start or stop the lease after a client came or went, or a job ended; an unused detached cluster ends with
+        the lease.
+        """
+        if self._lease is None:
+            return
+        loop = asyncio.get_running_loop()
+        ends = self._lease.update(self.kernels, self.scheduler.active, loop.time())
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+        if self._lease.is_over(loop.time()):
+            log.info("the lease is over: no client and no job for %g s", self._lease.seconds)
+            self.ended.set()
+        elif ends < math.inf:
+            self._lease_timer = loop.call_at(ends, self.look_at_lease)
+
+    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback raised: the state is unknown, so the cluster ends with the reason instead of hanging.
+
+        An error in a call of a client that does not own the cluster ends that client's connection alone.
+        """
+        error = context.get("exception")
+        log.error("%s", context["message"], exc_info=error)
+        if error is None or context["message"].startswith("socket.accept"):
+            return  # out of files: the loop accepts again in a second
+        channel = context.get("channel")
+        if channel in self._channels and channel is not self._owner:
+            channel.tell("jobs", "broken", f"it failed with {fault_of(error)} and sent this client away; others go on")
+            self._channels[channel].sent_away = True
+            channel.close()
+            return
+        self.give_up(f"its control process failed with {fault_of(error)}; please report that")
+
+    def give_up(self, why: str) -> None:
+        """The cluster cannot go on."""
+        self.tell_clients("broken", why)
+        self.ended.set()
+
+    def uploads(self) -> list[tuple[int, int]]:
+        """(First, count) of the chunks that clients are bringing."""
+        return [chunks for client in self._channels.values() for chunks in client.chunks.items()]
+
+    def job_ended(self, report: Mapping[str, Any]) -> None:
+        """A job has ended: tell the clients."""
+        report = dict(report)
+        if self.clients.job_ended(report):
+            self.tell_clients("ended", report)
+        self.look_at_lease()
+
+    def stalled(self, told: dict[str, Any]) -> None:
+        """A job does not move, or moves again: tell the clients."""
+        self.tell_clients("stalled", told)
+
+    # -- memory
+    async def watch_memory(self) -> None:
+        """Log memory and stalled jobs while a job runs."""
+        while True:
+            try:
+                await self.look()
+            except OSError as error:  # no descriptor is left
+                log.warning("the memory of processes cannot be read: %s", error)
+            except JmarsError as error:  # a job that is forgotten by now
+                log.warning("%s", error)
+            except Exception:  # a fault of ours: it only tells, and no job depends on what it tells
+                log.exception("memory and jobs were not looked at")
+            if self.scheduler.active:
+                await asyncio.sleep(self.watch_seconds)
+            else:
+                self.scheduler.submitted.clear()
+                await self.scheduler.submitted.wait()
+
+    @abstractmethod
+    async def look(self) -> None:
+        """Log memory, worker processes, and jobs that do not move."""
