@@ -40,6 +40,8 @@ class JobTable:
     kept: int  # bytes of chunks that outlive the job
     stored: Sequence[int]  # operands whose chunk was there before the job
     readers: Sequence[Sequence[int]]  # operands that read each chunk
+    results: Sequence[int] = ()  # operands whose chunks outlive the job
+    planned: Sequence[int] = ()  # worker planned for each operand, -1 for none; empty where all share a memory
     tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
 
     def bytes_of(self, operand: int, shape: Sequence[int]) -> int:

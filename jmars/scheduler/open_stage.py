@@ -28,7 +28,7 @@ def open_stage(
     """
     prepared, bound = ready
     most = prepared.hungriest
-    if most is not None and context.machine is not None and most.nbytes > (room := context.machine().memory):
+    if most is not None and context.machine is not None and most.nbytes > (room := context.machine().largest):
         refuse_unfit(most, room, prepared.blame(most.operand, bound)[0])
     meta, port = context.meta, context.port
     table = prepared.open(job, number, context.take_chunks(prepared.plan.dag.n), bound)

@@ -171,6 +171,12 @@ class OperandActor(Rows):
                 load[planned] += 1
                 self.chosen[operand] = planned
 
+    def grow(self, workers: int) -> None:
+        """There are so many workers now."""
+        more = [0] * (workers - len(self.held))
+        self.load += more
+        self.held += more
+
     # -- when something goes wrong
     def died(self, operands: Sequence[int], how: str) -> list[int]:
         """The worker that held operands is dead; returns the operands that are known to be the cause."""

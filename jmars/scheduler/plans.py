@@ -70,6 +70,13 @@ class Plans:
                     self.refined += 1
                     break
 
+    def forget(self) -> None:
+        """Drop all plans: they were made for other machines."""
+        with self._lock:
+            self.dropped += len(self._kept)
+            self._kept.clear()
+            self.size = 0
+
     def ready(
         self,
         graph: TensorGraph,

@@ -109,6 +109,8 @@ class Prepared:
             kept=shared.kept,
             stored=shared.stored,
             readers=shared.readers,
+            results=shared.results,
+            planned=shared.planned,
             tight=shared.tight,
         )
 
@@ -130,10 +132,13 @@ class Prepared:
     def planned_again(self, executors: int, machine: Machine) -> Prepared:
         """The same structure with an order by the costs that are known now; for a thread."""
         ranked = rank_operands(self.compiled, self.settings, executors, machine, patience=PATIENCE)
+        assign = self.plan.assign if ranked.assign is None else ranked.assign.astype(np.int16)
+        planned = [] if ranked.assign is None else ranked.assign.tolist()
         return replace(
             self,
-            plan=Plan(self.plan.dag, self.plan.assign.copy(), ranked.rank.copy()),
-            table=replace(self.table, rank=ranked.rank.tolist()),
+            plan=Plan(self.plan.dag, assign.copy(), ranked.rank.copy()),
+            table=replace(self.table, rank=ranked.rank.tolist(), planned=planned),
+            assign=assign.tolist(),
             picture=self.picture | {"predicted": ranked.predicted},
             watched=_watched(ranked, self.settings, executors, machine),
             refined=self.refined + 1,
@@ -228,7 +233,10 @@ def prepare(
     laps.append(time.monotonic())
     check()
     stored = after.program < 0
-    plan = make_plan(compiled.dag, ranked.rank, [1] * len(workers), stored, settings.get("assigner", "bfs"))
+    if ranked.assign is None:
+        plan = make_plan(compiled.dag, ranked.rank, [1] * len(workers), stored, settings.get("assigner", "bfs"))
+    else:
+        plan = Plan(compiled.dag, ranked.assign.astype(np.int16), ranked.rank.astype(np.int64))
     laps.append(time.monotonic())
     check()
     kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
@@ -249,6 +257,8 @@ def prepare(
         kept=int(after.nbytes[kept[known[kept]]].sum()),
         stored=np.flatnonzero(stored).tolist(),
         readers=flow.succs,
+        results=kept.tolist(),
+        planned=[] if ranked.assign is None else plan.assign.tolist(),
         tight=machine is not None and 2 * int(after.nbytes.sum()) > machine.memory,
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
@@ -292,7 +302,7 @@ def _compiled(
         line = bound.line(layer.line) if bound is not None else None
         refuse_many(n, each, machine.memory, layer.name, line)
 
-    room, most = machine.memory // (2 * len(workers)), machine.memory // TILED_BYTES
+    room, most = machine.share(len(workers)) // 2, machine.memory // TILED_BYTES
     try:
         compiled = compile_graph(graph, settings, check, room, len(workers), most)
     except TooManyOperandsError as error:
@@ -306,6 +316,8 @@ def _compiled(
 
 def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machine: Machine | None) -> Watched | None:
     if ranked.graph is None or machine is None or executors < 2 or not settings.get("replan", True):
+        return None
+    if machine.rows is not None:  # an engine balances its workers by itself
         return None
     return Watched(ranked.graph, executors, machine.memory)
 

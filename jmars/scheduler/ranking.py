@@ -5,7 +5,7 @@ The planners release the interpreter's lock while they work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import MemoryLimitError
 from jmars.optimize import Compiled
-from jmars.plan import Choice, PlanGraph, Profile, annotate, one_host
+from jmars.plan import Choice, PlanGraph, Profile, Workers, annotate, choose, one_host
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.simulation.predict import predict_from_simulation
@@ -27,23 +27,48 @@ _TRIED = 12  # orders that are told at most
 
 @dataclass(frozen=True)
 class Machine:
-    """Measured costs and memory of the host."""
+    """Measured costs and memory of the host, or of several machines.
+
+    Attributes
+    ----------
+    memory
+        Bytes for chunks and scratch, of all machines together.
+    fresh
+        Bytes of it that nobody has touched yet.
+    rows, numbers
+        Machines that share no memory, and the number of each machine's worker; None for one host.
+    """
 
     profile: Profile
-    memory: int  # bytes for chunks and scratch
-    fresh: int = 0  # bytes of it that nobody has touched yet
+    memory: int
+    fresh: int = 0
+    rows: Workers | None = None
+    numbers: Sequence[int] = ()
+
+    @property
+    def largest(self) -> int:
+        """Bytes that an operand may take at most."""
+        return self.memory if self.rows is None else int(self.rows.memory.max())
+
+    def share(self, executors: int) -> int:
+        """Bytes that an executor may take, one of `executors` on one host."""
+        if self.rows is None:
+            return self.memory // executors
+        return int((self.rows.memory // self.rows.cores).min())
 
 
 @dataclass(frozen=True)
 class Ranked:
     """An order, with the predicted cost of a simulated order.
 
-    `graph` is the planner's input, None without a plan; `predicted` is the field of the GraphBuilt event.
+    `graph` is the planner's input, None without a plan; `predicted` is the field of the GraphBuilt event; `assign` has
+    the worker of each operand where machines share no memory.
     """
 
     rank: NDArray[np.int64]
     graph: PlanGraph | None = None
     predicted: dict[str, Any] | None = None
+    assign: NDArray[np.int64] | None = None
 
 
 def rank_operands(
@@ -65,6 +90,8 @@ def rank_operands(
     order = settings.get("order", TASK_DEFAULTS["order"])
     if machine is None or not compiled.after.n:
         return Ranked(compiled.rank)
+    if machine.rows is not None:
+        return _on_machines(compiled, settings, machine, machine.rows, patience)
     workers = one_host(machine.profile, executors, machine.memory)
     graph = annotate(compiled.after, compiled.dag, machine.profile)
     budget = patience * seconds_to_plan(graph, workers)
@@ -90,6 +117,38 @@ def rank_operands(
         "tried": _told(choice),
     }
     return Ranked(rank, graph, predicted)
+
+
+def _on_machines(
+    compiled: Compiled, settings: Mapping[str, Any], machine: Machine, rows: Workers, patience: float
+) -> Ranked:
+    """Order and worker of each operand on machines that share no memory; chunks that are stored already lie anywhere.
+
+    The order that the settings name holds where it is not "auto".
+    """
+    order = settings.get("order", TASK_DEFAULTS["order"])
+    graph = annotate(compiled.after, compiled.dag, machine.profile)
+    stored = compiled.after.program < 0
+    budget = patience * seconds_to_plan(graph, rows)
+    prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])
+    try:
+        choice = choose(graph, rows, prefer=prefer, budget=budget)
+    except MemoryLimitError:  # told when that operand's turn comes, with its name and line
+        return Ranked(compiled.rank)
+    numbers = np.asarray(machine.numbers, np.int64)
+    assign = np.where(stored, -1, numbers[choice.plan.assign])
+    rank = choice.plan.rank if order == "auto" else compiled.rank if order == "mars" else rank_by(order, graph)
+    result = choice.predicted
+    predicted = {
+        "makespan": result.makespan,
+        "peak": [result.peak_total, result.peak_total],
+        "spilled": result.spilled,
+        "moved": result.moved,
+        "chosen": f"{choice.best.assigned_by}, {choice.best.ranked_by}",
+        "lower_bound": choice.lower_bound,
+        "tried": _told(choice),
+    }
+    return Ranked(rank, graph, predicted, assign)
 
 
 def _told(choice: Choice) -> list[list[Any]]:

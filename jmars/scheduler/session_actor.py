@@ -50,10 +50,11 @@ class SessionActor:
     ) -> None:
         self.meta = ChunkMetaActor()
         self.plans = Plans(plan_bytes)
-        self.context = SchedulerContext(workers, port, self.meta, log, self.plans, self.take_chunks, self._ended)
+        self._workers = list(workers)  # grows: numbers are never used again
+        self.context = SchedulerContext(self._workers, port, self.meta, log, self.plans, self.take_chunks, self._ended)
         self.log = log
         log.standing = self._standing
-        self._port, self._workers, self._job_ended = port, workers, job_ended
+        self._port, self._job_ended = port, job_ended
         self._jobs: dict[str, GraphActor] = {}
         self._over: dict[str, None] = {}  # those that have ended, in that order: a long one outlives many short ones
         self._number = 0
@@ -155,8 +156,19 @@ class SessionActor:
         self.log.append(events.OPERANDS_TIMED, report.job, told)
 
     def _worker_moved(self, report: WorkerMoved) -> None:
+        if report.worker >= len(self._workers):
+            self._add_worker(report)
         told = {"worker": report.worker, "name": report.name, "pid": report.pid, "state": report.state}
         self.log.append(events.WORKER_MOVED, "", told)
+
+    def _add_worker(self, report: WorkerMoved) -> None:
+        """A worker with a new number: running jobs count for that worker too, and later jobs are planned anew."""
+        names = [f"worker-{number}" for number in range(len(self._workers), report.worker)]
+        self._workers += [*names, report.name]
+        self.plans.forget()
+        for graph in self._jobs.values():
+            if graph.stage is not None:
+                graph.stage.operands.grow(len(self._workers))
 
     def _lost(self, report: ChunksLost) -> None:
         self.meta.lost(report.chunks)

@@ -54,6 +54,10 @@ class Shard(OperandActor):
         self._ghosts = {one: local for local, one in enumerate(ids) if local >= own}
         self._holders: dict[int, set[int]] = {}  # owned here: other shards that read it and have not released it
 
+    def grow(self, workers: int) -> None:
+        """There are so many workers now; the load is common to all shards, and grows there."""
+        self.held += [0] * (workers - len(self.held))
+
     def outside(self, operands: Iterable[int]) -> list[int]:
         """Numbers in the whole job of operands that are owned here."""
         return [self.ids[one] for one in operands if one < self.own]

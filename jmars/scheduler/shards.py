@@ -130,6 +130,13 @@ class Shards(Rows):
         for shard in self.shards:
             shard.replanned([assign[one] for one in shard.ids])
 
+    def grow(self, workers: int) -> None:
+        """There are so many workers now."""
+        self.load += [0] * (workers - len(self.load))  # of all shards
+        self._workers = workers
+        for shard in self.shards:
+            shard.grow(workers)
+
     # -- when something goes wrong
     def died(self, operands: Sequence[int], how: str) -> list[int]:
         """The worker that held operands is dead; returns the operand that is known to be the cause."""
