@@ -27,7 +27,7 @@ from jmars.client.job_registry import JobRegistry
 from jmars.client.recovery import with_recovery
 from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
-from jmars.client.shared import SharedMemory
+from jmars.client.streamed import arrays_of
 from jmars.client.uploads import Uploads, move_here
 from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
@@ -132,7 +132,7 @@ class Cluster:
             host.pid, host.janitor, host.limit = ready["pid"], ready["janitor"], ready["limit"]
             self._capacity: int = ready["capacity"]
             connection.watch(host.name, host.pid, lambda: bool(self._jobs.running))
-            self.shared = SharedMemory(self._connection, self._host.arena, ready["arena"], ready["capacity"])
+            self.shared = arrays_of(self._connection, self._host.arena, ready["arena"], ready["capacity"])
             self.uploads = Uploads(self)
             self._sent_graphs = SentGraphs(self.ask)
         except BaseException as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from jmars.client.shared import SharedMemory
+from jmars.client.arrays import Arrays
 from jmars.tensor.operand import TensorData
 
 __all__ = ["ClusterLink", "SubmittedJob"]
@@ -33,11 +33,11 @@ class ClusterLink(Protocol):
     n_workers, capacity
         Workers, and bytes that chunks and scratch may take.
     shared
-        The cluster's shared memory.
+        The cluster's arrays, in shared memory or over the connection.
     """
 
     n_workers: int
-    shared: SharedMemory
+    shared: Arrays
 
     @property
     def capacity(self) -> int:

@@ -9,8 +9,9 @@ import asyncio
 import os
 import select
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -95,6 +96,32 @@ class Connection:
         """
         return self._await(self._channel.ask(actor, method, *args), timeout)
 
+    def ask_each(self, calls: Iterable[tuple[int, tuple[Any, ...]]], most: int) -> Iterator[Any]:
+        """Answers to several calls, in their order; calls are begun before earlier ones are answered.
+
+        Parameters
+        ----------
+        calls
+            (Bytes that the call moves, (actor, method, *args)), taken as there is room.
+        most
+            Bytes of calls that are under way, but at least a single call is.
+        """
+        under_way: deque[tuple[int, Future[Any]]] = deque()
+        moving = 0
+        try:
+            for size, call in calls:
+                while under_way and moving + size > most:
+                    done, future = under_way.popleft()
+                    moving -= done
+                    yield self._result(future, None)
+                under_way.append((size, self._begin(self._channel.ask(*call))))
+                moving += size
+            while under_way:
+                yield self._result(under_way.popleft()[1], None)
+        finally:
+            for _, future in under_way:
+                future.cancel()
+
     def tell(self, actor: str, method: str, *args: Any) -> None:
         """Call without waiting; from any thread, a finalizer too."""
         if not self._closed:
@@ -125,6 +152,9 @@ class Connection:
         _release_loop()
 
     def _await(self, call: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+        return self._result(self._begin(call), timeout)
+
+    def _begin(self, call: Coroutine[Any, Any, Any]) -> Future[Any]:
         if self._in_loop():
             call.close()
             raise ClusterError("a job's callback runs in the thread that brings answers; ask from another one")
@@ -132,7 +162,9 @@ class Connection:
             if self._closed:
                 call.close()
                 raise ClusterLostError("the cluster was closed; start a new one with jmars.Cluster()")
-            future = asyncio.run_coroutine_threadsafe(call, self._loop)
+            return asyncio.run_coroutine_threadsafe(call, self._loop)
+
+    def _result(self, future: Future[Any], timeout: float | None) -> Any:
         try:
             return future.result(timeout)
         except CancelledError as error:

@@ -8,7 +8,6 @@ through a socket.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
 import mmap
 import secrets
@@ -19,13 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from jmars.client.arrays import Array, Arrays, Splits, boxes, whole
 from jmars.client.connection import Connection
 from jmars.kernels.dtypes import refuse_pointers
 
 __all__ = ["SharedMemory"]
-
-Array = np.ndarray[Any, Any]
-Splits = tuple[tuple[int, ...], ...]
 
 
 class SharedMemory:
@@ -47,18 +44,18 @@ class SharedMemory:
     def upload(self, key: str, array: Array, splits: Splits) -> None:
         """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
         refuse_pointers(array.dtype)
-        boxes = list(_boxes(splits))
-        self._store(key, len(boxes), (array[_whole(box)] for box in boxes))
+        places = list(boxes(splits))
+        self._store(key, len(places), (array[whole(box)] for box in places))
 
     def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
         """A copy of the tensor `key`, assembled here chunk by chunk."""
         refuse_pointers(dtype)
         result = np.empty(tuple(map(sum, splits)), dtype)
         chunks = self._connection.ask("session", "chunks", key)
-        for group in self._groups(zip(chunks, _boxes(splits), strict=True), dtype.itemsize):
+        for group in self._groups(zip(chunks, boxes(splits), strict=True), dtype.itemsize):
             with self._pinned([chunk for chunk, _ in group]) as offsets:
                 for offset, (_, box) in zip(offsets, group, strict=True):
-                    part = result[_whole(box)]
+                    part = result[whole(box)]
                     part[...] = np.ndarray(part.shape, dtype, self._memory, offset)
         return result
 
@@ -71,11 +68,16 @@ class SharedMemory:
             value.flags.writeable = False
         return value if splits or not copy else value[()]
 
-    def move(self, key: str, source: SharedMemory, dtype: np.dtype[Any], splits: Splits) -> None:
+    def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
         """Copy a tensor `key` of another cluster to this cluster."""
         refuse_pointers(dtype)
-        chunks, boxes = source._connection.ask("session", "chunks", key), list(_boxes(splits))
-        self._store(key, len(boxes), (source._copy(c, dtype, box) for c, box in zip(chunks, boxes, strict=True)))
+        self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
+
+    def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
+        """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+        numbers = self._connection.ask("session", "chunks", key)
+        for chunk, box in zip(numbers, boxes(splits), strict=True):
+            yield self._copy(chunk, dtype, box)
 
     def _copy(self, chunk: int, dtype: np.dtype[Any], box: tuple[slice, ...]) -> Array:
         """An own copy of a chunk, so that no pin is held while the chunk's new slot is waited for."""
@@ -145,17 +147,3 @@ class SharedMemory:
             held += max(size, mmap.PAGESIZE)
         if group:
             yield group
-
-
-def _boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
-    """Place of each chunk in the whole, in C order of the grid."""
-    axes: list[Sequence[slice]] = []
-    for lengths in splits:
-        stops = list(itertools.accumulate(lengths))
-        axes.append([slice(stop - length, stop) for stop, length in zip(stops, lengths, strict=True)])
-    return itertools.product(*axes)
-
-
-def _whole(box: tuple[slice, ...]) -> Any:
-    """Index of a box, which gives an array for a chunk without axes too."""
-    return (*box, ...)

@@ -1,0 +1,60 @@
+"""Arrays: how a client sends arrays to a cluster and gets them back.
+
+By shared memory where client and workers map the same memory (shared.py), else in pieces over the connection
+(streamed.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Array", "Arrays", "Splits", "boxes", "whole"]
+
+Array = np.ndarray[Any, Any]
+Splits = tuple[tuple[int, ...], ...]
+
+
+class Arrays(Protocol):
+    """The arrays of a cluster, for a client."""
+
+    def upload(self, key: str, array: Array, splits: Splits) -> None:
+        """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
+
+    def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
+        """A copy of the tensor `key`."""
+
+    def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
+        """The tensor `key`: owned, or with `copy=False` read-only."""
+
+    def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
+        """Copy a tensor `key` of another cluster to this cluster."""
+
+    def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
+        """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+
+    def close(self) -> None:
+        """Let go of the cluster's memory."""
+
+
+def boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
+    """Place of each chunk in the whole, in C order of the grid.
+
+    Examples
+    --------
+    >>> [box[0].start for box in boxes(((2, 3, 1),))]
+    [0, 2, 5]
+    """
+    axes: list[Sequence[slice]] = []
+    for lengths in splits:
+        stops = list(itertools.accumulate(lengths))
+        axes.append([slice(stop - length, stop) for stop, length in zip(stops, lengths, strict=True)])
+    return itertools.product(*axes)
+
+
+def whole(box: tuple[slice, ...]) -> Any:
+    """Index of a box, which gives an array for a chunk without axes too."""
+    return (*box, ...)
