@@ -185,7 +185,9 @@ class Engine(Protocol):
     async def put(self, name: str, data: bytes, worker: str) -> None:
         """Store bytes as the result `(name, 0)`, an array of uint8, on a worker ("": any)."""
 
-    async def read(self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
+    async def read(
+        self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> bytes:
         """Elements of a chunk in C order, at `strides` bytes from byte `start` on.
 
         A worker takes the part out of the chunk, so that the whole chunk never travels. Raises ChunkLostError.

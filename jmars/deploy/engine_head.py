@@ -1,0 +1,217 @@
+"""EngineHead: the head of a cluster whose workers are those of an engine, a Dask or Ray cluster.
+
+Runs in a thread of the kernel, since an engine's client and its references cannot move to another process. Clients, the
+kernel too, reach it by a Unix socket as they reach every cluster.
+Source: docs/explanation/seeds.md, "Architecture".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from jmars.deploy import memory
+from jmars.deploy.engine_chunks import EngineChunks, EngineStore
+from jmars.deploy.folders import Folders
+from jmars.deploy.head import Head
+from jmars.deploy.in_process_scheduler import InProcessScheduler
+from jmars.deploy.why_service import WhyService
+from jmars.engines.engine import Engine
+from jmars.engines.engine_status import engine_status
+from jmars.engines.port import EngineWorkers, WorkerRow
+from jmars.errors import ClusterError, JmarsError
+from jmars.model import events
+from jmars.plan import Profile, Workers
+from jmars.scheduler import Machine
+
+__all__ = ["EngineHead"]
+
+MEMORY_SECONDS = 1.0  # between two questions for the memory of the engine's workers
+BANDWIDTH = 0.3e9  # bytes a second between workers of an engine, as measured for Dask and Ray on plain TCP
+LATENCY = 2e-3
+
+
+class EngineHead(Head):
+    """Scheduler and clients of a cluster on an engine; `orders` are EngineHost's."""
+
+    def __init__(self, orders: dict[str, Any], folders: Folders, engine: Engine) -> None:
+        super().__init__(orders, folders)
+        profile = Profile()
+        try:
+            profile.refresh()  # of this machine; the engine's workers correct it
+        except (OSError, JmarsError):
+            pass  # plans begin without measured costs
+        self.workers = EngineWorkers(engine, f"jmars-{orders['id']}", self.give_up, profile)
+        self._measured = 0.0  # when the engine was asked for memory
+        self._spilled = 0
+
+    async def run(self, listening: Callable[[], None]) -> None:
+        """Serve until told to end, or the engine is gone; calls `listening` once clients are accepted."""
+        workers = self.workers
+        await workers.start()
+        try:
+            passing = EngineChunks(workers)
+            store = EngineStore(workers, passing)
+            plans = memory.plan_bytes(memory.default_limit())
+            scheduler = InProcessScheduler(
+                workers, workers.names, plans, self.job_ended, self._machine, passing.read
+            )
+            watch = WhyService(partial(engine_status, workers), self._moved, scheduler.reasons, self.stalled)
+            self.serve_with(scheduler, store, watch, passing)
+            server = await self.listen()
+            workers.announce()
+            self.register(engine=workers.engine.kind)
+            watching = asyncio.ensure_future(self.watch_memory())
+            listening()
+            await self.ended.wait()
+            watching.cancel()
+            server.close()
+            for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
+                await scheduler.session.cancel(job["id"])
+            self.hang_up()
+        finally:
+            await workers.close()
+
+    # -- for clients
+    @property
+    def n_workers(self) -> int:
+        """Workers that the engine has now."""
+        return len(self.workers.here)
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that our tasks may take on all workers together."""
+        return sum(row.worker.memory for row in self.workers.here)
+
+    async def ready(self) -> dict[str, Any]:
+        """The facts that a client needs; "arena" 0 says that no memory is shared."""
+        return {
+            "arena": 0,
+            "capacity": self.capacity,
+            "janitor": 0,
+            "pid": os.getpid(),
+            "workers": self.n_workers,
+            "limit": self.capacity,
+            "detached": False,
+        }
+
+    def descriptor(self) -> Any:
+        """Raise ClusterError."""
+        raise ClusterError("the workers of an engine share no memory with clients; connect with jmars.connect()")
+
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands on the engine's workers."""
+        return self.workers.profile.as_data()
+
+    async def scale(self, n: int) -> None:
+        """Ask the engine for so many workers."""
+        await self.workers.engine.scale(n)
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Let the engine choose between so many workers."""
+        await self.workers.engine.adapt(least, most)
+
+    async def info(self) -> dict[str, Any]:
+        """Engine, workers, memory and promises; see Cluster.info."""
+        await self._measure()
+        engine, scheduler, running = self.workers.engine, self.scheduler, self.workers.running()
+        promises = engine.promises()
+        resident = sum(row.resident for row in self.workers.here)
+        here = memory.private_bytes(os.getpid())
+        return {
+            "id": self.orders["id"],
+            "name": self.orders["name"],
+            "engine": {"kind": engine.kind, "address": engine.address, "mode": self.orders["mode"]},
+            "security": promises.security,
+            "promises": list(promises.missing),
+            "host": {"pid": os.getpid(), "memory": here},
+            "scheduler": {"pid": scheduler.pid, "state": scheduler.state, "memory": here},
+            "workers": [self._row(row, len(running.get(row.number, []))) for row in self.workers.here],
+            "memory": {
+                "limit": self.capacity,
+                "resident": resident,
+                "peak": max(self.peak, resident),
+                "used": self.workers.results.used,
+                "spilled": self._spilled,
+                "chunks": len(self.workers.results),
+            },
+            "plans": await scheduler.plans(),
+        }
+
+    def _row(self, row: WorkerRow, running: int) -> dict[str, Any]:
+        return {
+            "name": row.worker.name,
+            "host": row.worker.host,
+            "pid": row.pid,
+            "state": "running" if running else "idle",
+            "memory": row.resident,
+            "running": running,
+            "done": row.done,
+            "restarts": 0,
+        }
+
+    # -- memory
+    async def look(self) -> None:
+        """Log memory, and jobs that do not move."""
+        if time.monotonic() - self._measured >= MEMORY_SECONDS:
+            await self._measure()
+            self._log_memory()
+        await self.watch.look()
+
+    async def _measure(self) -> None:
+        self._measured = time.monotonic()
+        await self.workers.look()
+        here = self.workers.here
+        self.peak = max(self.peak, sum(row.resident for row in here))
+        self._spilled = sum(row.spilled for row in here)
+
+    def _log_memory(self) -> None:
+        running, rows = self.workers.running(), self.workers.rows
+        told = [
+            {
+                "name": row.worker.name,
+                "pid": row.pid,
+                "pss": row.resident if row.here else 0,
+                "running": len(running.get(row.number, [])),
+                "done": row.done,
+            }
+            for row in rows
+        ]
+        self.scheduler.note(
+            events.MEMORY_CHANGED,
+            "",
+            {
+                "used": self.workers.results.used,
+                "resident": sum(row.resident for row in rows if row.here),
+                "spilled": self._spilled,
+                "spilled_total": self._spilled,
+                "reloaded_total": 0,
+                "limit": self.capacity,
+                "peak": self.peak,
+                "workers": told,
+            },
+        )
+
+    # -- for the scheduler
+    def _moved(self) -> int:
+        """Bytes on disk, as a sign that jobs move."""
+        return self._spilled
+
+    def _machine(self) -> Machine:
+        """The engine's workers as machines without common memory."""
+        profile, here = self.workers.profile, [row for row in self.workers.here if row.worker.cores]
+        if not here:
+            return Machine(profile, max(1, self.capacity))
+        rows = Workers.build(
+            len(here),
+            cores=[row.worker.cores for row in here],
+            memory=[row.worker.memory for row in here],
+            bandwidth=BANDWIDTH,
+            latency=LATENCY,
+            disk=profile.disk,
+        )
+        return Machine(profile, self.capacity, rows=rows, numbers=[row.number for row in here])

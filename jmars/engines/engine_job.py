@@ -1,0 +1,465 @@
+"""EngineJob: the operands and groups of one job on an engine.
+
+Groups run ahead of the scheduler, which orders and counts operand by operand: what became of an operand is kept back
+until the scheduler has ordered it. Operands of a group that broke run as tasks of their own when they are ready, and
+what they read that is nowhere is reported as missing. Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from time import monotonic, perf_counter
+from typing import NamedTuple
+
+from jmars.dispatch.state_times import pack_numbers
+from jmars.engines.engine import GroupReport, GroupTask, Result
+from jmars.engines.groups import Group, single_group
+from jmars.engines.results import Kept, Results
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable
+from jmars.model.reports import (
+    ChunksLost,
+    Failed,
+    Finished,
+    InputsMissing,
+    Interrupted,
+    JobClosed,
+    Refused,
+    Report,
+    Started,
+    Timed,
+    WorkerLost,
+)
+
+__all__ = ["EngineJob", "EngineLink", "RunningGroup"]
+
+NOTHING_RAN = b""
+
+
+class Told(IntEnum):
+    """What the scheduler and this job know of an operand from each other."""
+
+    UNKNOWN = 0  # not ordered, or given back
+    READY = 1  # ordered
+    STARTED = 2  # reported as started
+    DONE = 3  # reported as finished
+
+
+class Ended(NamedTuple):
+    """An operand that ended well."""
+
+    worker: int
+    microseconds: int
+    shape: tuple[int, ...] | None
+
+
+class Broke(NamedTuple):
+    """An operand that raised, or (`refused`) can never run."""
+
+    worker: int
+    failure: Failure
+    refused: bool = False
+
+
+@dataclass(eq=False)
+class RunningGroup:
+    """A group that is submitted, or about to be.
+
+    Attributes
+    ----------
+    task
+        Name of the engine's task; "" before the submission.
+    worker
+        Number of the worker; -1 while unknown.
+    ended
+        Whether the task returned.
+    """
+
+    plan: Group
+    task: str = ""
+    worker: int = -1
+    since: float = 0.0
+    ended: bool = False
+    broken: bool = False
+    readers: list[RunningGroup] = field(default_factory=list)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the engine has it and has not ended it."""
+        return bool(self.task) and not self.ended and not self.broken
+
+
+class EngineLink(NamedTuple):
+    """What a job asks of its surroundings."""
+
+    submit: Callable[[EngineJob, RunningGroup, GroupTask], None]
+    release: Callable[[Sequence[Result]], None]
+    report: Callable[[Report], None]
+    wake: Callable[[EngineJob], None]  # call `settle` soon
+    key: Callable[[int], str]  # the engine's name of a worker
+    name: Callable[[int], str]  # a fresh name of a task, by number of the job
+    spec: Callable[[JobTable, Group], bytes]
+
+
+class EngineJob:
+    """A job on an engine.
+
+    Parameters
+    ----------
+    table
+        Its operands.
+    groups
+        In an order in which each group reads only chunks of groups before it.
+    results
+        Chunks of all jobs.
+    link
+        What it asks of the port.
+    """
+
+    def __init__(self, table: JobTable, groups: Iterable[Group], results: Results, link: EngineLink) -> None:
+        n = len(table.program)
+        self.table = table
+        self.stopping = self.closing = self.closed = False
+        self.running: dict[str, RunningGroup] = {}  # by task: those that the engine has
+        self.done = 0  # operands reported as finished
+        self._results, self._link = results, link
+        self._told = bytearray(n)
+        self._group: list[RunningGroup | None] = [None] * n
+        self._outcome: dict[int, Ended | Broke] = {}  # not reported yet
+        self._hint: dict[int, int] = {}  # worker that the scheduler chose
+        self._due: dict[int, None] = {}  # operands of which there may be something to report
+        self._ended: dict[str, RunningGroup] = {}  # by task: those whose results may be lost
+        self._ahead: deque[RunningGroup] = deque()
+        self._learnt: dict[int, list[int]] = {}  # row of a program: operands that ended, and their microseconds
+        self._began, self._peak, self._moved = perf_counter(), results.used, 0
+        self._others = results.used - sum(kept.nbytes for kept in map(self._kept, table.stored) if kept is not None)
+        for plan in groups:
+            group = RunningGroup(plan)
+            self._ahead.append(group)
+            for operand in plan.operands:
+                self._group[operand] = group
+        for group in self._ahead:
+            for source in {self._group[operand] for operand in group.plan.inputs}:
+                if source is not None:
+                    source.readers.append(group)
+
+    # -- orders
+    def submit_ahead(self, room: int) -> None:
+        """Submit groups until the engine has `room` more tasks."""
+        while self._ahead and room > 0 and not self.stopping and not self.closing:
+            group = self._ahead.popleft()
+            if not group.broken:
+                room -= self._submit(group)
+
+    def enqueue(self, operands: Sequence[int], workers: Sequence[int]) -> None:
+        """Operands are ready."""
+        for operand, worker in zip(operands, workers, strict=True):
+            self._told[operand] = Told.READY
+            self._hint[operand] = worker
+            self._due[operand] = None
+        self._link.wake(self)
+
+    def stop(self) -> list[str]:
+        """Report no operand any more but those that are reported as started; returns tasks to be stopped."""
+        self.stopping = True
+        self._ahead.clear()
+        for operand, told in enumerate(self._told):
+            if told == Told.READY:
+                self._told[operand] = Told.UNKNOWN
+            elif told == Told.STARTED:
+                self._due[operand] = None
+        self._link.wake(self)
+        return list(self.running)
+
+    def close(self) -> None:
+        """Report JobClosed once nothing runs."""
+        self.closing = True
+        self._ahead.clear()
+        if not self.stopping:  # all operands are done: what still runs is of no use
+            for group in list(self.running.values()):
+                self._break(group)
+        self._link.wake(self)
+
+    # -- events of the engine
+    def started(self, task: str, worker: int) -> None:
+        """A task runs."""
+        group = self.running.get(task)
+        if group is not None and group.worker < 0:
+            group.worker, group.since = worker, monotonic()
+            self._look_at(group.plan.operands)
+
+    def ended(self, task: str, report: GroupReport, worker: int) -> None:
+        """A task returned."""
+        group = self.running.pop(task, None)
+        if group is None:
+            return
+        group.ended, group.worker = True, worker
+        plan, n = group.plan, len(report.microseconds)
+        self._ended[task] = group
+        for place, operand in enumerate(plan.operands[:n]):
+            self._outcome[operand] = Ended(worker, report.microseconds[place], report.shapes.get(place))
+            row = self.table.program[operand]
+            seen = self._learnt.setdefault(row, [0, 0])
+            seen[0] += 1
+            seen[1] += report.microseconds[place]
+        for operand in plan.inputs:
+            kept = self._kept(operand)
+            if kept is not None and 0 <= kept.worker != worker:
+                self._moved += kept.nbytes
+        missing = set(plan.operands[n:])
+        dropped = []
+        for number, operand in enumerate(plan.outputs):
+            if operand in missing:
+                dropped.append(Result(task, number))
+            else:
+                self._results.add(self.table.chunk[operand], Kept(Result(task, number), self._bytes(operand), worker))
+        self._peak = max(self._peak, self._results.used)
+        if dropped:
+            self._link.release(dropped)
+        if missing:
+            self._leave(plan.operands[n:], group)
+            if report.failure is not None:
+                self._outcome[plan.operands[n]] = Broke(worker, report.failure)
+            for reader in group.readers:
+                if not missing.isdisjoint(reader.plan.inputs):
+                    self._break(reader)
+        self._look_at(plan.operands)
+
+    def failed(self, task: str, failure: Failure) -> None:
+        """The engine could not run a task; an operand alone raises the failure, others run alone."""
+        group = self.running.get(task)
+        if group is None:
+            return
+        if len(group.plan.operands) == 1:
+            self._outcome[group.plan.operands[0]] = Broke(max(0, group.worker), failure)
+        self._break(group)
+
+    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+        """Results of tasks are gone, or tasks cannot run because workers died under them."""
+        gone: list[int] = []
+        for task in tasks:
+            group = self._ended.pop(task, None) or self.running.get(task)
+            if group is None:
+                continue
+            if group.ended:
+                gone += self._lose(group)
+            else:
+                self._blame(group, why, how)
+        if gone:
+            self._link.report(ChunksLost(gone, why))
+
+    def give_up(self) -> None:
+        """Running tasks do not stop: late answers of theirs have no effect."""
+        for group in list(self.running.values()):
+            self._break(group)
+
+    # -- reports
+    def settle(self) -> None:
+        """Report what is due, until nothing is; each report may bring new orders."""
+        while self._due:
+            due, self._due = self._due, {}
+            self._settle(due)
+        if self.closing and not self.closed and not self.running:
+            self._close()
+
+    def _settle(self, due: Iterable[int]) -> None:
+        told, outcomes, job, report = self._told, self._outcome, self.table.job, self._link.report
+        started: dict[int, list[int]] = {}
+        finished: dict[int, list[tuple[int, Ended]]] = {}
+        broken: list[tuple[int, Broke]] = []
+        given_back: list[int] = []
+        alone: list[int] = []
+        for operand in due:
+            state = told[operand]
+            if state not in (Told.READY, Told.STARTED):
+                continue
+            outcome, group = outcomes.get(operand), self._group[operand]
+            if outcome is None:
+                if group is None or group.ended:  # an ended group has told all: the operand runs again
+                    self._group[operand] = None
+                    told[operand] = Told.UNKNOWN if state == Told.STARTED else state
+                    (given_back if state == Told.STARTED else alone).append(operand)
+                elif state == Told.READY and group.worker >= 0:
+                    told[operand] = Told.STARTED
+                    started.setdefault(group.worker, []).append(operand)
+                continue
+            if state == Told.READY:
+                started.setdefault(outcome.worker, []).append(operand)
+            del outcomes[operand]
+            if isinstance(outcome, Ended):
+                told[operand] = Told.DONE
+                finished.setdefault(outcome.worker, []).append((operand, outcome))
+            else:
+                told[operand] = Told.UNKNOWN
+                broken.append((operand, outcome))
+        for worker, operands in started.items():
+            report(Started(job, operands, worker))
+        for worker, found in finished.items():
+            operands, micros = [one for one, _ in found], [ended.microseconds for _, ended in found]
+            shapes = {one: ended.shape for one, ended in found if ended.shape is not None}
+            self.done += len(operands)
+            report(Timed(job, operands, worker, (NOTHING_RAN, NOTHING_RAN, pack_numbers(micros), NOTHING_RAN)))
+            report(Finished(job, operands, worker, shapes or None, micros))
+        for operand, broke in broken:
+            if broke.refused:
+                report(Refused(job, operand, broke.failure))
+            else:
+                report(Failed(job, operand, broke.worker, broke.failure))
+        if given_back:
+            report(Interrupted(job, given_back, -1))
+        self._run_alone([operand for operand in alone if told[operand] == Told.READY])
+
+    def _close(self) -> None:
+        self.closed = True
+        told, chunk = self._told, self.table.chunk
+        untold = (one for group in self._ended.values() for one in group.plan.outputs if told[one] != Told.DONE)
+        self._results.free([chunk[one] for one in untold])
+        measured = {
+            "makespan": perf_counter() - self._began,
+            "peak": max(0, self._peak - self._others),
+            "spilled": 0,
+            "moved": self._moved,
+        }
+        self._link.report(JobClosed(self.table.job, measured))
+
+    # -- for the view, and for costs
+    def learnt(self) -> dict[int, tuple[int, float]]:
+        """By row of a program: operands that ended, and their seconds together."""
+        return {row: (count, micros * 1e-6) for row, (count, micros) in self._learnt.items()}
+
+    def waiting(self) -> int:
+        """Ready operands that no worker runs."""
+        return self._told.count(Told.READY)
+
+    def operand_of(self, group: RunningGroup) -> int:
+        """The operand that a running group is at, as far as that is known."""
+        started = (one for one in group.plan.operands if self._told[one] == Told.STARTED)
+        return next(started, group.plan.operands[0])
+
+    # -- own
+    def _look_at(self, operands: Iterable[int]) -> None:
+        self._due.update(dict.fromkeys(operands))
+        self._link.wake(self)
+
+    def _kept(self, operand: int) -> Kept | None:
+        return self._results.find(self.table.chunk[operand])
+
+    def _bytes(self, operand: int) -> int:
+        outcome = self._outcome.get(operand)
+        shape = outcome.shape if isinstance(outcome, Ended) else None
+        return self.table.nbytes[operand] if shape is None else self.table.bytes_of(operand, shape)
+
+    def _source(self, operand: int) -> Result | None:
+        """Result that is, or will be, an operand's chunk."""
+        kept = self._kept(operand)
+        if kept is not None:
+            return kept.result
+        group = self._group[operand]
+        if group is None or not group.runs:
+            return None
+        return Result(group.task, group.plan.outputs.index(operand))
+
+    def _submit(self, group: RunningGroup) -> bool:
+        """Submit a group; returns whether the engine has it."""
+        sources = [self._source(operand) for operand in group.plan.inputs]
+        inputs = [source for source in sources if source is not None]
+        if len(inputs) < len(sources):  # a chunk from before the job was lost, or a group before it broke
+            self._break(group)
+            return False
+        table, plan = self.table, group.plan
+        try:
+            spec = self._link.spec(table, plan)
+        except Exception as error:  # a user's object cannot be pickled
+            if len(plan.operands) == 1:
+                self._outcome[plan.operands[0]] = Broke(0, Failure.of(error), refused=True)
+            self._break(group)
+            return False
+        group.task = self._link.name(table.number)
+        self.running[group.task] = group
+        outputs, rank = len(plan.outputs), min([table.rank[one] for one in plan.operands])
+        self._link.submit(
+            self,
+            group,
+            GroupTask(
+                group.task, table.number, spec, inputs, outputs, self._link.key(plan.worker), plan.memory, rank
+            ),
+        )
+        return True
+
+    def _run_alone(self, operands: Sequence[int]) -> None:
+        """Run ready operands that no group has, each as a task; those without their inputs are reported."""
+        table = self.table
+        missing: dict[int, list[int]] = {}
+        for operand in operands:
+            if self.stopping or self._group[operand] is not None:
+                continue
+            lacks = [table.chunk[one] for one in table.inputs[operand] if self._kept(one) is None]
+            if lacks:
+                missing[operand] = lacks
+                self._told[operand] = Told.UNKNOWN
+                continue
+            group = RunningGroup(single_group(table, operand, self._hint.get(operand, -1)))
+            self._group[operand] = group
+            self._submit(group)
+        if missing:
+            chunks = sorted(set(itertools.chain.from_iterable(missing.values())))
+            why = "the task that had them is gone"
+            self._link.report(InputsMissing(table.job, list(missing), chunks, why))
+
+    def _leave(self, operands: Iterable[int], group: RunningGroup) -> None:
+        """Operands are a group's no more."""
+        for operand in operands:
+            if self._group[operand] is group:
+                self._group[operand] = None
+
+    def _break(self, group: RunningGroup) -> None:
+        """A group will not end: its operands run alone; groups that read its chunks break too."""
+        stack = [group]
+        while stack:
+            one = stack.pop()
+            if one.ended or one.broken:
+                continue
+            one.broken = True
+            if one.task:
+                self.running.pop(one.task, None)
+                self._link.release([Result(one.task, number) for number in range(len(one.plan.outputs))])
+            self._leave(one.plan.operands, one)
+            self._look_at(one.plan.operands)
+            stack += one.readers
+
+    def _lose(self, group: RunningGroup) -> list[int]:
+        """Results of an ended group are gone; returns chunks of operands that were reported as finished."""
+        chunk, gone = self.table.chunk, []
+        kept = {one: self._kept(one) for one in group.plan.outputs}
+        lost = [one for one, found in kept.items() if found is not None and found.result.task == group.task]
+        for operand in lost:
+            if self._told[operand] == Told.DONE:
+                gone.append(chunk[operand])
+            else:
+                self._outcome.pop(operand, None)
+        self._results.free([chunk[one] for one in lost])
+        self._leave(group.plan.operands, group)
+        for reader in group.readers:
+            if not set(lost).isdisjoint(reader.plan.inputs):
+                self._break(reader)
+        self._look_at(group.plan.operands)
+        return gone
+
+    def _blame(self, group: RunningGroup, why: str, how: str) -> None:
+        """Workers died under a task: its ready operands are reported as lost with a worker."""
+        told = self._told
+        held = [one for one in group.plan.operands if told[one] in (Told.READY, Told.STARTED)]
+        fresh = [one for one in held if told[one] == Told.READY]
+        worker = max(0, group.worker)
+        self._break(group)
+        if not held or self.stopping:
+            return
+        for operand in held:
+            told[operand] = Told.UNKNOWN
+        if fresh:
+            self._link.report(Started(self.table.job, fresh, worker))
+        self._link.report(WorkerLost(self.table.job, held, worker, why, how))

@@ -1,0 +1,397 @@
+"""EngineWorkers: the workers of an engine as a `WorkerPort`, and the events of the engine.
+
+Jobs decide what to report (`EngineJob`); this class numbers workers, keeps chunks by number, submits tasks in bounds,
+and ends tasks that do not stop. All calls come in the loop of the head.
+Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jmars.engines.engine import Engine, EngineWorker, GroupReport, GroupTask, Result
+from jmars.engines.engine_job import EngineJob, EngineLink, RunningGroup
+from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
+from jmars.engines.results import Kept, Results
+from jmars.engines.task import make_spec
+from jmars.errors import ChunkLostError, ClusterError, fault_of
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable, ReportPort
+from jmars.model.reports import ChunksLost, JobBroken, Report, WorkerMoved
+from jmars.plan import Profile, program_seconds, signature
+
+__all__ = ["EngineWorkers", "WorkerRow"]
+
+log = logging.getLogger("jmars.engines")
+
+AHEAD = 10_000  # tasks that the engine has at most
+TASK_SECONDS = 0.0035, 0.002  # CPU of an empty task: on a worker, and where submission is serial
+GRACE = 1.0  # seconds for which a task may ignore that its job was stopped
+GONE, IDLE = "lost", "idle"  # states of WorkerMoved
+
+
+@dataclass(eq=False)
+class WorkerRow:
+    """A worker with its number, which no other worker ever gets.
+
+    Attributes
+    ----------
+    here
+        Whether the engine has it still.
+    done
+        Operands that ended there.
+    """
+
+    number: int
+    worker: EngineWorker
+    here: bool = True
+    done: int = 0
+    pid: int = 0
+    resident: int = 0
+    spilled: int = 0
+
+
+class EngineWorkers:
+    """The workers of an engine: a `WorkerPort`, and the engine's `EngineEvents`.
+
+    Parameters
+    ----------
+    engine
+        Not started yet.
+    prefix
+        Begins the names of all tasks, and is no other cluster's.
+    closed
+        Called with the reason when the engine is gone.
+    profile
+        Costs of operands, which each job teaches.
+
+    Attributes
+    ----------
+    rows
+        All workers that ever were, by number.
+    results
+        Chunks by number.
+    """
+
+    def __init__(self, engine: Engine, prefix: str, closed: Callable[[str], None], profile: Profile) -> None:
+        self.engine, self.profile = engine, profile
+        self.rows: list[WorkerRow] = []
+        self.results = Results(engine.release)
+        self.workers_changed: Callable[[], None] = lambda: None
+        self._prefix, self._closed = prefix, closed
+        self._number: dict[str, int] = {}  # by key of the engine
+        self._scheduler: ReportPort | None = None
+        self._jobs: dict[str, EngineJob] = {}
+        self._tasks: dict[str, EngineJob] = {}  # that the engine has
+        self._due: dict[EngineJob, None] = {}  # jobs with something to report
+        self._settling = False
+        self._tasks_named = 0
+        self._storing: set[int] = set()  # chunks that clients bring
+
+    # -- the life of the engine
+    async def start(self) -> None:
+        """Start the engine; raises ClusterStartError."""
+        for worker in await self.engine.start(self):
+            self._add(worker)
+        if not self.rows:  # an engine that grows from nothing: the first worker that comes has this number
+            self._add(EngineWorker("", f"{self.engine.kind}-0", "", 1, 2**30))
+
+    def connect(self, scheduler: ReportPort) -> None:
+        """Send reports to this scheduler from now on."""
+        self._scheduler = scheduler
+
+    def announce(self) -> None:
+        """Report all workers."""
+        for row in self.rows:
+            self._tell(row)
+
+    async def close(self) -> None:
+        """Free all that is ours on the engine."""
+        for job in list(self._jobs.values()):
+            job.give_up()
+        self._jobs.clear()
+        self._due.clear()
+        self.results.clear()
+        await self.engine.close()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all workers, by number."""
+        return [row.worker.name for row in self.rows]
+
+    @property
+    def here(self) -> list[WorkerRow]:
+        """Workers that the engine has."""
+        return [row for row in self.rows if row.here]
+
+    # -- orders of the scheduler
+    def open_job(self, table: JobTable) -> None:
+        """Take the operands of a job, and submit groups ahead; an exception leaves no change."""
+        release, report = self.engine.release, self.report
+        link = EngineLink(self._submit, release, report, self._wake, self._key, self._name, make_spec)
+        job = EngineJob(table, self._planned(table), self.results, link)
+        self._jobs[table.job] = job
+        self._submit_ahead()
+
+    def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
+        """Operands are ready: report what becomes of them."""
+        self._jobs[job].enqueue(operands, workers)
+
+    def stop_execution(self, job: str) -> None:
+        """Stop the tasks of a job; tasks that go on for GRACE seconds are killed, or given up."""
+        found = self._jobs[job]
+        tasks = found.stop()
+        if tasks:
+            self.engine.stop(found.table.number, tasks)
+            asyncio.get_running_loop().call_later(GRACE, self._overdue, found)
+
+    def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
+        """Give tasks that are submitted from now on new ranks; the engine chooses workers by itself."""
+        self._jobs[job].table.rank[:] = rank
+
+    def close_job(self, job: str) -> None:
+        """Forget a job once nothing of it runs; then report JobClosed."""
+        self._jobs[job].close()
+
+    def free_chunks(self, chunks: Sequence[int]) -> None:
+        """Release chunks; chunks within groups are not kept, and do not matter."""
+        self.results.free(chunks)
+
+    def report(self, report: Report) -> None:
+        """Send a report to the scheduler."""
+        if self._scheduler is not None:
+            self._scheduler.report(report)
+
+    # -- events of the engine
+    def started(self, task: str, worker: str) -> None:
+        """A task runs on the worker with that key."""
+        job = self._tasks.get(task)
+        if job is not None:
+            job.started(task, self._number_of(worker))
+
+    def ended(self, task: str, report: GroupReport) -> None:
+        """A task returned."""
+        job = self._tasks.pop(task, None)
+        if job is not None:
+            number = self._number_of(report.worker)
+            self.rows[number].done += len(report.microseconds)
+            job.ended(task, report, number)
+            self._submit_ahead()
+
+    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+        """Results of tasks are gone for good, or tasks cannot run."""
+        gone = self.results.made_by(tasks)
+        for job in list(self._jobs.values()):
+            job.lost(tasks, why, how)
+        for task in tasks:
+            self._tasks.pop(task, None)
+        left = [chunk for chunk in gone if self.results.find(chunk) is not None]  # of jobs that have ended, or brought
+        if left:
+            self.results.free(left)
+            self.report(ChunksLost(left, why))
+        self._submit_ahead()
+
+    def failed(self, task: str, failure: Failure) -> None:
+        """The engine could not run a task."""
+        job = self._tasks.pop(task, None)
+        if job is not None:
+            job.failed(task, failure)
+            self._submit_ahead()
+
+    def came(self, worker: EngineWorker) -> None:
+        """A worker joined."""
+        known = self._number.get(worker.key)
+        if known is None:
+            self._tell(self._add(worker))
+        elif not self.rows[known].worker.cores:  # a task of its spoke first
+            self.rows[known].worker = worker
+        self.workers_changed()
+
+    def left(self, key: str, why: str) -> None:
+        """A worker is gone."""
+        number = self._number.get(key)
+        if number is not None and self.rows[number].here:
+            log.info("%s left: %s", self.rows[number].worker.name, why)
+            self.rows[number].here = False
+            self._tell(self.rows[number])
+            self.workers_changed()
+
+    def closed(self, why: str) -> None:
+        """The engine is gone."""
+        self._closed(why)
+
+    # -- chunks of clients
+    async def put(self, chunk: int, data: bytes) -> None:
+        """Store a chunk that a client brings, on one worker after the other."""
+        self._storing.add(chunk)
+        here = self.here
+        key = here[chunk % len(here)].worker.key if here else ""
+        name = self._name(0)
+        try:
+            await self.engine.put(name, data, key)
+        finally:
+            wanted = chunk in self._storing
+            self._storing.discard(chunk)
+        if not wanted:
+            self.engine.release([Result(name, 0)])
+            raise ClusterError(f"chunk {chunk} was given up before it was stored; store it again")
+        self.results.add(chunk, Kept(Result(name, 0), len(data), -1))
+
+    def abandon(self, chunks: Iterable[int]) -> None:
+        """Free chunks that a client brings or has brought."""
+        chunks = list(chunks)
+        self._storing.difference_update(chunks)
+        self.results.free(chunks)
+
+    async def read(
+        self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> bytes:
+        """Elements of a chunk; see `Engine.read`. Raises ChunkLostError for a chunk that is not here."""
+        kept = self.results.find(chunk)
+        if kept is None:
+            raise ChunkLostError(f"chunk {chunk} is no longer on the cluster; compute it again")
+        last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+        if start < 0 or itemsize < 1 or min(strides, default=0) < 0 or start + last + itemsize > kept.nbytes:
+            if math.prod(shape):
+                raise ClusterError(f"bytes {start} to {start + last + itemsize} are no part of chunk {chunk}")
+            return b""
+        try:
+            return await self.engine.read(kept.result, start, itemsize, shape, strides)
+        except ChunkLostError as error:
+            if self.results.find(chunk) == kept:
+                self.lost([kept.result.task], str(error), "signal")
+            raise
+
+    # -- for the view
+    async def look(self) -> None:
+        """Ask the engine for the memory of its workers."""
+        for key, found in (await self.engine.memory()).items():
+            number = self._number.get(key)
+            if number is not None:
+                row = self.rows[number]
+                row.resident, row.spilled = int(found.get("resident", 0)), int(found.get("spilled", 0))
+                pid, row.pid = row.pid, int(found.get("pid", 0))
+                if pid != row.pid:
+                    self._tell(row)
+
+    def running(self) -> dict[int, list[tuple[EngineJob, RunningGroup]]]:
+        """By worker, the groups that run there."""
+        found: dict[int, list[tuple[EngineJob, RunningGroup]]] = {}
+        for job in self._jobs.values():
+            for group in job.running.values():
+                if group.worker >= 0:
+                    found.setdefault(group.worker, []).append((job, group))
+        return found
+
+    @property
+    def jobs(self) -> Sequence[EngineJob]:
+        """Open jobs."""
+        return list(self._jobs.values())
+
+    # -- own
+    def _planned(self, table: JobTable) -> Sequence[Group]:
+        """Groups of a job, by predicted seconds of the operands and the memory of the smallest worker."""
+        here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
+        busy, slots = self.profile.busy, sum(worker.cores for worker in here)
+        cost = np.array([*(busy * program_seconds(one, self.profile) for one in table.programs), 0.0])
+        seconds = cost[np.asarray(table.program, np.int64)]
+        least = min(worker.memory // max(1, worker.cores) for worker in here) // 2
+        limits = GroupLimits(group_seconds(*TASK_SECONDS, slots, float(seconds.sum())), least)
+        planned = table.planned or np.full(len(seconds), -1)
+        return plan_groups(table, planned, seconds, table.results, limits)
+
+    def _submit(self, job: EngineJob, group: RunningGroup, task: GroupTask) -> None:
+        self._tasks[task.name] = job
+        self.engine.submit(task)
+
+    def _submit_ahead(self) -> None:
+        for job in list(self._jobs.values()):
+            room = AHEAD - len(self._tasks)
+            if room <= 0:
+                break
+            job.submit_ahead(room)
+
+    def _wake(self, job: EngineJob) -> None:
+        if not self._due and not self._settling:
+            asyncio.get_running_loop().call_soon(self._settle)
+        self._due[job] = None
+
+    def _settle(self) -> None:
+        self._settling = True
+        try:
+            while self._due:
+                job = next(iter(self._due))
+                del self._due[job]
+                try:
+                    job.settle()
+                except Exception as error:  # a fault of ours: the job ends, others go on
+                    log.exception("%s cannot go on", job.table.job)
+                    job.give_up()
+                    self.report(JobBroken(job.table.job, fault_of(error)))
+                if job.closed and self._jobs.get(job.table.job) is job:
+                    self._forget(job)
+        finally:
+            self._settling = False
+
+    def _forget(self, job: EngineJob) -> None:
+        del self._jobs[job.table.job]
+        when = int(time.time())
+        for row, (count, seconds) in job.learnt().items():
+            if row >= 0 and count:
+                program = job.table.programs[row]
+                known = signature(program)
+                self.profile.observe(known.key, known.size, seconds / count, when=when)
+
+    def _overdue(self, job: EngineJob, killed: bool = False) -> None:
+        """Tasks of a stopped job still run: kill them, then give them up."""
+        tasks = list(job.running)
+        if job.closed or not tasks:
+            return
+        if not killed and self.engine.kill(tasks):
+            asyncio.get_running_loop().call_later(GRACE, self._overdue, job, True)
+            return
+        log.warning("%d tasks of %s do not stop, and are waited for no more", len(tasks), job.table.job)
+        for task in tasks:
+            self._tasks.pop(task, None)
+        job.give_up()
+
+    def _name(self, number: int) -> str:
+        self._tasks_named += 1
+        return f"{self._prefix}-{number}-{self._tasks_named}"
+
+    def _key(self, number: int) -> str:
+        """The engine's name of a worker; "" for a worker that is gone."""
+        return self.rows[number].worker.key if 0 <= number < len(self.rows) and self.rows[number].here else ""
+
+    def _number_of(self, key: str) -> int:
+        known = self._number.get(key)
+        if known is None:  # its tasks speak before it is told of
+            row = self._add(EngineWorker(key, key, "", 0, 0))
+            self._tell(row)
+            known = row.number
+        return known
+
+    def _add(self, worker: EngineWorker) -> WorkerRow:
+        if len(self.rows) == 1 and not self.rows[0].worker.key:
+            row = self.rows[0]
+            row.worker = worker
+        else:
+            name = worker.name
+            if any(name == row.worker.name for row in self.rows):
+                name = f"{name} ({len(self.rows)})"
+            row = WorkerRow(
+                len(self.rows), EngineWorker(worker.key, name, worker.host, worker.cores, worker.memory)
+            )
+            self.rows.append(row)
+        self._number[worker.key] = row.number
+        return row
+
+    def _tell(self, row: WorkerRow) -> None:
+        self.report(WorkerMoved(row.number, row.worker.name, row.pid, IDLE if row.here else GONE))
