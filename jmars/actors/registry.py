@@ -36,6 +36,8 @@ class Entry:
         Its private folder; "" where an older cluster does not say.
     started
         Seconds since the epoch.
+    engine
+        Kind of the engine whose workers compute; "" for workers that share memory with clients.
     """
 
     id: str
@@ -44,6 +46,7 @@ class Entry:
     token: str
     folder: str = ""
     started: float = 0.0
+    engine: str = ""
 
     def __repr__(self) -> str:
         return f"Entry({self.id!r})"
@@ -65,7 +68,8 @@ def read_entry(path: Path) -> Entry | None:
             fields = json.loads(file.read(_LARGEST))
             cluster, name, socket, token = (str(fields[name]) for name in ("id", "name", "socket", "token"))
             folder = str(fields.get("folders", {}).get("folder", ""))
-            entry = Entry(cluster, name, socket, token, folder, float(fields.get("started", 0.0)))
+            started, engine = float(fields.get("started", 0.0)), str(fields.get("engine", ""))
+            entry = Entry(cluster, name, socket, token, folder, started, engine)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
     return entry if entry.id == path.stem else None

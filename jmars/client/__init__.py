@@ -2,7 +2,9 @@
 
 heartbeat.py    warns of a control process that does not answer (Silence)
 connection.py   a channel to a cluster, used from any thread
+arrays.py       how a client sends and gets arrays (Arrays)
 shared.py       arrays to and from the cluster's shared memory
+streamed.py     arrays over the connection, in pieces (StreamedArrays)
 cluster_link.py   a cluster as the files below use it (ClusterLink)
 recovery.py     computes lost chunks again
 trace.py        a run as a Chrome trace
@@ -13,6 +15,7 @@ cluster_registry.py   the open clusters of this process
 uploads.py      NumPy arrays, sent for each job or once for a cell (Uploads)
 sent_graphs.py  graphs, sent whole once and by structure afterwards (SentGraphs)
 attached_jobs.py   handles of other clients' jobs (AttachedJob)
+engine_clusters.py  clusters on Dask and Ray (Cluster.dask, Cluster.ray)
 cluster.py      a cluster of workers (Cluster), and the default cluster
 connecting.py   a running cluster (connect)
 default_engine.py   runs tensors when Python needs a value (DefaultEngine)

@@ -11,9 +11,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
-
-import numpy as np
+from typing import Any, Self
 
 from jmars.actors import Mailbox
 from jmars.actors.registry import refuse_twin
@@ -21,6 +19,7 @@ from jmars.client import cluster_registry
 from jmars.client.attached_jobs import attach, descriptors_of, outputs_of
 from jmars.client.cluster_registry import make_default
 from jmars.client.connection import Connection, patient_connection
+from jmars.client.engine_clusters import ClusterHost, EngineClusters, whole_number
 from jmars.client.heartbeat import reason
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
@@ -46,7 +45,7 @@ LEASE = 3600.0  # seconds
 _start_lock = threading.RLock()  # held while the default cluster starts
 
 
-class Cluster:
+class Cluster(EngineClusters):
     """Worker processes on this machine that share memory; a context manager.
 
     The newest open cluster is the default: tensors are computed there unless they are submitted elsewhere.
@@ -97,8 +96,8 @@ class Cluster:
         detach: bool = False,
         lease: float = LEASE,
     ) -> None:
-        workers = _at_least_one("n_workers", usable_cores() if n_workers is None else n_workers)
-        threads = _at_least_one("threads_per_worker", threads_per_worker)
+        workers = whole_number("n_workers", usable_cores() if n_workers is None else n_workers)
+        threads = whole_number("threads_per_worker", threads_per_worker)
         if not lease > 0:
             raise ValueError(f"lease is {lease!r}; give the seconds that an unused cluster lives on, more than 0")
         if detach and name:
@@ -107,13 +106,13 @@ class Cluster:
         self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, float(lease)))
 
     @classmethod
-    def of_host(cls, host: AttachedHost) -> Cluster:
+    def of_host(cls, host: ClusterHost) -> Self:
         """The cluster that runs there already; see `jmars.connect`."""
         cluster = cls.__new__(cls)
         cluster._use(host)
         return cluster
 
-    def _use(self, host: LocalHost | AttachedHost) -> None:
+    def _use(self, host: ClusterHost) -> None:
         """Connect to the cluster of `host`; close the host where that fails."""
         self._pid = os.getpid()
         self._jobs = JobRegistry()
@@ -386,12 +385,6 @@ def default_cluster(start: bool = True) -> Cluster | None:
     with _start_lock:
         mine = open_clusters()  # another thread may have started one meanwhile
         return mine[-1] if mine else Cluster()
-
-
-def _at_least_one(what: str, value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{what} must be a whole number of 1 or more, not {value!r}")
-    return int(value)
 
 
 @atexit.register

@@ -12,8 +12,12 @@ relayed.py   the scheduler's actors in a process of their own, method by method
 scheduler_subprocess.py  starts and watches a scheduler in a process of its own
 scheduler_process.py  the scheduler's process: `python -m jmars scheduler`
 why_service.py  explains why jobs do not move, and watches for such jobs
-served.py    actors of the host for clients and for lists of clusters
+served.py    actors of the head for clients and for lists of clusters
+head.py      the clients' end of a cluster: connections, lease, ends of jobs
 host.py      the control process: workers, their store, and a scheduler
+engine_chunks.py  chunks of an engine for clients
+engine_head.py  the head of a cluster on an engine: scheduler and clients, in a thread of the kernel
+engine_host.py  starts and ends that thread
 ending.py    waits for processes that are no children of this process
 local.py     starts a control process from this process
 attached.py  a cluster that another process started

@@ -1,6 +1,6 @@
 """AttachedHost: a running cluster, started by another process, as a client holds it.
 
-Found by the registry file; the shared memory comes over the authenticated socket.
+Found by the registry file; the shared memory comes over the authenticated socket. A cluster on an engine has none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AttachedHost:
         self._socket = Path(entry.socket)
         self.limit = 0  # bytes; told by the cluster, as the processes
         self.pid = self.janitor = 0
-        self.arena = received(entry.socket, entry.token, "host", "descriptor")
+        self.arena = -1 if entry.engine else received(entry.socket, entry.token, "host", "descriptor")
 
     @property
     def socket(self) -> Path:

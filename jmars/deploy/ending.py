@@ -24,7 +24,12 @@ def ended_within(pid: int, seconds: float) -> bool:
 
 
 def end_control(pid: int, janitor: int, seconds: float) -> None:
-    """Wait until the control process has ended, by force after `seconds`, and then the janitor, the last process."""
+    """Wait until the control process has ended, by force after `seconds`, and then the janitor, the last process.
+
+    No effect without a janitor: then the head is a part of a program of the user's, which goes on.
+    """
+    if not janitor:
+        return
     if not ended_within(pid, seconds):
         try:
             os.kill(pid, signal.SIGKILL)

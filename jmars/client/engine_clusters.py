@@ -1,0 +1,154 @@
+"""Clusters on engines: `Cluster.dask` and `Cluster.ray`, and the number of workers.
+
+Dask, Ray and the head of such a cluster are imported on first use only.
+Source: docs/explanation/seeds.md, "Architecture".
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from jmars.actors.registry import refuse_twin
+from jmars.errors import ClusterStartError
+
+__all__ = ["ClusterHost", "EngineClusters", "whole_number"]
+
+MODES = ("tasks",)
+
+
+class ClusterHost(Protocol):
+    """The processes of a cluster as its `Cluster` holds them; see `LocalHost`."""
+
+    id: str
+    name: str
+    token: str
+    limit: int
+    pid: int
+    janitor: int
+    arena: int
+    detached: bool
+    words: str
+
+    @property
+    def socket(self) -> Path:
+        """Where the cluster listens."""
+
+    def is_alive(self) -> bool:
+        """Whether another attempt to connect may succeed."""
+
+    def hang_up(self) -> None:
+        """Let go of the cluster, which runs on."""
+
+    def close(self) -> None:
+        """Wait until the cluster has ended."""
+
+
+class EngineClusters:
+    """Methods of `Cluster` about engines."""
+
+    @classmethod
+    @abstractmethod
+    def of_host(cls, host: Any) -> Self:
+        """The cluster of a host."""
+
+    @abstractmethod
+    def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
+        """Call an actor of the cluster and wait for the answer."""
+
+    @classmethod
+    def dask(cls, client: Any, mode: str = "tasks", name: str = "") -> Self:
+        """A cluster whose workers are those of a Dask cluster; becomes the default cluster.
+
+        Groups of operands run there as Dask's tasks, beside the tasks of others. `close()` frees what is ours, and
+        leaves the Dask cluster as it was.
+
+        Parameters
+        ----------
+        client
+            A `distributed.Client`, the address of a scheduler, or the path of a scheduler file.
+        mode
+            "tasks".
+        name
+            What lists of clusters show.
+
+        Raises
+        ------
+        ClusterStartError
+            If Dask is not installed, no scheduler answers, or its workers have other versions.
+        """
+        _check(mode, name)
+        try:
+            from jmars.engines.dask import DaskEngine
+        except ImportError as error:
+            raise _not_installed("Dask", "dask", error) from error
+        cluster: Self = _start(cls, DaskEngine(client), name, mode)
+        return cluster
+
+    @classmethod
+    def ray(cls, address: str | None = None, mode: str = "tasks", name: str = "") -> Self:
+        """A cluster whose workers are those of a Ray cluster; becomes the default cluster.
+
+        Parameters
+        ----------
+        address
+            As `ray.init` takes it; None for the Ray that this process has joined, or a new one on this machine.
+        mode, name
+            As of `dask`.
+
+        Raises
+        ------
+        ClusterStartError
+            If Ray is not installed, does not answer, or has other versions.
+        """
+        _check(mode, name)
+        try:
+            from jmars.engines.ray import RayEngine
+        except ImportError as error:
+            raise _not_installed("Ray", "ray", error) from error
+        cluster: Self = _start(cls, RayEngine(address), name, mode)
+        return cluster
+
+    def scale(self, n: int) -> None:
+        """Ask the engine for so many workers; they come when the engine has them.
+
+        Raises
+        ------
+        ClusterError
+            If the number of workers is fixed, as on a local cluster.
+        """
+        self.ask("host", "scale", whole_number("n", n, 0))
+
+    def adapt(self, least: int, most: int) -> None:
+        """Let the engine choose between `least` and `most` workers as there is work; raises as `scale`."""
+        bounds = whole_number("least", least, 0), whole_number("most", most)
+        if bounds[0] > bounds[1]:
+            raise ValueError(f"least is {least} and most is {most}; give a most that is not below it")
+        self.ask("host", "adapt", *bounds)
+
+
+def _start(cls: type[Any], engine: Any, name: str, mode: str) -> Any:
+    from jmars.deploy.engine_host import EngineHost
+
+    return cls.of_host(EngineHost(engine, name, mode))
+
+
+def _check(mode: str, name: str) -> None:
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}; choose one of {', '.join(map(repr, MODES))}")
+    if name:
+        refuse_twin(name)
+
+
+def _not_installed(what: str, extra: str, error: ImportError) -> ClusterStartError:
+    return ClusterStartError(f"{what} cannot be imported ({error}); install it with: pip install 'jmars[{extra}]'")
+
+
+def whole_number(what: str, value: Any, least: int = 1) -> int:
+    """`value` as an int; raises ValueError for other values and below `least`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{what} must be a whole number of {least} or more, not {value!r}")
+    return int(value)
