@@ -2,9 +2,9 @@
 
 The order is the job's rank, by levels. Operands with a group of their own (functions of users, gathering programs,
 chunks of unknown size without a bound) would cut the runs of small operands around them to pieces. So the level of an
-operand is the number of such operands on the longest path to it, and levels are visited one after the other, in each
-the ordinary operands first. This is a topological order too: an edge leads to a higher level or joins two ordinary
-operands of a level, which stay in the order of their ranks.
+operand is the number of such operands on the longest path there, and levels are visited in sequence, ordinary operands
+first. The order by levels is topological too: an edge leads to a higher level or joins two ordinary operands of a
+level, and within a level ordinary operands stay in the order of their ranks.
 Source: docs/explanation/seeds.md, "Graphs".
 """
 
@@ -28,8 +28,8 @@ ORDINARY, GATHERS, ALONE = 0, 1, 2  # kinds of operands, in the order of a level
 class GroupGraph(NamedTuple):
     """The operands of a job: lists for loops over operands, arrays of edges for NumPy.
 
-    Gathering operands are grouped with gathering operands only: their inputs are mostly the same chunks. The others
-    with a group of their own (`ALONE`) are alone in it.
+    Gathering operands are grouped with gathering operands only: their inputs are mostly the same chunks. An operand of
+    the kind `ALONE` has a group without other operands.
     """
 
     inputs: Sequence[Sequence[int]]
@@ -103,7 +103,7 @@ class GroupGraph(NamedTuple):
 
 
 def _kinds(programs: Sequence[Any]) -> NDArray[np.int64]:
-    """Kind of each program's operands, and that of a stored chunk at the end."""
+    """Kind of the operands by program; the last entry is for stored chunks."""
     kinds = [
         GATHERS if program.gathers else ALONE if program.runs_user_code or _is_unbounded(program) else ORDINARY
         for program in programs
@@ -112,7 +112,7 @@ def _kinds(programs: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def _unbounded(programs: Sequence[Any]) -> NDArray[np.bool_]:
-    """Whether nothing bounds the size of each program's chunk, and False for a stored chunk at the end."""
+    """Whether the size of a program's chunk has no bound, by program; the last entry is for stored chunks."""
     return np.array([*map(_is_unbounded, programs), False], np.bool_)
 
 
@@ -121,7 +121,7 @@ def _is_unbounded(program: Any) -> bool:
 
 
 def _topological(table: JobTable, order: list[int], missing: list[int]) -> NDArray[np.int64]:
-    """The order in which one worker would run the operands: of the ready ones that of the lowest rank."""
+    """The order in which a single worker would run the operands: the ready operand with the lowest rank first."""
     rank, readers = table.rank, table.readers
     ready = [(rank[i], i) for i in order if not missing[i]]  # sorted, so a heap
     found = []
@@ -139,7 +139,7 @@ def _topological(table: JobTable, order: list[int], missing: list[int]) -> NDArr
 def _levels(
     inputs: Sequence[Sequence[int]], order: list[int], stored: NDArray[np.bool_], kind: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Level of each operand: one more than that of its inputs where the operand or the input is not ordinary."""
+    """Levels of operands: higher than an input's level where operand or input is not ordinary."""
     found, kinds, is_stored = [0] * len(stored), kind.tolist(), stored.tolist()
     for operand in order:
         level, special = 0, kinds[operand]

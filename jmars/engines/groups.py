@@ -1,19 +1,19 @@
-"""Plans groups: which operands run together as one task of an engine.
+"""Plans groups: consecutive operands of a job that run together as a task of an engine.
 
-A task of Dask or Ray costs milliseconds and an operand may take microseconds, so consecutive operands of a job become a
-group of at least `group_seconds`. A group reads all external inputs before its first operand runs and its outputs leave
-after the last one, so groups must not wait for each other in a cycle, and are cut where memory or outputs grow.
+A task of Dask or Ray costs milliseconds and an operand may take microseconds, so operands are grouped to tasks of
+`group_seconds`. A group reads all external inputs before the first operand runs, and outputs leave after the last
+operand, so groups must not wait in a cycle, and are cut where memory or outputs grow.
 
-**No cycle.** Operands are visited in one topological order. An operand joins a group only if the order places all
-inputs that come from other groups before the group's *first* operand. If group G reads a chunk of group H, then H's
-first operand is at or before that chunk, and the chunk is before G's first operand: along each edge between groups the
-place of the first operand grows. A cycle would need a place that is smaller than itself.
+**No cycle.** Operands are visited in a topological order. An operand joins a group only if the order places all inputs
+from other groups before the group's *first* operand. If group G reads a chunk of group H, then H's first operand is at
+or before that chunk, and the chunk is before G's first operand: along an edge between groups the place of the first
+operand grows, so no path of groups comes back.
 
 The order (group_graph.py) decides which operands share a group; a group's rank decides when the group runs.
 Source: docs/explanation/seeds.md, "Basic design", "Graphs"; Dask's graph fusion (dask/optimization.py).
 
 Planning 20,000 operands takes 2 to 7 µs an operand on a server's core (a tree sum 3, layers of neighbours 5, chains
-with a user's function in each 7), and 17 for a random graph in which each chunk is read 100 operands later.
+with users' functions 7), and 17 for a random graph whose chunks are read 100 operands later.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class GroupLimits:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Operands that run in a process one after the other.
+    """Operands that run in sequence in a process of an engine.
 
     Attributes
     ----------
@@ -89,8 +89,8 @@ class Group:
 def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int, total: float) -> float:
     """Seconds that a group should take, so that the engine's share of CPU is at most 5 %.
 
-    A group takes 20 times what a task costs on a worker, and so long that the engine's scheduler can feed all slots
-    twice over. Each slot should get 8 groups; a job too small for that is planned for fewer slots.
+    A group takes 20 times the cost of a task on a worker, and so long that the engine's scheduler can feed all slots
+    twice over. A slot should get 8 groups; a job too small for 8 groups a slot is planned for fewer slots.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def single_group(table: JobTable, operand: int, worker: int = -1, seconds: float
 def plan_groups(
     table: JobTable, workers: ArrayLike, seconds: ArrayLike, kept: Collection[int], limits: GroupLimits
 ) -> list[Group]:
-    """Divides the operands of a job into groups, without those that are stored.
+    """Divides the operands of a job into groups; stored operands are in no group.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def plan_groups(
 
 
 def _worker(operands: Sequence[int], workers: list[int], seconds: list[float]) -> int:
-    """The worker for which most seconds of a group are planned."""
+    """The worker with most of a group's planned seconds."""
     first = workers[operands[0]]
     if all(workers[i] == first for i in operands):
         return first
@@ -194,7 +194,7 @@ class _Piece(NamedTuple):
 
 
 class _Cutter:
-    """Cuts the run of each worker, the operands of a level that are planned for the worker, into groups."""
+    """Cuts runs into groups; a run holds the operands of a level that are planned for a worker."""
 
     def __init__(self, graph: GroupGraph, workers: NDArray[np.int64], limits: GroupLimits) -> None:
         self._graph, self._limits = graph, limits
@@ -226,10 +226,10 @@ class _Cutter:
         return found, interrupted
 
     def _next(self, run: list[int], start: int, end: int) -> tuple[_Piece, bool]:
-        """The group that begins at a place of a run, and whether a late input cut it.
+        """The group that begins at a place of a run, and whether a late input cut the group short.
 
         The group grows until a limit is reached, and then ends where at most `outputs` chunks leave: in its second half
-        at the place with the fewest bytes that are read soon after, as behind a subtree of a reduction.
+        where the fewest bytes are cut off from readers soon after, as behind a subtree of a reduction.
         """
         inputs, nbytes, work, seconds, kept, readers, _, place, *_ = self._graph
         limits, stays = self._limits, self._stays
