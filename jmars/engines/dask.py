@@ -1,0 +1,358 @@
+"""DaskEngine: a Dask cluster that runs groups of operands as its tasks.
+
+Works beside other people's tasks: nothing is restarted, no worker is ended, and all that is ours goes at the end.
+The head and the user's client have loops in different threads; calls cross over and never wait in a loop.
+Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import dask
+import numpy as np
+from distributed import Client
+
+from jmars.engines.dask_tasks import DaskTasks
+from jmars.engines.dask_worker import Runner, cleaner, cut, memory_plugin, raise_flag
+from jmars.engines.dask_workers import DaskWorkers, can_dial, cross
+from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.task import run_group
+from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
+
+__all__ = ["DaskEngine"]
+
+POLL = 1.0  # seconds between looks at Dask's workers
+CONNECT = 10.0  # seconds for a connection to a scheduler
+PREPARE = 60.0  # seconds for all that start asks of the workers
+WATCHED = 60  # looks at all results after a worker has left
+READ_PRIORITY = 1  # before everything that waits
+
+Answer = TypeVar("Answer")
+_logger = logging.getLogger(__name__)
+
+
+class DaskEngine:
+    """Engine over a Dask cluster.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client` that is connected and stays the user's, sync or async, an address such as
+        "tcp://host:8786", or the path of a scheduler file.
+    name
+        Unique among the clusters of jmars on that Dask cluster.
+    runner
+        Function that runs a group in a worker; workers import it.
+    """
+
+    kind = "dask"
+
+    def __init__(self, client: Any, name: str = "", runner: Runner = run_group) -> None:
+        self._given, self._runner = client, runner
+        self._name = name or uuid.uuid4().hex[:12]
+        self._plugin = self._topic = f"jmars-{self._name}"
+        self._client: Any = None
+        self._facts: dict[str, Any] = {}  # of Dask's scheduler
+        self._direct = False  # whether workers can be reached from here
+        self._reads = 0
+        self._watch = 0  # looks at all results that are still to do
+        self._background: set[asyncio.Task[Any]] = set()
+        self._is_lost = self._is_closed = False
+        self.address = client if isinstance(client, str) else str(client.scheduler.address)
+
+    # ------------------------------------------------------------------ start and close
+
+    async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
+        """Connect, check the versions of the workers, and set their memory as a resource of Dask."""
+        self._events, self._loop = events, asyncio.get_running_loop()
+        self._nudge = asyncio.Event()
+        self._client = await self._connect()
+        try:
+            async with asyncio.timeout(PREPARE):
+                return await self._prepare(events)
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, ClusterError) or not isinstance(error, Exception):
+                raise
+            raise ClusterStartError(
+                f"the Dask cluster at {self.address} could not be prepared: {type(error).__name__}: {text_of(error)}"
+            ) from error
+
+    async def _connect(self) -> Any:
+        if not isinstance(self._given, str):
+            if self._given.status != "running":
+                raise ClusterStartError(f"the Dask client is {self._given.status}; give one that is connected")
+            return self._given
+        is_file = "://" not in self._given and os.path.exists(self._given)
+        how = {"scheduler_file": self._given} if is_file else {"address": self._given}
+        try:
+            connect = partial(Client, **how, set_as_default=False, timeout=CONNECT, name="jmars")
+            client = await asyncio.to_thread(connect)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ClusterStartError(
+                f"no Dask scheduler answers at {self._given} within {CONNECT:.0f} s ({text_of(error)}); "
+                "give a distributed.Client, the address of a scheduler, or the path of a scheduler file"
+            ) from error
+        self.address = str(client.scheduler.address)
+        return client
+
+    async def _prepare(self, events: EngineEvents) -> Sequence[EngineWorker]:
+        client = self._client
+        self._tasks = DaskTasks(client, self._name, self._topic, self._runner, events, self._lose, self._killed)
+        self._workers = DaskWorkers(client)
+        wrong = await self._workers.check()
+        if wrong:
+            raise ClusterStartError(
+                f"the workers of the Dask cluster at {self.address} differ from this process: {'; '.join(wrong)}; "
+                "use the same environment on all workers"
+            )
+        await self._cross(partial(client.subscribe_topic, self._topic, self._heard))
+        plugin = memory_plugin(self._topic)
+        await self._cross(partial(client.register_plugin, plugin, name=self._plugin))
+        self._facts = await self._ask_scheduler(_facts())
+        known, _ = await self._workers.look()
+        self._tasks.memory = self._workers.memory
+        self._direct = bool(known) and await can_dial(known[0].key)
+        self._spawn(self._poll)
+        return known
+
+    async def close(self) -> None:
+        """Release all results, and take plugin, resource, topic and keys from the Dask cluster."""
+        if self._is_closed or self._client is None:
+            return
+        self._is_closed = True
+        for task in self._background:
+            task.cancel()
+        client = self._client
+        tasks: DaskTasks | None = getattr(self, "_tasks", None)
+        if tasks is not None:
+            tasks.drop()
+            with suppress(Exception):
+                await self._cross(tasks.end_watchers)
+        if client.status == "running" and tasks is not None:
+            with suppress(Exception):
+                async with asyncio.timeout(PREPARE):
+                    await self._cross(partial(client.unregister_worker_plugin, self._plugin))
+            with suppress(Exception):
+                await self._cross(partial(client.unsubscribe_topic, self._topic))
+            clean = cleaner(self._topic, self._name)
+            with suppress(Exception):  # a scheduler that runs no functions keeps an empty topic
+                for _ in range(40):
+                    if not await self._ask_scheduler(clean):
+                        break
+                    await asyncio.sleep(0.05)
+        if client is not self._given:
+            await asyncio.to_thread(client.close)
+
+    # ------------------------------------------------------------------ tasks
+
+    def submit(self, task: GroupTask) -> None:
+        """Queue a task."""
+        self._tasks.submit(task)
+
+    def release(self, results: Sequence[Result]) -> None:
+        """Free results."""
+        self._tasks.release(results)
+
+    def stop(self, job: int, tasks: Sequence[str]) -> None:
+        """Drop queued tasks; running tasks see the job's stop flag."""
+        self._tasks.stop(job, tasks)
+        self._spawn(partial(self._cross, partial(self._client.run, raise_flag(self._topic, job), on_error="ignore")))
+
+    def kill(self, tasks: Sequence[str]) -> bool:
+        """Whether Dask ended tasks: never, since a worker also has other people's tasks and results."""
+        return False
+
+    # ------------------------------------------------------------------ chunks
+
+    async def put(self, name: str, data: bytes, worker: str) -> None:
+        """Store bytes on a worker; a worker that has left is replaced by any other worker."""
+        workers = [worker] if worker in self._workers.present else None
+        key = f"jmars-put-{self._name}-{name}"
+        array = np.frombuffer(data, np.uint8)
+        scatter = partial(self._client.scatter, {key: array}, hash=False, direct=self._direct or None)
+        try:
+            futures = await self._cross(partial(scatter, workers=workers))
+        except (OSError, TimeoutError, ValueError, KeyError):
+            if workers is None:
+                raise
+            futures = await self._cross(scatter)
+        self._tasks.futures[Result(name, 0)] = futures[key]
+
+    async def read(
+        self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> bytes:
+        """Elements of a chunk, cut out by a small task where the chunk lies."""
+        future = self._tasks.futures.get(result)
+        if future is None:
+            raise ChunkLostError(f"the Dask cluster does not have chunk {result.number} of {result.task}")
+        self._reads += 1
+        key = f"jmars-read-{self._name}-{self._reads}"
+
+        def submit() -> Any:
+            args = (cut, future, start, itemsize, tuple(shape), tuple(strides))
+            return self._client.submit(*args, key=key, pure=False, priority=READ_PRIORITY)
+
+        async def cut_out() -> bytes:
+            part = submit()
+            try:
+                found: bytes = await self._client.gather(part, direct=self._direct or None)
+                return found
+            except Exception as error:  # Dask's cancellation too
+                raise ChunkLostError(
+                    f"chunk {result.number} of {result.task} cannot be read from the Dask cluster: "
+                    f"{type(error).__name__}: {text_of(error)}"
+                ) from error
+            finally:
+                part.release()
+
+        data: bytes = await self._cross(cut_out)
+        return data
+
+    # ------------------------------------------------------------------ workers
+
+    async def memory(self) -> dict[str, dict[str, Any]]:
+        """Memory of the workers, as their last heartbeat told it."""
+        return await self._workers.told_memory()
+
+    async def scale(self, n: int) -> None:
+        """Ask the Dask cluster for workers."""
+        await self._resize("scale", n)
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Let the Dask cluster choose the number of its workers."""
+        await self._resize("adapt", minimum=least, maximum=most)
+
+    async def _resize(self, how: str, *args: int, **limits: int) -> None:
+        cluster = getattr(self._client, "cluster", None)
+        method = getattr(cluster, how, None)
+        if method is None:
+            raise ClusterError(
+                f"this Dask client cannot {how} its cluster; give Cluster.dask() the client of a cluster object, such "
+                "as LocalCluster(...).get_client(), or add workers where they are started"
+            )
+        try:
+            if getattr(cluster, "asynchronous", False) or getattr(cluster, "_asynchronous", False):
+                await cross(self._client, partial(method, *args, **limits), cluster.loop.asyncio_loop)
+            else:
+                answer = await asyncio.to_thread(method, *args, **limits)
+                if inspect.isawaitable(answer):
+                    await answer
+        except Exception as error:
+            raise ClusterError(f"the Dask cluster cannot {how}: {type(error).__name__}: {text_of(error)}") from error
+
+    def promises(self) -> Promises:
+        """What Dask does not do as our own workers do."""
+        if self.address.startswith(("tls://", "wss://")):
+            security = "Dask's connections are encrypted and authenticated by TLS"
+        else:
+            security = "Dask's connections are not encrypted: who reaches its scheduler or workers can run code there"
+        ttl = self._facts.get("ttl") or dask.config.get("distributed.scheduler.worker-ttl", None) or "never"
+        when = f"{ttl:.0f} s" if isinstance(ttl, int | float) else str(ttl)
+        silent = f"Dask notices a worker that is silent but connected after {when} (worker-ttl)"
+        if when == "never":
+            silent = "Dask never gives up a worker that is silent but connected (worker-ttl is off)"
+        return Promises(
+            security,
+            (
+                silent,
+                "a user's function that runs cannot be ended before it returns; kernels stop at the next block",
+                "spilled chunks have no checksum",
+                "memory is what each group declares, up to 60 % of a worker's limit; beyond the limit the nanny, if "
+                "there is one, ends the worker",
+                "groups on a lost worker run again, at most as often as Dask's allowed-failures says "
+                f"({self._facts.get('failures', dask.config.get('distributed.scheduler.allowed-failures', 3))})",
+            ),
+        )
+
+    async def _poll(self) -> None:
+        """Look at workers every second, and at once when one joins."""
+        while self._client.status == "running":
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._nudge.wait(), POLL)
+            self._nudge.clear()
+            try:
+                await self._look()
+            except Exception as error:  # a worker left meanwhile
+                _logger.debug("Dask's workers could not be asked: %s", error)
+                await asyncio.sleep(POLL)
+        self._lose(f"the Dask client is {self._client.status}: its scheduler is gone")
+
+    async def _look(self) -> None:
+        came, left = await self._workers.look()
+        self._tasks.memory = self._workers.memory
+        for key, why in left.items():
+            self._events.left(key, why)
+            self._watch = WATCHED
+        for worker in came:
+            self._events.came(worker)
+        if self._watch:
+            self._watch = WATCHED if self._tasks.recovering() else self._watch - 1
+            lost = self._tasks.gone()
+            if lost:
+                self._events.lost(lost, "their worker left the Dask cluster and nothing can make them again", "exit")
+
+    # ------------------------------------------------------------------ called back
+
+    def _heard(self, event: tuple[float, bytes]) -> None:
+        """A message of a worker; an empty one comes from the plugin of a new worker. Runs in the client's loop."""
+        if event[1]:
+            self._tasks.heard(event[1])
+        else:
+            with suppress(RuntimeError):  # the head is closed
+                self._loop.call_soon_threadsafe(self._nudge.set)
+
+    def _killed(self, tasks: Sequence[str], address: str) -> None:
+        """Workers died under tasks too often."""
+
+        async def tell() -> None:
+            memory = address in await self._workers.killed_for_memory()
+            names = ", ".join(tasks[:3]) + (" and others" if len(tasks) > 3 else "")
+            why = f"workers died while they ran {names}; the last was {address}"
+            if memory:
+                why += ", which its nanny ended for memory"
+            self._events.lost(tasks, why, "memory" if memory else "signal")
+
+        self._spawn(tell)
+
+    def _lose(self, why: str) -> None:
+        if not self._is_lost and not self._is_closed:
+            self._is_lost = True
+            self._loop.call_soon(self._events.closed, why)
+
+    # ------------------------------------------------------------------ between loops
+
+    async def _cross(self, call: Callable[[], Any]) -> Any:
+        return await cross(self._client, call)
+
+    async def _ask_scheduler(self, function: Callable[..., Answer]) -> Answer:
+        answer: Answer = await self._cross(partial(self._client.run_on_scheduler, function))
+        return answer
+
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        task = asyncio.ensure_future(_quietly(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+async def _quietly(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    try:
+        await work()
+    except Exception as error:
+        _logger.debug("a call of the Dask cluster failed: %s", error)
+
+
+def _facts() -> Callable[..., dict[str, Any]]:
+    def facts(dask_scheduler: Any) -> dict[str, Any]:
+        return {"ttl": dask_scheduler.worker_ttl, "failures": dask_scheduler.allowed_failures}
+
+    return facts

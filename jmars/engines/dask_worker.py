@@ -1,0 +1,254 @@
+"""What runs in the processes of a Dask cluster: group tasks in its workers, a plugin for their memory, clean-up.
+
+A worker imports this module with its first group task. Plugin and clean-up are classes and functions without a module
+of their own, so that cloudpickle sends them as code: a worker that comes later, or a scheduler, may lack jmars, and
+must not fail for that.
+Source: docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import psutil
+from distributed import get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from jmars.engines.engine import GroupReport
+
+__all__ = [
+    "MEGABYTE",
+    "RESOURCE",
+    "Runner",
+    "cleaner",
+    "cut",
+    "forget",
+    "inspect_worker",
+    "memory_plugin",
+    "raise_flag",
+    "run_task",
+    "set_flag",
+    "versions",
+]
+
+RESOURCE = "jmars-MB"  # Dask resource: memory of a worker that group tasks may take
+MEGABYTE = 10**6
+SHARE = 0.6  # of a worker's memory limit: Dask spills above
+PERIOD = 0.1  # seconds between messages of a worker about its tasks, on average
+BURST = 10  # messages that may leave at once after a pause
+REMEMBERED = 256  # stopped jobs whose flags stay up, and closed clusters that stay known
+
+Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupReport, Sequence[Any]]]
+
+
+def run_task(runner: Runner, topic: str, task: str, job: int, outputs: int, spec: bytes, inputs: Sequence[Any]) -> Any:
+    """A task of Dask: runs a group of operands, tells its start and its report, and returns its chunks.
+
+    Returns
+    -------
+    The chunk of a group with one output, a tuple of chunks for more outputs, None for no output.
+    """
+    worker: Any = get_worker()
+    channel = _channel(worker, topic)
+    channel.add((task, worker.address))
+    report, chunks = runner(spec, inputs, partial(_is_stopped, topic, job), worker.address)
+    channel.add((task, report))
+    if outputs < 2:
+        return chunks[0] if outputs else None
+    return tuple(chunks)
+
+
+def cut(chunk: Any, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
+    """Elements of a chunk in C order, at `strides` bytes from byte `start` on.
+
+    Examples
+    --------
+    >>> cut(np.arange(6, dtype="u1").reshape(2, 3), 1, 1, (2,), (3,))
+    b'\\x01\\x04'
+    """
+    data = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8)
+    return np.ndarray(tuple(shape), f"V{itemsize}", data, start, tuple(strides)).tobytes()
+
+
+class _Channel:
+    """Messages of a worker's tasks to the head: at once after a pause, together where tasks are short."""
+
+    def __init__(self, worker: Any, topic: str) -> None:
+        self._worker, self._topic = worker, topic
+        self._items: list[Any] = []
+        self._due = 0.0  # monotonic time from which the next message may leave
+        self._is_waiting = False
+        self._lock = Lock()
+
+    def add(self, item: Any) -> None:
+        """Send an item, now or with other items; called by the threads of tasks."""
+        with self._lock:
+            self._items.append(item)
+            if self._is_waiting:
+                return
+            now = monotonic()
+            self._due = max(self._due + PERIOD, now - (BURST - 1) * PERIOD)
+            delay = self._due - now
+            self._is_waiting = delay > 0
+        if delay > 0:
+            loop = self._worker.loop
+            loop.add_callback(loop.call_later, delay, self._send)
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        with self._lock:
+            items, self._items = self._items, []
+            self._is_waiting = False
+        if items:
+            self._worker.log_event(self._topic, pickle.dumps(items))
+
+
+_lock = Lock()
+_channels: dict[tuple[str, str], _Channel] = {}  # by worker address, since a process may have several workers
+_flags: dict[str, dict[int, None]] = {}  # stopped jobs by topic, oldest first
+_closed: dict[str, None] = {}  # topics of clusters that are closed
+
+
+def _channel(worker: Any, topic: str) -> _Channel:
+    with _lock:
+        key = worker.address, topic
+        if key not in _channels:
+            _channels[key] = _Channel(worker, topic)
+        return _channels[key]
+
+
+def _is_stopped(topic: str, job: int) -> bool:
+    return topic in _closed or job in _flags.get(topic, ())
+
+
+def set_flag(topic: str, job: int) -> None:
+    """Raise the stop flag of a job on this worker."""
+    with _lock:
+        _remember(_flags.setdefault(topic, {}), job)
+
+
+def forget(topic: str) -> None:
+    """The cluster of a topic is closed: its running tasks stop, its flags and messages go."""
+    with _lock:
+        _remember(_closed, topic)
+        _flags.pop(topic, None)
+        for key in [key for key in _channels if key[1] == topic]:
+            del _channels[key]
+
+
+def _remember(seen: dict[Any, None], key: Any) -> None:
+    seen[key] = None
+    while len(seen) > REMEMBERED:
+        del seen[next(iter(seen))]
+
+
+def raise_flag(topic: str, job: int) -> Callable[[], None]:
+    """A function for `Client.run` that raises the stop flag of a job; workers without jmars ignore it."""
+    name = __name__
+
+    def raise_it() -> None:
+        if name in sys.modules:
+            sys.modules[name].set_flag(topic, job)
+
+    return raise_it
+
+
+def memory_plugin(topic: str) -> WorkerPlugin:
+    """Worker plugin that declares the memory of a worker as a resource; clusters on the same worker share it.
+
+    Dask starts a task only where its resources are free. A task that asks for more than the worker has would wait there
+    for ever, so the plugin lowers such a demand to what the worker has.
+    """
+    module = __name__
+
+    class JmarsMemory(WorkerPlugin):
+        worker: Any
+
+        async def setup(self, worker: Any) -> None:
+            self.worker = worker
+            if not hasattr(worker, "jmars_topics"):
+                worker.jmars_topics = set()
+            worker.jmars_topics.add(topic)
+            if len(worker.jmars_topics) == 1:  # also where the last cluster has just gone: the scheduler has forgotten
+                limit = worker.memory_manager.memory_limit or psutil.virtual_memory().total
+                await worker.set_resources(**{RESOURCE: max(1, int(limit * SHARE / MEGABYTE))})
+            if not worker.state.tasks:
+                # Tasks that waited for any worker are looked at when a worker is ready, and this one was without the
+                # resource then.
+                running = worker.status
+                worker.status = type(running).paused
+                worker.status = running
+            worker.log_event(topic, b"")
+
+        def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
+            if finish != "waiting":
+                return
+            state = self.worker.state
+            asked = (state.tasks[key].resource_restrictions or {}) if key in state.tasks else {}
+            if asked.get(RESOURCE, 0) > state.total_resources[RESOURCE]:
+                state.tasks[key].resource_restrictions = {**asked, RESOURCE: state.total_resources[RESOURCE]}
+
+        def teardown(self, worker: Any) -> None:
+            worker.jmars_topics.discard(topic)
+            if module in sys.modules:
+                sys.modules[module].forget(topic)
+            worker.loop.call_later(1.0, self.remove)
+
+        def remove(self) -> None:
+            """Take the resource away once no task of ours is left: Dask fails where a task's resource is unknown."""
+            state = self.worker.state
+            if self.worker.jmars_topics or self.worker.status.name.startswith("clos"):
+                return
+            if any(RESOURCE in (task.resource_restrictions or ()) for task in state.tasks.values()):
+                self.worker.loop.call_later(1.0, self.remove)
+            else:
+                state.total_resources.pop(RESOURCE, None)
+                state.available_resources.pop(RESOURCE, None)
+
+    return JmarsMemory()
+
+
+def cleaner(topic: str, cluster: str) -> Callable[..., int]:
+    """A function for `Client.run_on_scheduler` that forgets topic and resource; returns how much of ours was left.
+
+    Call it until it returns 0, since releases travel on another connection. The resource stays while another cluster of
+    jmars uses it.
+    """
+
+    def clean(dask_scheduler: Any) -> int:
+        left = sum(str(key).startswith("jmars-") and cluster in str(key) for key in dask_scheduler.tasks)
+        with suppress(Exception):  # Dask has no public name for it; at most 1,000 events would stay
+            left += dask_scheduler._broker._topics.pop(topic, None) is not None
+        others = any(str(name).startswith("jmars-") for name in dask_scheduler.worker_plugins)
+        if left or others:
+            return left
+        if not any(RESOURCE in (task.resource_restrictions or ()) for task in dask_scheduler.tasks.values()):
+            for worker in dask_scheduler.workers.values():
+                worker.resources.pop(RESOURCE, None)
+                worker.used_resources.pop(RESOURCE, None)
+            dask_scheduler.resources.pop(RESOURCE, None)
+        return 0
+
+    return clean
+
+
+def inspect_worker(dask_worker: Any) -> dict[str, Any]:
+    """Versions and process id of a worker, for `Client.run`."""
+    return {"pid": os.getpid(), "versions": versions()}
+
+
+def versions() -> dict[str, str]:
+    """Versions that head and workers must share: results depend on them, and pickles."""
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"jmars": importlib.import_module("jmars").__version__, "numpy": np.__version__, "python": python}

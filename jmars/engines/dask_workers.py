@@ -1,0 +1,151 @@
+"""Workers of a Dask cluster: who is there, with what memory and versions, and who was ended for memory.
+
+Source: docs/explanation/seeds.md, "Architecture".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from jmars.engines.dask_worker import MEGABYTE, RESOURCE, inspect_worker, versions
+from jmars.engines.engine import EngineWorker
+from jmars.errors import text_of
+
+__all__ = ["DaskWorkers", "can_dial", "cross"]
+
+MEMORY_EVENTS = "worker-restart-memory"  # topic of Dask's nannies
+DIAL = 1.0  # seconds in which a worker can be reached from here, if at all
+
+_logger = logging.getLogger(__name__)
+
+
+async def cross(client: Any, call: Callable[[], Any], loop: asyncio.AbstractEventLoop | None = None) -> Any:
+    """Call a function in the loop of a Dask client, or in another loop, and wait for its answer in this loop."""
+
+    async def run() -> Any:
+        answer = call()
+        return await answer if inspect.isawaitable(answer) else answer
+
+    there = loop or client.loop.asyncio_loop
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), there))
+
+
+async def can_dial(address: str) -> bool:
+    """Whether a worker can be reached from this machine; where not, data go through Dask's scheduler."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        async with asyncio.timeout(DIAL):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, ValueError):
+        return False
+    writer.close()
+    return True
+
+
+@dataclass(eq=False)
+class DaskWorkers:
+    """Table of the workers that group tasks may use.
+
+    Attributes
+    ----------
+    client
+        A `distributed.Client` that runs.
+    present
+        Workers by address.
+    refused
+        Addresses of workers with other versions.
+    """
+
+    client: Any
+    present: dict[str, EngineWorker] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    _pids: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> int:
+        """Bytes for group tasks on the largest worker; 0 where there is no worker."""
+        return max((worker.memory for worker in self.present.values()), default=0)
+
+    async def check(self) -> list[str]:
+        """What is wrong with the versions of new workers, a sentence for each; those workers are refused."""
+        keys = [key for key in await self._addresses() if key not in self._pids]
+        if not keys:
+            return []
+        found = await cross(self.client, partial(self.client.run, inspect_worker, workers=keys, on_error="return"))
+        here, wrong = versions(), []
+        for key, told in found.items():
+            if isinstance(told, BaseException):
+                wrong.append(f"{key}: {type(told).__name__}: {text_of(told)}")
+            elif told["versions"] != here:
+                there = told["versions"]
+                names = [name for name in here if there[name] != here[name]]
+                wrong.append(f"{key} has {', '.join(f'{name} {there[name]}, not {here[name]}' for name in names)}")
+            else:
+                self._pids[key] = told["pid"]
+                continue
+            self.refused.add(key)
+        return wrong
+
+    async def look(self) -> tuple[list[EngineWorker], dict[str, str]]:
+        """Workers that joined since the last look, and workers that left, with the reason."""
+        there = set(await self._addresses())
+        gone = [key for key in self.present if key not in there]
+        killed = await self.killed_for_memory() if gone else set()
+        left = {}
+        for key in gone:
+            del self.present[key]
+            self._pids.pop(key, None)
+            why = "its nanny ended it for memory" if key in killed else "it left the Dask cluster"
+            left[key] = f"worker {key}: {why}"
+        self.refused &= there
+        came: list[EngineWorker] = []
+        if there - set(self.present) - self.refused:
+            for wrong in await self.check():
+                _logger.warning("a Dask worker differs from this process and its results cannot be trusted: %s", wrong)
+            came = await self._describe(there)
+            self.present |= {worker.key: worker for worker in came}
+        return came, left
+
+    async def told_memory(self) -> dict[str, dict[str, Any]]:
+        """Memory of the workers, as their last heartbeat told it."""
+        found: dict[str, dict[str, Any]] = {}
+        for key, told in (await self._identity()).items():
+            if key in self.present:
+                metrics = told.get("metrics", {})
+                spilled = metrics.get("spilled_bytes", {}).get("disk", 0)
+                found[key] = {"pid": self._pids.get(key), "resident": metrics.get("memory", 0), "spilled": spilled}
+        return found
+
+    async def killed_for_memory(self) -> set[str]:
+        """Workers that their nannies ended for memory."""
+        with suppress(Exception):
+            events = await cross(self.client, partial(self.client.get_events, MEMORY_EVENTS))
+            return {event["worker"] for _, event in events}
+        return set()
+
+    async def _addresses(self) -> list[str]:
+        return list(await cross(self.client, self.client.nthreads))
+
+    async def _describe(self, there: set[str]) -> list[EngineWorker]:
+        """New workers whose memory is declared; others are described at a later look."""
+        found = []
+        for key, told in (await self._identity()).items():
+            memory = int(told.get("resources", {}).get(RESOURCE, 0)) * MEGABYTE
+            if memory and key in there and key in self._pids and key not in self.present:
+                host, name = str(told.get("host", "")), str(told.get("name", key))
+                found.append(EngineWorker(key, name, host, int(told["nthreads"]), memory))
+        return found
+
+    async def _identity(self) -> Mapping[str, Any]:
+        # Versions that lack n_workers tell all workers.
+        is_new = "n_workers" in inspect.signature(self.client.scheduler_info).parameters
+        identity = partial(self.client.scheduler.identity, **({"n_workers": -1} if is_new else {}))
+        workers: Mapping[str, Any] = (await cross(self.client, identity))["workers"]
+        return workers

@@ -1,0 +1,149 @@
+"""Stand-ins for `run_group`, an `EngineEvents` that records, and a Dask cluster in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import dask
+import numpy as np
+from distributed import LocalCluster
+
+from jmars.engines.engine import EngineWorker, GroupReport
+from jmars.model.failure import Failure
+
+
+def run_spec(
+    spec: bytes, inputs: Sequence[Any], stop: Callable[[], bool], worker: str
+) -> tuple[GroupReport, list[Any]]:
+    """Runs the function and arguments that `spec` names."""
+    name, *args = pickle.loads(spec)
+    return FUNCTIONS[name](inputs, stop, worker, *args)
+
+
+def _fill(inputs: Any, stop: Any, worker: str, *values: float) -> Any:
+    return GroupReport(worker, [5] * len(values)), [np.full((4, 4), value) for value in values]
+
+
+def _add(inputs: Any, stop: Any, worker: str) -> Any:
+    return GroupReport(worker, [7]), [sum(inputs)]
+
+
+def _nap(inputs: Any, stop: Any, worker: str, seconds: float) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if stop():
+            return GroupReport(worker, stopped=True), [None]
+        time.sleep(0.01)
+    return GroupReport(worker, [int(seconds * 1e6)]), [np.array([os.getpid()])]
+
+
+def _die(inputs: Any, stop: Any, worker: str) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail(inputs: Any, stop: Any, worker: str) -> Any:
+    return GroupReport(worker, failure=Failure.of(ZeroDivisionError("by 0"))), [None]
+
+
+def _miss(inputs: Any, stop: Any, worker: str) -> Any:
+    raise ModuleNotFoundError("No module named 'mine'", name="mine")
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "fill": _fill, "add": _add, "nap": _nap, "die": _die, "fail": _fail, "miss": _miss
+}  # fmt: skip
+
+
+@dataclass
+class Recorded:
+    """Events of an engine, and waiting for them."""
+
+    starts: dict[str, str] = field(default_factory=dict)
+    ends: dict[str, list[GroupReport]] = field(default_factory=dict)
+    losses: dict[str, tuple[str, str]] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    joined: list[EngineWorker] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def started(self, task: str, worker: str) -> None:
+        self.starts[task] = worker
+
+    def ended(self, task: str, report: GroupReport) -> None:
+        self.ends.setdefault(task, []).append(report)
+
+    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+        self.losses |= dict.fromkeys(tasks, (why, how))
+
+    def failed(self, task: str, failure: Failure) -> None:
+        self.failures[task] = failure
+
+    def came(self, worker: EngineWorker) -> None:
+        self.joined.append(worker)
+
+    def left(self, key: str, why: str) -> None:
+        self.gone.append(key)
+
+    def closed(self, why: str) -> None:
+        self.reasons.append(why)
+
+    async def until(self, happened: Callable[[], Any], seconds: float = 15) -> None:
+        end = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < end, self
+            await asyncio.sleep(0.01)
+
+
+SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "5s"}
+
+
+def local_cluster(n_workers: int) -> LocalCluster:
+    """Workers in processes of their own, with a thread each; a task may not outlive its worker once."""
+    with dask.config.set(SETTINGS):
+        return LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, memory_limit="1GB", dashboard_address=":0", silence_logs=50
+        )
+
+
+@contextmanager
+def cluster_process(n_workers: int) -> Iterator[Callable[[object], str]]:
+    """A Dask cluster; what it gives takes a number of workers, or "" to change nothing, and gives the address."""
+    command = [sys.executable, "-m", "tests.engines.dask_groups", str(n_workers)]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"DASK_TEMPORARY_DIRECTORY": folder},
+        ) as process,
+    ):
+        assert process.stdin is not None and process.stdout is not None
+
+        def ask(scale: object) -> str:
+            print(scale, file=process.stdin, flush=True)
+            return process.stdout.readline().strip()  # type: ignore[union-attr]
+
+        yield ask
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+if __name__ == "__main__":
+    with local_cluster(int(sys.argv[1])) as cluster:
+        for line in sys.stdin:
+            if line.strip():
+                cluster.scale(int(line))
+            print(cluster.scheduler_address, flush=True)
