@@ -22,7 +22,7 @@ import numpy as np
 from distributed import Client
 
 from jmars.engines.dask_tasks import DaskTasks
-from jmars.engines.dask_worker import Runner, cleaner, cut, memory_plugin, raise_flag
+from jmars.engines.dask_worker import Runner, cleaner, cut, memory_plugin, raise_flag, reviver
 from jmars.engines.dask_workers import DaskWorkers, can_dial, cross
 from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
 from jmars.engines.task import run_group
@@ -94,10 +94,13 @@ class DaskEngine:
             return self._given
         is_file = "://" not in self._given and os.path.exists(self._given)
         how = {"scheduler_file": self._given} if is_file else {"address": self._given}
+        # In this loop: a client with a thread of its own would keep the thread when the scheduler is lost.
+        make: Any = Client  # has no types
+        client = make(**how, asynchronous=True, set_as_default=False, timeout=CONNECT, name="jmars")
         try:
-            connect = partial(Client, **how, set_as_default=False, timeout=CONNECT, name="jmars")
-            client = await asyncio.to_thread(connect)
+            await client
         except (OSError, ValueError, TimeoutError) as error:
+            await client.close()
             raise ClusterStartError(
                 f"no Dask scheduler answers at {self._given} within {CONNECT:.0f} s ({text_of(error)}); "
                 "give a distributed.Client, the address of a scheduler, or the path of a scheduler file"
@@ -151,7 +154,7 @@ class DaskEngine:
                         break
                     await asyncio.sleep(0.05)
         if client is not self._given:
-            await asyncio.to_thread(client.close)
+            await client.close()
 
     # ------------------------------------------------------------------ tasks
 
@@ -233,7 +236,7 @@ class DaskEngine:
         await self._resize("adapt", minimum=least, maximum=most)
 
     async def _resize(self, how: str, *args: int, **limits: int) -> None:
-        cluster = getattr(self._client, "cluster", None)
+        cluster: Any = getattr(self._client, "cluster", None)
         method = getattr(cluster, how, None)
         if method is None:
             raise ClusterError(
@@ -275,16 +278,14 @@ class DaskEngine:
         )
 
     async def _poll(self) -> None:
-        """Look at workers every second, and at once when one joins."""
+        """Look at workers every second, and at once when one joins; a look may hang when the scheduler is lost."""
+        looking: asyncio.Task[None] | None = None
         while self._client.status == "running":
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._nudge.wait(), POLL)
             self._nudge.clear()
-            try:
-                await self._look()
-            except Exception as error:  # a worker left meanwhile
-                _logger.debug("Dask's workers could not be asked: %s", error)
-                await asyncio.sleep(POLL)
+            if looking is None or looking.done():
+                looking = self._spawn(self._look)
         self._lose(f"the Dask client is {self._client.status}: its scheduler is gone")
 
     async def _look(self) -> None:
@@ -295,6 +296,8 @@ class DaskEngine:
             self._watch = WATCHED
         for worker in came:
             self._events.came(worker)
+        if came:
+            await self._ask_scheduler(reviver(self._name))
         if self._watch:
             self._watch = WATCHED if self._tasks.recovering() else self._watch - 1
             lost = self._tasks.gone()
@@ -338,10 +341,11 @@ class DaskEngine:
         answer: Answer = await self._cross(partial(self._client.run_on_scheduler, function))
         return answer
 
-    def _spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(_quietly(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
 
 async def _quietly(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:

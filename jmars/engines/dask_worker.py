@@ -36,6 +36,7 @@ __all__ = [
     "inspect_worker",
     "memory_plugin",
     "raise_flag",
+    "reviver",
     "run_task",
     "set_flag",
     "versions",
@@ -183,12 +184,6 @@ def memory_plugin(topic: str) -> WorkerPlugin:
             if len(worker.jmars_topics) == 1:  # also where the last cluster has just gone: the scheduler has forgotten
                 limit = worker.memory_manager.memory_limit or psutil.virtual_memory().total
                 await worker.set_resources(**{RESOURCE: max(1, int(limit * SHARE / MEGABYTE))})
-            if not worker.state.tasks:
-                # Tasks that waited for any worker are looked at when a worker is ready, and this one was without the
-                # resource then.
-                running = worker.status
-                worker.status = type(running).paused
-                worker.status = running
             worker.log_event(topic, b"")
 
         def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
@@ -241,6 +236,24 @@ def cleaner(topic: str, cluster: str) -> Callable[..., int]:
         return 0
 
     return clean
+
+
+def reviver(cluster: str) -> Callable[..., None]:
+    """A function for `Client.run_on_scheduler` that starts tasks that Dask has set aside for want of a worker.
+
+    Dask looks at them when a worker comes, but this worker has no resource then, and `allow_other_workers` does not
+    count for them.
+    """
+
+    def revive(dask_scheduler: Any) -> None:
+        for task in dask_scheduler.unrunnable:
+            if str(task.key).startswith("jmars-") and cluster in str(task.key):
+                task.worker_restrictions = set()
+        for worker in list(dask_scheduler.running):
+            found = dask_scheduler.bulk_schedule_unrunnable_after_adding_worker(worker)
+            dask_scheduler.transitions(found, f"jmars-{cluster}")
+
+    return revive
 
 
 def inspect_worker(dask_worker: Any) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def local_cluster(n_workers: int) -> LocalCluster:
 
 @contextmanager
 def cluster_process(n_workers: int) -> Iterator[Callable[[object], str]]:
-    """A Dask cluster; what it gives takes a number of workers, or "" to change nothing, and gives the address."""
+    """A Dask cluster, as a function that gives its address; it takes a number of workers, "close", or ""."""
     command = [sys.executable, "-m", "tests.engines.dask_groups", str(n_workers)]
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -144,6 +144,8 @@ def cluster_process(n_workers: int) -> Iterator[Callable[[object], str]]:
 if __name__ == "__main__":
     with local_cluster(int(sys.argv[1])) as cluster:
         for line in sys.stdin:
+            if line.strip() == "close":
+                break
             if line.strip():
                 cluster.scale(int(line))
             print(cluster.scheduler_address, flush=True)

@@ -23,18 +23,21 @@ from jmars.engines.dask import DaskEngine
 from jmars.engines.dask_worker import RESOURCE
 from jmars.engines.engine import EngineWorker, GroupTask, Result
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError
-from tests.engines.dask_groups import SETTINGS, Recorded, cluster_process, local_cluster, run_spec
+from tests.engines.dask_groups import Recorded, cluster_process, run_spec
+
+Ask = Callable[[object], str]
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def ask() -> Iterator[Ask]:
     with cluster_process(2) as ask:
-        yield ask("")
+        ask("")  # waits until the cluster is there
+        yield ask
 
 
 @pytest.fixture
-def client(address: str) -> Iterator[Client]:
-    with Client(address, set_as_default=False) as client:
+def client(ask: Ask) -> Iterator[Client]:
+    with Client(ask(""), set_as_default=False) as client:
         yield client
 
 
@@ -100,7 +103,7 @@ async def test_groups_run_and_their_results_are_read_by_parts(client):
 
 @in_head
 async def test_arrays_that_were_put_are_read_with_strides(client):
-    async with started(client) as (engine, events, workers):
+    async with started(client) as (engine, _, workers):
         data = np.arange(24, dtype="<i4").reshape(4, 6)
         await engine.put("x", data.tobytes(), workers[0].key)
         part = data[1::2, 4:1:-2]
@@ -155,7 +158,9 @@ async def test_errors_of_groups_and_of_the_worker(client):
         await events.until(lambda: events.ends and events.failures and events.losses)
         failure = events.ends["fails"][0].failure
         assert failure is not None and failure.name == "ZeroDivisionError"
-        assert "'mine'" in events.failures["misses"].text and "install it on the workers" in events.failures["misses"].text
+        assert (
+            "'mine'" in events.failures["misses"].text and "install it on the workers" in events.failures["misses"].text
+        )
         assert list(events.losses) == ["orphan"]
 
 
@@ -232,16 +237,45 @@ def test_two_clusters_share_the_memory_of_a_worker(client):
     asyncio.run(run())
 
 
-def test_workers_die_come_and_leave():
-    async def run(ask: Callable[[object], str]) -> None:
+def test_an_async_client_in_the_same_loop(inside):
+    async def run() -> None:
+        options: dict[str, Any] = {"processes": False, "protocol": "tcp", "dashboard_address": ":0"}
+        async with (
+            LocalCluster(n_workers=1, threads_per_worker=2, asynchronous=True, **options) as cluster,
+            Client(cluster, asynchronous=True) as client,
+            started(client) as (engine, events, workers),
+        ):
+            assert workers[0].cores == 2
+            engine.submit(group("a", "fill", 1.0))
+            await events.until(lambda: events.ends)
+            assert np.array_equal(await whole(engine, Result("a", 0)), np.ones((4, 4)))
+            await engine.scale(2)
+            await events.until(lambda: events.joined)
+            await engine.adapt(1, 2)
+            promises = engine.promises()
+            assert "not encrypted" in promises.security and len(promises.missing) == 5
+
+    asyncio.run(run())
+
+
+def test_no_scheduler_answers(monkeypatch):
+    monkeypatch.setattr("jmars.engines.dask.CONNECT", 0.2)
+    with pytest.raises(ClusterStartError, match="no Dask scheduler answers"):
+        asyncio.run(DaskEngine("tcp://127.0.0.1:9").start(Recorded()))
+
+
+def test_workers_join_and_die_and_the_scheduler_too():
+    async def run(ask: Ask) -> None:
         async with started(ask("")) as (engine, events, workers):
-            await _a_worker_is_killed_between(engine, events, workers)
-            await _a_task_kills_its_workers(engine, events)
-            await _workers_join(ask, engine, events)
             with pytest.raises(ClusterError, match="cannot scale"):  # its client has no cluster
                 await engine.scale(2)
-        with pytest.raises(ClusterStartError, match="no Dask scheduler answers"):
-            await DaskEngine("tcp://127.0.0.1:9").start(Recorded())
+            await _workers_join(ask, engine, events)
+            await _a_worker_is_killed_between(engine, events, workers)
+            await _a_task_kills_its_workers(engine, events)
+            await _all_workers_die(engine, events)
+            await asyncio.to_thread(ask, "close")
+            await events.until(lambda: events.reasons)
+            assert len(events.reasons) == 1
 
     with cluster_process(2) as ask:
         asyncio.run(run(ask))
@@ -271,7 +305,7 @@ async def _a_task_kills_its_workers(engine: DaskEngine, events: Recorded) -> Non
     assert "died" in why and how == "signal"
 
 
-async def _workers_join(ask: Callable[[object], str], engine: DaskEngine, events: Recorded) -> None:
+async def _workers_join(ask: Ask, engine: DaskEngine, events: Recorded) -> None:
     ask(3)
     before = len(events.joined)
     await events.until(lambda: len(engine._workers.present) == 3)
@@ -282,40 +316,11 @@ async def _workers_join(ask: Callable[[object], str], engine: DaskEngine, events
     assert events.ends["there"][0].worker == newest
 
 
-def test_the_scheduler_is_lost_with_all_workers_away_before(inside):
-    """Tasks wait for a worker that comes when none is there; a closed scheduler is told."""
-
-    async def run(cluster: LocalCluster, client: Client) -> None:
-        async with started(client) as (engine, events, workers):
-            told = await engine.memory()
-            os.kill(told[workers[0].key]["pid"], signal.SIGKILL)
-            await events.until(lambda: events.gone)
-            engine.submit(group("waits", "fill", 1.0, worker=workers[0].key))
-            await events.until(lambda: "waits" in events.ends)
-            await engine.scale(2)
-            await events.until(lambda: len(engine._workers.present) == 2)
-            await engine.adapt(1, 2)
-            assert "not encrypted" in engine.promises().security and len(engine.promises().missing) == 5
-            engine.submit(group("long", "nap", 20.0))
-            await asyncio.to_thread(cluster.close)
-            await events.until(lambda: events.reasons)
-            assert len(events.reasons) == 1
-
-    with local_cluster(1) as cluster, Client(cluster) as client:
-        asyncio.run(run(cluster, client))
-
-
-def test_an_async_client_in_the_same_loop(inside):
-    async def run() -> None:
-        with dask.config.set(SETTINGS):
-            options: dict[str, Any] = {"processes": False, "dashboard_address": ":0", "asynchronous": True}
-            async with LocalCluster(n_workers=1, threads_per_worker=2, **options) as cluster:
-                async with Client(cluster, asynchronous=True) as client, started(client) as (engine, events, workers):
-                    assert workers[0].cores == 2
-                    engine.submit(group("a", "fill", 1.0))
-                    await events.until(lambda: events.ends)
-                    assert np.array_equal(await whole(engine, Result("a", 0)), np.ones((4, 4)))
-                    await engine.scale(2)
-                    await events.until(lambda: events.joined)
-
-    asyncio.run(run())
+async def _all_workers_die(engine: DaskEngine, events: Recorded) -> None:
+    """A task waits for the next worker, though it was planned for a worker that is gone."""
+    told = await engine.memory()
+    for worker in told.values():
+        os.kill(worker["pid"], signal.SIGKILL)
+    await events.until(lambda: set(told) <= set(events.gone))
+    engine.submit(group("waits", "fill", 1.0, worker=next(iter(told))))
+    await events.until(lambda: "waits" in events.ends)
