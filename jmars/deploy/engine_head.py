@@ -83,7 +83,7 @@ class EngineHead(Head):
         return len(self.workers.here)
 
     @property
-    def capacity(self) -> int:
+    def limit(self) -> int:
         """Bytes that our tasks may take on all workers together."""
         return sum(row.worker.memory for row in self.workers.here)
 
@@ -91,11 +91,11 @@ class EngineHead(Head):
         """The facts that a client needs; "arena" 0 says that no memory is shared."""
         return {
             "arena": 0,
-            "capacity": self.capacity,
+            "capacity": self.limit,
             "janitor": 0,
             "pid": os.getpid(),
             "workers": self.n_workers,
-            "limit": self.capacity,
+            "limit": self.limit,
             "detached": False,
         }
 
@@ -132,11 +132,14 @@ class EngineHead(Head):
             "scheduler": {"pid": scheduler.pid, "state": scheduler.state, "memory": here},
             "workers": [self._row(row, len(running.get(row.number, []))) for row in self.workers.here],
             "memory": {
-                "limit": self.capacity,
+                "limit": self.limit,
                 "resident": resident,
                 "peak": max(self.peak, resident),
-                "used": self.workers.results.used,
+                "arena": {"capacity": self.limit, "used": self.workers.results.used, "resident": resident},
+                "processes": {row.worker.name: row.resident for row in self.workers.here},
                 "spilled": self._spilled,
+                "spilled_total": self._spilled,
+                "reloaded_total": 0,
                 "chunks": len(self.workers.results),
             },
             "plans": await scheduler.plans(),
@@ -190,7 +193,7 @@ class EngineHead(Head):
                 "spilled": self._spilled,
                 "spilled_total": self._spilled,
                 "reloaded_total": 0,
-                "limit": self.capacity,
+                "limit": self.limit,
                 "peak": self.peak,
                 "workers": told,
             },
@@ -205,7 +208,7 @@ class EngineHead(Head):
         """The engine's workers as machines without common memory."""
         profile, here = self.workers.profile, [row for row in self.workers.here if row.worker.cores]
         if not here:
-            return Machine(profile, max(1, self.capacity))
+            return Machine(profile, max(1, self.limit))
         rows = Workers.build(
             len(here),
             cores=[row.worker.cores for row in here],
@@ -214,4 +217,4 @@ class EngineHead(Head):
             latency=LATENCY,
             disk=profile.disk,
         )
-        return Machine(profile, self.capacity, rows=rows, numbers=[row.number for row in here])
+        return Machine(profile, self.limit, rows=rows, numbers=[row.number for row in here])

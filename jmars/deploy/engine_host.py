@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from jmars.actors import new_token
@@ -22,6 +23,7 @@ __all__ = ["EngineHost"]
 
 log = logging.getLogger("jmars.host")
 
+THREADS = 4  # that prepare graphs
 END_SECONDS = 30.0  # in which an engine frees what is ours
 
 
@@ -92,6 +94,7 @@ class EngineHost:
             "mode": self._mode,
         }
         self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(THREADS, f"jmars-{self._engine.kind}"))
         self._head = EngineHead(orders, self.folders, self._engine)
         await self._head.run(self._listening.set)
 

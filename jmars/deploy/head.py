@@ -85,6 +85,11 @@ class Head(ABC):
     def n_workers(self) -> int:
         """Number of workers."""
 
+    @property
+    @abstractmethod
+    def limit(self) -> int:
+        """Bytes of memory that the cluster may take."""
+
     @abstractmethod
     async def ready(self) -> dict[str, Any]:
         """Wait until workers can compute; returns the facts that a client needs."""

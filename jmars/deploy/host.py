@@ -99,6 +99,11 @@ class Host(Head):
         """Number of executors."""
         return len(self.execution.workers)
 
+    @property
+    def limit(self) -> int:
+        """Bytes of memory for all processes together."""
+        return int(self.orders["limit"])
+
     async def ready(self) -> dict[str, Any]:
         """Wait until the executors are forked; returns the facts for mapping the arena."""
         await executors_ready(self.children, self.n_workers)

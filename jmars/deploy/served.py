@@ -32,6 +32,10 @@ class HeadParts(Protocol):
         """Number of workers."""
 
     @property
+    def limit(self) -> int:
+        """Bytes of memory that the cluster may take."""
+
+    @property
     def kernels(self) -> int:
         """Number of clients that keep a detached cluster alive."""
 
@@ -146,7 +150,7 @@ class ClusterActor:
             "workers": self._host.n_workers,
             "jobs": len(jobs),
             "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
-            "limit": self._host.orders["limit"],
+            "limit": self._host.limit,
             "peak": self._host.peak,
             "pid": os.getpid(),
             "detached": self._host.orders["detach"],

@@ -197,7 +197,8 @@ class EngineJob:
         group = self.running.pop(task, None)
         if group is None:
             return
-        group.ended, group.worker = True, worker
+        group.ended = True
+        group.worker = worker
         plan, n = group.plan, len(report.microseconds)
         self._ended[task] = group
         for place, operand in enumerate(plan.operands[:n]):

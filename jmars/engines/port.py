@@ -180,7 +180,7 @@ class EngineWorkers:
         """A task returned."""
         job = self._tasks.pop(task, None)
         if job is not None:
-            number = self._number_of(report.worker)
+            number = self._number_of(report.worker) if report.worker else 0  # "": it was dropped before it ran
             self.rows[number].done += len(report.microseconds)
             job.ended(task, report, number)
             self._submit_ahead()

@@ -7,6 +7,7 @@ import heapq
 import itertools
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,6 +15,9 @@ import numpy as np
 from jmars.engines.engine import EngineWorker, GroupReport, Promises, Result
 from jmars.engines.task import run_group
 from jmars.errors import ChunkLostError, ClusterError
+
+
+THREADS = 4
 
 
 class InProcessEngine:
@@ -40,7 +44,9 @@ class InProcessEngine:
 
     async def start(self, events):
         self.events, self.loop = events, asyncio.get_running_loop()
-        self.pool = ThreadPoolExecutor(16)
+        self.pool = ThreadPoolExecutor(THREADS)
+        for pool in (self.pool, None):  # all threads start now, so that the test that starts the engine is to end them
+            await asyncio.gather(*(self.loop.run_in_executor(pool, time.sleep, 0.02) for _ in range(THREADS)))
         return [self.worker(number) for number in range(self.first)]
 
     def worker(self, number):
@@ -97,8 +103,12 @@ class InProcessEngine:
 
     def release(self, results):
         for one in results:
-            if self.results.pop(one, None) is None and one.task in self.tasks:
+            task = self.tasks.get(one.task)
+            if self.results.pop(one, None) is None and task is not None:
                 self.released.add(one)
+                wanted = [number for number in range(task.outputs) if Result(one.task, number) not in self.released]
+                if not wanted and one.task not in self.running.values():
+                    del self.tasks[one.task]  # it would run for nobody
 
     def stop(self, job, tasks):
         self.stopped.add(job)
@@ -163,7 +173,9 @@ class InProcessEngine:
     def lose_task(self, name):
         """A worker died under a task."""
         self.tasks.pop(name)
+        self.running = {key: task for key, task in self.running.items() if task != name}
         self.events.lost([name], "killed by SIGKILL", "signal")
+        self.turn()
 
     def leave(self, key):
         """A worker leaves with nothing."""
