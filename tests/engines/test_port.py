@@ -1,0 +1,379 @@
+"""EngineWorkers without an engine: what is reported, when, and what becomes of operands of broken groups."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jmars.engines import port as module
+from jmars.engines.engine import EngineWorker, GroupReport, Promises, Result
+from jmars.engines.port import EngineWorkers
+from jmars.errors import ChunkLostError, ClusterError
+from jmars.kernels.expression import Expression, Node
+from jmars.kernels.program import ChunkType, Elementwise, single
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable
+from jmars.model.reports import (
+    ChunksLost,
+    Failed,
+    Finished,
+    InputsMissing,
+    Interrupted,
+    JobClosed,
+    Started,
+    Timed,
+    WorkerLost,
+    WorkerMoved,
+)
+from jmars.plan import Profile
+
+F8 = np.dtype("f8")
+CHUNK = ChunkType((10,), F8)
+STEP = Elementwise(Expression((F8,), (Node("negative", (0,), F8),)), (0,), CHUNK)
+PROGRAM = single("negative", (CHUNK,), STEP)
+
+
+class Engine:
+    """Notes what it is asked; tests call the events."""
+
+    kind, address, kills = "noted", "noted://", True
+
+    def __init__(self):
+        self.tasks, self.freed, self.stops, self.killed = {}, [], [], []
+        self.workers = [EngineWorker(f"k{number}", f"w{number}", "h", 1, 2**20) for number in range(2)]
+
+    async def start(self, events):
+        return self.workers
+
+    def submit(self, task):
+        self.tasks[task.name] = task
+
+    def release(self, results):
+        self.freed += results
+
+    def stop(self, job, tasks):
+        self.stops.append((job, list(tasks)))
+
+    def kill(self, tasks):
+        self.killed += tasks
+        return self.kills
+
+    async def put(self, name, data, worker):
+        await asyncio.sleep(0)
+
+    async def read(self, *args):
+        raise ChunkLostError("it is gone")
+
+    def promises(self):
+        return Promises("")
+
+    async def close(self):
+        pass
+
+
+def chain(*edges, n, job="job-1", number=1, results=(), stored=()):
+    """A table of operands that read each other by `edges` (source, target)."""
+    inputs = [[source for source, to in edges if to == one] for one in range(n)]
+    readers = [[to for source, to in edges if source == one] for one in range(n)]
+    return JobTable(
+        job=job,
+        number=number,
+        programs=[PROGRAM],
+        program=[-1 if one in stored else 0 for one in range(n)],
+        inputs=inputs,
+        args=None,
+        base=100,
+        chunk=list(range(100, 100 + n)),
+        nbytes=[80] * n,
+        work=[0] * n,
+        rank=list(range(n)),
+        kept=0,
+        stored=stored,
+        readers=readers,
+        results=results or [n - 1],
+    )
+
+
+class Port:
+    """A port with a scheduler that notes reports."""
+
+    def __init__(self, answer=lambda report: None):
+        self.reports, self.engine = [], Engine()
+        self.closed = []
+        self.workers = EngineWorkers(self.engine, "p", self.closed.append, Profile())
+        self.answer = answer
+
+    def report(self, report):
+        self.reports.append(report)
+        self.answer(report)
+
+    def __getattr__(self, name):
+        return getattr(self.workers, name)
+
+    async def told(self, *kinds):
+        """Reports since the last call, of some kinds."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        found, self.reports = self.reports, []
+        return [one for one in found if not kinds or isinstance(one, kinds)]
+
+    def task(self, *operands):
+        """The newest task that runs these operands."""
+        job = self.workers.jobs[0]
+        found = [name for name, group in job.running.items() if group.plan.operands == operands]
+        assert found, [group.plan.operands for group in job.running.values()]
+        return found[-1]
+
+
+@pytest.fixture
+def port(monkeypatch):
+    """Groups of at most two operands."""
+
+    def two(table, planned, seconds, kept, limits):
+        limits = SimpleNamespace(seconds=2.0, nbytes=2**30, outputs=8)
+        return plan(table, planned, np.ones(len(table.program)), kept, limits)
+
+    plan = module.plan_groups
+    monkeypatch.setattr(module, "plan_groups", two)
+    monkeypatch.setattr(module, "GRACE", 0.05)
+    return Port()
+
+
+def run(test):
+    """Run an async test with its fixtures."""
+
+    def sync(port):
+        async def whole():
+            await port.workers.start()
+            port.workers.connect(port)
+            await test(port)
+
+        asyncio.run(whole())
+
+    sync.__name__, sync.__doc__ = test.__name__, test.__doc__
+    return sync
+
+
+@run
+async def test_what_ran_ahead_is_kept_back_until_it_is_ready(port):
+    port.open_job(chain((0, 1), (1, 2), (2, 3), n=4))
+    first, second = port.task(0, 1), port.task(2, 3)
+    assert port.engine.tasks[second].inputs == [Result(first, 0)]
+    port.ended(first, GroupReport("k1", [5, 6]))
+    port.ended(second, GroupReport("k0", [7, 8]))
+    assert await port.told() == []
+    port.enqueue_graph("job-1", [0], [0])
+    started, timed, finished = await port.told()
+    assert (started, finished) == (Started("job-1", [0], 1), Finished("job-1", [0], 1, None, [5]))
+    assert isinstance(timed, Timed) and list(memoryview(timed.microseconds[2]).cast("I")) == [5]
+    port.enqueue_graph("job-1", [1], [0])
+    port.enqueue_graph("job-1", [2], [0])
+    assert await port.told(Finished) == [
+        Finished("job-1", [1], 1, None, [6]),
+        Finished("job-1", [2], 0, None, [7]),
+    ]
+
+
+@run
+async def test_operands_follow_their_group_level_by_level(port):
+    table = chain((0, 1), (1, 2), (2, 3), n=4)
+
+    def ready(report):
+        if isinstance(report, Finished) and report.operands[-1] < 3:
+            port.enqueue_graph("job-1", [report.operands[-1] + 1], [0])
+
+    port.answer = ready
+    port.open_job(table)
+    port.enqueue_graph("job-1", [0], [0])
+    port.started(port.task(0, 1), "k1")
+    assert await port.told() == [Started("job-1", [0], 1)]
+    port.ended(port.task(0, 1), GroupReport("k1", [1, 1]))
+    port.ended(port.task(2, 3), GroupReport("k1", [1, 1]))
+    assert [one.operands for one in await port.told(Finished)] == [[0], [1], [2], [3]]
+    port.close_job("job-1")
+    (closed,) = await port.told()
+    assert isinstance(closed, JobClosed) and closed.measured["peak"] == 160 and closed.measured["moved"] == 0
+    assert port.results.find(103) is not None and port.workers.jobs == []
+    port.free_chunks([101, 103, 100])
+    assert port.results.used == 0
+
+
+@run
+async def test_a_failed_operand_breaks_its_group_and_runs_alone_when_it_is_tried_again(port):
+    port.open_job(chain((0, 1), (1, 2), (2, 3), n=4, results=[1, 3]))
+    first, second = port.task(0, 1), port.task(2, 3)
+    port.enqueue_graph("job-1", [0], [0])
+    failure = Failure("OSError", "for a moment", is_transient=True)
+    port.ended(first, GroupReport("k0", [5], failure=failure))
+    assert await port.told(Finished) == [Finished("job-1", [0], 0, None, [5])]
+    assert Result(second, 0) in port.engine.freed  # it read what never came
+    port.enqueue_graph("job-1", [1], [1])
+    assert await port.told() == [Started("job-1", [1], 0), Failed("job-1", 1, 0, failure)]
+    port.enqueue_graph("job-1", [1], [1])
+    assert await port.told() == [InputsMissing("job-1", [1], [100], "the task that had them is gone")]
+    port.enqueue_graph("job-1", [0], [1])
+    await port.told()
+    again = port.engine.tasks[port.task(0)]
+    assert again.worker == "k1"
+    port.ended(again.name, GroupReport("k1", [1]))
+    port.enqueue_graph("job-1", [1], [1])
+    await port.told()
+    assert port.engine.tasks[port.task(1)].inputs == [Result(again.name, 0)]
+
+
+@run
+async def test_a_task_under_which_workers_died_is_told_with_its_ready_operands(port):
+    port.open_job(chain((0, 1), (1, 2), (2, 3), n=4))
+    port.enqueue_graph("job-1", [0], [0])
+    await port.told()
+    port.lost([port.task(0, 1)], "killed by SIGKILL", "signal")
+    assert await port.told() == [
+        Started("job-1", [0], 0),
+        WorkerLost("job-1", [0], 0, "killed by SIGKILL", "signal"),
+    ]
+    port.enqueue_graph("job-1", [0], [0])
+    await port.told()
+    assert port.engine.tasks[port.task(0)].inputs == []
+    assert [group.plan.operands for group in port.workers.jobs[0].running.values()] == [(0,)]
+
+
+@run
+async def test_lost_results_are_told_once_and_only_if_they_were_told_before(port):
+    port.open_job(chain((0, 1), n=2, results=[0, 1]))
+    task = port.task(0, 1)
+    port.ended(task, GroupReport("k0", [1, 1]))
+    port.enqueue_graph("job-1", [0], [0])
+    await port.told()
+    port.lost([task], "it left", "exit")
+    assert await port.told() == [ChunksLost([100], "it left")]
+    port.lost([task], "it left", "exit")
+    assert await port.told() == []
+    port.enqueue_graph("job-1", [0], [0])
+    await port.told()
+    assert port.task(0)
+
+
+@run
+async def test_lost_results_of_ended_jobs_and_of_clients_are_told(port):
+    await port.put(7, b"abc")
+    kept = port.results.find(7)
+    port.lost([kept.result.task], "it left", "exit")
+    assert await port.told() == [ChunksLost([7], "it left")]
+    assert port.results.find(7) is None and kept.result in port.engine.freed
+
+
+@run
+async def test_a_chunk_that_is_given_up_while_it_comes_is_freed(port):
+    putting = asyncio.ensure_future(port.put(7, b"abc"))
+    await asyncio.sleep(0)
+    port.abandon([7])
+    with pytest.raises(ClusterError, match="given up"):
+        await putting
+    assert port.results.find(7) is None and len(port.engine.freed) == 1
+
+
+@run
+async def test_a_chunk_that_cannot_be_read_is_lost(port):
+    await port.put(7, b"abc")
+    with pytest.raises(ClusterError, match="no part of chunk 7"):
+        await port.read(7, 1, 1, (3,), (1,))
+    with pytest.raises(ChunkLostError):
+        await port.read(7, 0, 1, (3,), (1,))
+    assert await port.told() == [ChunksLost([7], "it is gone")]
+    with pytest.raises(ChunkLostError, match="no longer"):
+        await port.read(7, 0, 1, (3,), (1,))
+
+
+@run
+async def test_a_stopped_job_ends_with_its_tasks(port):
+    port.open_job(chain((0, 1), (1, 2), (2, 3), n=4))
+    first, second = port.task(0, 1), port.task(2, 3)
+    port.enqueue_graph("job-1", [0], [0])
+    port.started(first, "k0")
+    await port.told()
+    port.stop_execution("job-1")
+    assert port.engine.stops == [(1, [first, second])]
+    port.close_job("job-1")
+    assert await port.told() == []
+    port.ended(second, GroupReport("", stopped=True))
+    port.ended(first, GroupReport("k0", stopped=True))
+    interrupted, closed = await port.told()
+    assert interrupted == Interrupted("job-1", [0], -1) and isinstance(closed, JobClosed)
+    assert len(port.workers.rows) == 2
+    await asyncio.sleep(0.1)
+    assert port.engine.killed == []
+
+
+@pytest.mark.parametrize("kills", [True, False])
+def test_tasks_that_do_not_stop_are_killed_then_given_up(port, kills):
+    @run
+    async def test(port):
+        port.engine.kills = kills
+        port.open_job(chain((0, 1), n=2))
+        task = port.task(0, 1)
+        port.enqueue_graph("job-1", [0], [0])
+        port.started(task, "k0")
+        await port.told()
+        port.stop_execution("job-1")
+        port.close_job("job-1")
+        await asyncio.sleep(0.15)
+        assert port.engine.killed == [task]
+        interrupted, closed = await port.told()
+        assert interrupted == Interrupted("job-1", [0], -1) and isinstance(closed, JobClosed)
+        port.ended(task, GroupReport("k0", [1, 1]))
+        assert await port.told() == [] and len(port.results) == 0
+
+    test(port)
+
+
+@run
+async def test_a_worker_has_a_number_of_its_own_for_ever(port):
+    port.announce()
+    assert [one.name for one in await port.told(WorkerMoved)] == ["w0", "w1"]
+    port.came(EngineWorker("k2", "w1", "h", 1, 2**20))
+    port.left("k0", "it was told to")
+    port.came(EngineWorker("k0b", "w0", "h", 1, 2**20))
+    assert [(one.worker, one.name, one.state) for one in await port.told(WorkerMoved)] == [
+        (2, "w1 (2)", "idle"),
+        (0, "w0", "lost"),
+        (3, "w0 (3)", "idle"),
+    ]
+    assert [row.number for row in port.here] == [1, 2, 3]
+    port.open_job(chain((0, 1), n=2))
+    port.ended(port.task(0, 1), GroupReport("k9", [1, 1]))  # it speaks before it is told of
+    port.enqueue_graph("job-1", [0], [0])
+    reports = await port.told(WorkerMoved, Started)
+    assert [one.worker for one in reports] == [4, 4]
+
+
+@run
+async def test_many_groups_are_submitted_some_at_a_time(port):
+    module_ahead, module.AHEAD = module.AHEAD, 3
+    try:
+        port.open_job(chain(n=20, results=range(20)))
+        assert len(port.engine.tasks) == 3
+        for name in list(port.engine.tasks):
+            port.ended(name, GroupReport("k0", [1, 1]))
+        assert len(port.engine.tasks) == 6
+    finally:
+        module.AHEAD = module_ahead
+
+
+@run
+async def test_a_task_that_cannot_run_at_all_fails_alone(port):
+    port.open_job(chain((0, 1), n=2))
+    failure = Failure("TypeError", "cannot be unpickled")
+    port.failed(port.task(0, 1), failure)
+    port.enqueue_graph("job-1", [0], [0])
+    await port.told()
+    port.failed(port.task(0), failure)
+    assert await port.told() == [Started("job-1", [0], 0), Failed("job-1", 0, 0, failure)]
+
+
+@run
+async def test_the_end_of_the_engine_is_told(port):
+    port.workers.closed("it is gone")
+    assert port.closed == ["it is gone"]
