@@ -2,7 +2,8 @@
 
 Many tasks travel as one graph, since a call of `Client.submit` for each would cost 2.2 ms of CPU a task instead of 1.4.
 Futures are dropped, never cancelled: Dask's `cancel` fails where a task that no client holds reads the key.
-All methods are called in the loop of the head; `_watch` and `heard` run in the client's loop and only post.
+All methods are called in the loop of the head; `_watch` and `heard` run in the client's loop and only post, and
+`_send_graph` in a thread.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
@@ -12,9 +13,12 @@ import asyncio
 import math
 import operator
 import pickle
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import dask
@@ -23,11 +27,12 @@ from distributed.scheduler import KilledWorker
 
 from jmars.engines.dask_worker import MEGABYTE, RESOURCE, Runner, run_task
 from jmars.engines.engine import EngineEvents, GroupReport, GroupTask, Result
+from jmars.errors import text_of
 from jmars.model.failure import Failure
 
 __all__ = ["DaskTasks"]
 
-BATCH = 200  # tasks of one graph
+BATCH = 100  # tasks of one graph
 BATCH_BYTES = 4_000_000  # of specs in one graph: Dask warns from 10 MB
 GRACE = 2.0  # seconds that a report may come after its result
 STOPPED_JOBS = 256  # that are remembered
@@ -84,7 +89,10 @@ class DaskTasks:
         self._client_loop: asyncio.AbstractEventLoop = self.client.loop.asyncio_loop
         self._tasks: dict[str, _Task] = {}
         self._unsent: deque[_Task] = deque()
-        self._unreleased: list[Result] = []  # readers may be among the unsent
+        self._sender: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jmars-dask")
+        self._readers: Counter[Result] = Counter()  # tasks that are not sent, by input
+        self._unreleased: set[Result] = set()  # to release when their readers are sent
         self._stopped: dict[int, None] = {}  # jobs, oldest first
         self._watchers: set[asyncio.Task[None]] = set()  # of the client's loop
         self._inbox: deque[tuple[Any, ...]] = deque()
@@ -100,25 +108,36 @@ class DaskTasks:
     def _add(self, entry: _Task) -> None:
         self._tasks[entry.task.name] = entry
         self._unsent.append(entry)
-        if len(self._unsent) == 1:
-            self._loop.call_soon(self._send)
+        self._readers.update(entry.task.inputs)
+        if self._sender is None:
+            self._sender = self._loop.create_task(self._send())
 
-    def _send(self) -> None:
-        """Send one batch; the next batch has the next turn of the loop."""
-        batch: list[_Task] = []
-        nbytes = 0
-        while self._unsent and len(batch) < BATCH and nbytes < BATCH_BYTES:
-            batch.append(self._unsent.popleft())
-            nbytes += len(batch[-1].task.spec)
-        if batch:
-            self._send_batch(batch)
-        if self._unsent:
-            self._loop.call_soon(self._send)
-        else:
-            unreleased, self._unreleased = self._unreleased, []
-            self.release(unreleased)
+    async def _send(self) -> None:
+        """Send batches until no task is left; a thread makes the graphs."""
+        try:
+            while self._unsent:
+                batch: list[_Task] = []
+                nbytes = 0
+                while self._unsent and len(batch) < BATCH and nbytes < BATCH_BYTES:
+                    batch.append(self._unsent.popleft())
+                    nbytes += len(batch[-1].task.spec)
+                await self._send_batch(batch)
+                self._sent(batch)
+        finally:
+            self._sender = None
 
-    def _send_batch(self, batch: Sequence[_Task]) -> None:
+    def _sent(self, entries: Iterable[_Task]) -> None:
+        """Release results that waited for these readers to be sent or dropped."""
+        for entry in entries:
+            for one in entry.task.inputs:
+                self._readers[one] -= 1
+                if self._readers[one] <= 0:
+                    del self._readers[one]
+                    if one in self._unreleased:
+                        self._unreleased.discard(one)
+                        self.release([one])
+
+    async def _send_batch(self, batch: Sequence[_Task]) -> None:
         keys: dict[Result, str] = {}
         graph: dict[str, tuple[Any, ...]] = {}
         priorities: dict[str, int] = {}
@@ -145,15 +164,24 @@ class DaskTasks:
             asked = min(task.memory, self.memory) if self.memory else task.memory
             resources[key] = {RESOURCE: max(1, math.ceil(asked / MEGABYTE))}
             wanted[task.name] = outputs
-        futures = self._send_graph(graph, wanted, priorities, workers, resources)
+        if not graph:
+            return
+        send = partial(self._send_graph, graph, wanted, priorities, workers, resources)
+        try:
+            futures = await self._loop.run_in_executor(self._thread, send)
+        except Exception as error:
+            self.closed(f"the Dask client does not take tasks: {text_of(error)}")
+            return
         watched = []
         for entry in batch:
-            if entry.task.name in futures:
-                entry.futures, entry.batch = futures[entry.task.name], len(batch)
-                if entry.task.outputs:
-                    results = [Result(entry.task.name, number) for number in range(entry.task.outputs)]
-                    self.futures.update(zip(results, entry.futures))
-                watched.append((entry.task.name, entry.attempt, entry.futures))
+            name, sent = entry.task.name, futures.get(entry.task.name, [])
+            entry.futures, entry.batch = sent, len(batch)
+            if self._tasks.get(name) is not entry:  # dropped meanwhile
+                self._forget(entry)
+                continue
+            if entry.task.outputs:
+                self.futures.update((Result(name, number), future) for number, future in enumerate(sent))
+            watched.append((name, entry.attempt, sent))
         self._client_loop.call_soon_threadsafe(self._watch, watched)
 
     def _send_graph(
@@ -167,23 +195,16 @@ class DaskTasks:
         # Loose, so that the tasks of a dead worker run elsewhere. Dask calls a function that is an annotation with each
         # key; `get` of a dict can be pickled.
         annotations = {"priority": priorities.get, "workers": workers.get, "resources": resources.get}
-        if not graph:
-            return {}
-        try:
-            with dask.annotate(allow_other_workers=True, **annotations):  # type: ignore[attr-defined]
-                futures = self.client.get(graph, list(wanted.values()), sync=False)
-        except Exception as error:
-            self.closed(f"the Dask client does not take tasks: {error}")
-            return {}
+        with dask.annotate(allow_other_workers=True, **annotations):  # type: ignore[attr-defined]
+            futures = self.client.get(graph, list(wanted.values()), sync=False)
         return dict(zip(wanted, futures))
 
     def release(self, results: Sequence[Result]) -> None:
         """Free results now, or when their task ends."""
-        if self._unsent:
-            self._unreleased += results
-            return
         for result in results:
-            if result.task in self._tasks:
+            if result in self._readers:
+                self._unreleased.add(result)
+            elif result.task in self._tasks:
                 self._tasks[result.task].released.add(result)
             else:
                 self.futures.pop(result, None)
@@ -196,18 +217,20 @@ class DaskTasks:
         dropped = [self._tasks[name] for name in tasks if name in self._tasks and not self._tasks[name].worker]
         unsent = set(self._unsent) & set(dropped)
         self._unsent = deque(entry for entry in self._unsent if entry not in unsent)
+        self._sent(unsent)
+        self._forget(*dropped)
         for entry in dropped:
-            self._forget(entry)
             self._loop.call_soon(self.events.ended, entry.task.name, GroupReport("", stopped=True))
 
     def drop(self) -> None:
         """Forget all tasks and results."""
+        if self._sender is not None:
+            self._sender.cancel()
         self._unsent.clear()
-        for entry in list(self._tasks.values()):
-            self._forget(entry)
-        for future in self.futures.values():
-            future.release()
+        self._forget(*self._tasks.values())
+        self._let_go(self.futures.values())
         self.futures.clear()
+        self._thread.shutdown(wait=False)
 
     async def end_watchers(self) -> None:
         """End the coroutines that watch futures; called in the client's loop."""
@@ -339,15 +362,27 @@ class DaskTasks:
         self._forget(entry)
         self._loop.call_soon(self.events.lost, [entry.task.name], f"task {entry.task.name} cannot run: {why}", "exit")
 
-    def _forget(self, entry: _Task) -> None:
-        """Drop a task: Dask does not run it then, unless it runs already."""
-        if self._tasks.get(entry.task.name) is entry:
-            del self._tasks[entry.task.name]
-        for number in range(entry.task.outputs):
-            self.futures.pop(Result(entry.task.name, number), None)
-        for future in entry.futures:
-            future.release()
-        entry.futures = []
+    def _forget(self, *entries: _Task) -> None:
+        """Drop tasks: Dask does not run them then, unless they run already."""
+        dropped = []
+        for entry in entries:
+            if self._tasks.get(entry.task.name) is entry:
+                del self._tasks[entry.task.name]
+            for number in range(entry.task.outputs):
+                self.futures.pop(Result(entry.task.name, number), None)
+            dropped += entry.futures
+            entry.futures = []
+        self._let_go(dropped)
+
+    def _let_go(self, futures: Iterable[Any]) -> None:
+        """Release futures that watchers hold too; in the client's loop, where 10,000 do not take turns with it."""
+
+        def release(futures: Sequence[Any]) -> None:
+            for future in futures:
+                future.release()
+
+        with suppress(RuntimeError):  # the client's loop is closed
+            self._client_loop.call_soon_threadsafe(release, list(futures))
 
 
 def _failure(error: BaseException) -> Failure:

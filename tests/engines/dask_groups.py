@@ -52,6 +52,12 @@ def _die(inputs: Any, stop: Any, worker: str) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _hog(inputs: Any, stop: Any, worker: str) -> Any:
+    hoard = np.ones(140_000_000)  # 1.1 GB, beyond the limit
+    time.sleep(20)
+    return GroupReport(worker, [int(hoard[0])]), [None]
+
+
 def _fail(inputs: Any, stop: Any, worker: str) -> Any:
     return GroupReport(worker, failure=Failure.of(ZeroDivisionError("by 0"))), [None]
 
@@ -61,7 +67,7 @@ def _miss(inputs: Any, stop: Any, worker: str) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "fill": _fill, "add": _add, "nap": _nap, "die": _die, "fail": _fail, "miss": _miss
+    "fill": _fill, "add": _add, "nap": _nap, "die": _die, "hog": _hog, "fail": _fail, "miss": _miss
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from jmars.engines.dask import DaskEngine
-from jmars.engines.dask_worker import RESOURCE
+from jmars.engines.dask_worker import RESOURCE, versions
 from jmars.engines.engine import EngineWorker, GroupTask, Result
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError
 from tests.engines.dask_groups import Recorded, cluster_process, run_spec
@@ -256,6 +256,26 @@ def test_an_async_client_in_the_same_loop(inside):
             assert "not encrypted" in promises.security and len(promises.missing) == 5
 
     asyncio.run(run())
+
+
+@in_head
+async def test_workers_with_other_versions_are_refused(client):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jmars.engines.dask_workers.versions", lambda: versions() | {"numpy": "1.0"})
+        with pytest.raises(ClusterStartError, match=r"numpy .*, not 1\.0"):
+            await DaskEngine(client).start(Recorded())
+
+
+@in_head
+async def test_results_are_kept_for_readers_that_are_not_sent(client):
+    async with started(client) as (engine, events, _):
+        engine.submit(group("a", "fill", 1.0))
+        await events.until(lambda: "a" in events.ends)
+        engine.submit(group("b", "add", inputs=[Result("a", 0)]))
+        engine.release([Result("a", 0)])
+        await events.until(lambda: "b" in events.ends)
+        with pytest.raises(ChunkLostError):
+            await whole(engine, Result("a", 0))
 
 
 def test_no_scheduler_answers(monkeypatch):
