@@ -8,6 +8,7 @@ from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.operand_rows import OperandActor
+from jmars.scheduler.shards import Shards
 
 
 def actor(n, edges, kept=(), given=(), workers=2, assign=None):
@@ -85,3 +86,22 @@ def test_every_operand_runs_once_in_any_order_and_only_results_stay(n, data):
     assert sorted(seen) == list(range(n))
     assert graph.is_done and graph.load == [0, 0, 0]
     assert [i for i in range(n) if graph.state[i] == S.FINISHED] == sorted(set(kept))
+
+
+def test_a_worker_that_comes_takes_operands_of_a_running_job():
+    rows = actor(3, [(0, 2), (1, 2)], kept=[2])
+    rows.start()
+    rows.grow(4)
+    rows.started([0, 1], 3)
+    assert rows.finished([0, 1], 3) == ([2], [3], [])
+    assert (rows.load, rows.held) == ([0, 0, 0, 1], [0, 0, 0, 20])
+
+
+def test_all_shards_know_a_worker_that_comes():
+    dag = Dag.from_edges(3, [0, 1], [2, 2])
+    rows = Shards(Counters(FlowGraph(dag, given=[], kept=[2])), [10] * 3, [-1] * 3, 1, [0, 1, 0])
+    rows.start()
+    rows.grow(3)
+    rows.started([0, 1], 2)
+    rows.finished([0, 1], 2)
+    assert rows.held == [0, 0, 20] and rows.load == [0, 0, 1]

@@ -9,7 +9,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.model.failure import Failure
-from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refused, Started
+from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refused, Started, WorkerMoved
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
 from jmars.plan import Profile
@@ -57,6 +57,17 @@ def session(budget=2**20):
     port, ended = Workers(), []
     port.scheduler = SessionActor(port, ["a", "b"], EventLog(), ended.append, budget)
     return port.scheduler, port, ended
+
+
+def test_plans_for_other_machines_are_forgotten():
+    async def story():
+        one, port, _ = session()
+        port.run(one, await submitted(one, mt.ones(4) + 1))
+        assert len(one.plans) == 1
+        one.report(WorkerMoved(2, "c", 0, "idle"))
+        assert len(one.plans) == one.plans.size == 0 and one.plans.dropped == 1
+
+    asyncio.run(story())
 
 
 def wire(tensor):

@@ -5,8 +5,9 @@ import numpy as np
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import compile_graph
-from jmars.plan import Profile, annotate
+from jmars.plan import Profile, Workers, annotate
 from jmars.plan.order.ranks import rank_by
+from jmars.scheduler.prepare import prepare
 from jmars.scheduler.ranking import Machine, rank_operands
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -50,3 +51,40 @@ def test_a_small_graph_costs_no_planning():
 
 def test_an_operand_that_can_never_fit_is_told_when_its_turn_comes():
     assert rank_operands(compiled(), {"order": "auto"}, 2, Machine(Profile(), 2 * MIB)).predicted is None
+
+
+def apart(*numbers, memory=50 * MIB):
+    rows = Workers.build(len(numbers), memory=memory)
+    return Machine(Profile(), memory * len(numbers), rows=rows, numbers=numbers)
+
+
+def test_machines_without_common_memory_get_each_operand_planned():
+    graph = compiled()
+    ranked = rank_operands(graph, {"order": "auto"}, 5, apart(1, 4))
+    assert ranked.assign is not None and ranked.predicted is not None
+    planned = ranked.assign[graph.after.program >= 0]
+    assert set(planned.tolist()) == {1, 4}
+    assert sorted(ranked.rank.tolist()) == list(range(graph.after.n))
+    assert ranked.predicted["tried"] and ranked.predicted["makespan"] >= ranked.predicted["lower_bound"]
+    costs = annotate(graph.after, graph.dag, Profile())
+    dfs = rank_operands(graph, {"order": "dfs"}, 5, apart(1, 4))
+    assert np.array_equal(dfs.rank, rank_by("dfs", costs))
+    assert rank_operands(graph, {"order": "auto"}, 5, apart(1, 4, memory=MIB)).assign is None
+
+
+def test_a_job_knows_its_planned_workers_only_where_machines_share_no_memory():
+    graph, names = TensorGraph.of([(mt.ones((800, 800), chunk_size=200) + 1).sum().data]), ["a", "b", "c"]
+    prepared = prepare(graph, config.task, names, lambda: None, apart(0, 2))
+    assert set(prepared.table.planned) <= {0, 2} and prepared.assign == prepared.table.planned
+    assert prepared.watched is None
+    assert prepared.table.results == [len(prepared.table.program) - 1]
+    again = prepared.planned_again(3, apart(1))
+    assert set(again.table.planned) == {1} == set(again.assign)
+    here = prepare(graph, config.task, names, lambda: None, Machine(Profile(), 2**30))
+    assert here.table.planned == [] and here.table.results == prepared.table.results
+
+
+def test_an_operand_fits_on_the_largest_machine():
+    machine = apart(0, 1, memory=np.array([10 * MIB, 30 * MIB]).max())
+    assert machine.largest == 30 * MIB and machine.share(7) == 30 * MIB
+    assert Machine(Profile(), 100).largest == 100 and Machine(Profile(), 100).share(4) == 25

@@ -20,6 +20,7 @@ from jmars.model.reports import (
     Spilled,
     Started,
     WorkerLost,
+    WorkerMoved,
 )
 from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
@@ -323,3 +324,20 @@ def test_all_that_are_to_blame_for_a_death_are_fatal_and_named():
         assert "; so did " in report["error"].text
 
     told(story, Apart())
+
+
+def test_a_worker_with_a_new_number_joins_running_jobs_and_later_plans():
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        one.report(WorkerMoved(3, "d", 7, "idle"))
+        assert one.context.workers == ["a", "b", "worker-2", "d"]
+        operand, _ = port.queued[job].pop(0)
+        one.report(Started(job, [operand], 3))
+        one.report(Finished(job, [operand], 3))
+        assert one.held() == [0, 0, 0, 32]
+        one.report(WorkerMoved(3, "d", 0, "lost"))
+        assert len(one.context.workers) == 4
+        port.run(one, job)
+        assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
+
+    told(story)
