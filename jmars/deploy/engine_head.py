@@ -57,9 +57,7 @@ class EngineHead(Head):
             passing = EngineChunks(workers)
             store = EngineStore(workers, passing)
             plans = memory.plan_bytes(memory.default_limit())
-            scheduler = InProcessScheduler(
-                workers, workers.names, plans, self.job_ended, self._machine, passing.read
-            )
+            scheduler = InProcessScheduler(workers, workers.names, plans, self.job_ended, self._machine, passing.read)
             watch = WhyService(partial(engine_status, workers), self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, store, watch, passing)
             server = await self.listen()

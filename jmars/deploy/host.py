@@ -42,6 +42,7 @@ __all__ = ["Host", "main"]
 
 log = logging.getLogger("jmars.host")
 
+
 class Host(Head):
     """The objects of the control process. `orders` are LocalHost's."""
 

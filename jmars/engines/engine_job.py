@@ -385,9 +385,7 @@ class EngineJob:
         self._link.submit(
             self,
             group,
-            GroupTask(
-                group.task, table.number, spec, inputs, outputs, self._link.key(plan.worker), plan.memory, rank
-            ),
+            GroupTask(group.task, table.number, spec, inputs, outputs, self._link.key(plan.worker), plan.memory, rank),
         )
         return True
 

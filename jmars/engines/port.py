@@ -33,7 +33,7 @@ log = logging.getLogger("jmars.engines")
 
 AHEAD = 10_000  # tasks that the engine has at most
 TASK_SECONDS = 0.0035, 0.002  # CPU of an empty task: on a worker, and where submission is serial
-GRACE = 1.0  # seconds for which a task may ignore that its job was stopped
+GRACE = 0.7  # seconds for which a task may ignore that its job was stopped
 GONE, IDLE = "lost", "idle"  # states of WorkerMoved
 
 
@@ -250,9 +250,7 @@ class EngineWorkers:
         self._storing.difference_update(chunks)
         self.results.free(chunks)
 
-    async def read(
-        self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> bytes:
+    async def read(self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
         """Elements of a chunk; see `Engine.read`. Raises ChunkLostError for a chunk that is not here."""
         kept = self.results.find(chunk)
         if kept is None:
@@ -386,9 +384,7 @@ class EngineWorkers:
             name = worker.name
             if any(name == row.worker.name for row in self.rows):
                 name = f"{name} ({len(self.rows)})"
-            row = WorkerRow(
-                len(self.rows), EngineWorker(worker.key, name, worker.host, worker.cores, worker.memory)
-            )
+            row = WorkerRow(len(self.rows), EngineWorker(worker.key, name, worker.host, worker.cores, worker.memory))
             self.rows.append(row)
         self._number[worker.key] = row.number
         return row

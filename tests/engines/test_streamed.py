@@ -72,9 +72,7 @@ ARRAYS = [
 
 
 def splits_of(array, length):
-    return tuple(
-        tuple(min(length, n - at) for at in range(0, n, length)) or (0,) for n in array.shape
-    )
+    return tuple(tuple(min(length, n - at) for at in range(0, n, length)) or (0,) for n in array.shape)
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype}{array.shape}")
