@@ -17,12 +17,12 @@ from typing import Any
 from jmars.deploy import memory
 from jmars.deploy.engine_chunks import EngineChunks, EngineStore
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import Head
+from jmars.deploy.head import ClusterHead
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.why_service import WhyService
 from jmars.engines.engine import Engine
 from jmars.engines.engine_status import engine_status
-from jmars.engines.port import EngineWorkers, WorkerRow
+from jmars.engines.port import EngineRow, EngineWorkers
 from jmars.errors import ClusterError, JmarsError
 from jmars.model import events
 from jmars.plan import Profile, Workers
@@ -35,7 +35,7 @@ BANDWIDTH = 0.3e9  # bytes a second between workers of an engine, as measured fo
 LATENCY = 2e-3
 
 
-class EngineHead(Head):
+class EngineHead(ClusterHead):
     """Scheduler and clients of a cluster on an engine; `orders` are EngineHost's."""
 
     def __init__(self, orders: dict[str, Any], folders: Folders, engine: Engine) -> None:
@@ -143,7 +143,7 @@ class EngineHead(Head):
             "plans": await scheduler.plans(),
         }
 
-    def _row(self, row: WorkerRow, running: int) -> dict[str, Any]:
+    def _row(self, row: EngineRow, running: int) -> dict[str, Any]:
         return {
             "name": row.worker.name,
             "host": row.worker.host,

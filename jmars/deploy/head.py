@@ -1,4 +1,4 @@
-"""Head: serves the clients of a cluster, whatever computes for it.
+"""ClusterHead: serves the clients of a cluster, whatever computes for it.
 
 Holds connections and the lease, tells of jobs that end or stall, and has the memory watched while jobs run.
 `Host` (workers on this machine) and `EngineHead` (workers of an engine) are its two kinds.
@@ -24,7 +24,7 @@ from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError, JmarsError, fault_of
 
-__all__ = ["Head"]
+__all__ = ["ClusterHead"]
 
 log = logging.getLogger("jmars.host")
 
@@ -32,7 +32,7 @@ FIXED = "the number of workers of this cluster is fixed; start a cluster with th
 WATCH_SECONDS = 0.2  # between two readings of the memory while a job runs
 
 
-class Head(ABC):
+class ClusterHead(ABC):
     """The clients' end of a cluster.
 
     Parameters

@@ -19,7 +19,7 @@ from typing import Any
 from jmars.actors.descriptors import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import Head
+from jmars.deploy.head import ClusterHead
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.scheduler_port import SchedulerPort
@@ -43,7 +43,7 @@ __all__ = ["Host", "main"]
 log = logging.getLogger("jmars.host")
 
 
-class Host(Head):
+class Host(ClusterHead):
     """The objects of the control process. `orders` are LocalHost's."""
 
     def __init__(self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena):

@@ -4,4 +4,13 @@ engine.py       what jmars asks of an engine (`Engine`), and the records between
 group_graph.py  the operands of a job in the order in which groups are cut
 groups.py       which operands are a task of the engine (`plan_groups`)
 task.py         runs a group in a worker of the engine (`make_spec`, `run_group`)
+results.py      which result of the engine is which chunk
+running_group.py  a group that runs, and what became of its operands
+engine_job.py   the operands and groups of a job: what is reported, and when (`EngineJob`)
+port.py         the engine's workers as the scheduler sees them (`EngineWorkers`)
+engine_status.py  status of the workers, for `why`
+dask_worker.py  what runs in Dask's processes
+dask_workers.py  Dask's workers: memory, versions, ends
+dask_tasks.py   groups as Dask's tasks
+dask.py         Dask as an engine (`DaskEngine`)
 """

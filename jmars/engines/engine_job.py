@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Iterable, Sequence
 from time import monotonic, perf_counter
-from typing import NamedTuple
 
 from jmars.dispatch.state_times import pack_numbers
 from jmars.engines.engine import GroupReport, GroupTask, Result
 from jmars.engines.groups import Group, single_group
 from jmars.engines.results import Kept, Results
+from jmars.engines.running_group import Broke, Ended, EngineLink, RunningGroup, Told
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import (
@@ -29,80 +27,14 @@ from jmars.model.reports import (
     Interrupted,
     JobClosed,
     Refused,
-    Report,
     Started,
     Timed,
     WorkerLost,
 )
 
-__all__ = ["EngineJob", "EngineLink", "RunningGroup"]
+__all__ = ["EngineJob"]
 
 NOTHING_RAN = b""
-
-
-class Told(IntEnum):
-    """What the scheduler and this job know of an operand from each other."""
-
-    UNKNOWN = 0  # not ordered, or given back
-    READY = 1  # ordered
-    STARTED = 2  # reported as started
-    DONE = 3  # reported as finished
-
-
-class Ended(NamedTuple):
-    """An operand that ended well."""
-
-    worker: int
-    microseconds: int
-    shape: tuple[int, ...] | None
-
-
-class Broke(NamedTuple):
-    """An operand that raised, or (`refused`) can never run."""
-
-    worker: int
-    failure: Failure
-    refused: bool = False
-
-
-@dataclass(eq=False)
-class RunningGroup:
-    """A group that is submitted, or about to be.
-
-    Attributes
-    ----------
-    task
-        Name of the engine's task; "" before the submission.
-    worker
-        Number of the worker; -1 while unknown.
-    ended
-        Whether the task returned.
-    """
-
-    plan: Group
-    task: str = ""
-    worker: int = -1
-    since: float = 0.0
-    ended: bool = False
-    broken: bool = False
-    readers: list[RunningGroup] = field(default_factory=list)
-
-    @property
-    def runs(self) -> bool:
-        """Whether the engine has it and has not ended it."""
-        return bool(self.task) and not self.ended and not self.broken
-
-
-class EngineLink(NamedTuple):
-    """What a job asks of its surroundings."""
-
-    submit: Callable[[EngineJob, RunningGroup, GroupTask], None]
-    release: Callable[[Sequence[Result]], None]
-    report: Callable[[Report], None]
-    wake: Callable[[EngineJob], None]  # call `settle` soon
-    key: Callable[[int], str]  # the engine's name of a worker
-    name: Callable[[int], str]  # a fresh name of a task, by number of the job
-    spec: Callable[[JobTable, Group], bytes]
 
 
 class EngineJob:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from time import monotonic
 
-from jmars.engines.engine_job import EngineJob, RunningGroup
-from jmars.engines.port import EngineWorkers, WorkerRow
+from jmars.engines.engine_job import EngineJob
+from jmars.engines.port import EngineRow, EngineWorkers
+from jmars.engines.running_group import RunningGroup
 from jmars.model.status import HostStatus, WorkerStatus
 
 __all__ = ["engine_status"]
@@ -34,7 +35,7 @@ def engine_status(workers: EngineWorkers) -> HostStatus:
     }
 
 
-def _worker(row: WorkerRow, running: list[tuple[EngineJob, RunningGroup]]) -> WorkerStatus:
+def _worker(row: EngineRow, running: list[tuple[EngineJob, RunningGroup]]) -> WorkerStatus:
     found: WorkerStatus = {
         "name": row.worker.name,
         "pid": row.pid,

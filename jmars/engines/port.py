@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from jmars.engines.engine import Engine, EngineWorker, GroupReport, GroupTask, Result
-from jmars.engines.engine_job import EngineJob, EngineLink, RunningGroup
+from jmars.engines.engine_job import EngineJob
 from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
 from jmars.engines.results import Kept, Results
+from jmars.engines.running_group import EngineLink, RunningGroup
 from jmars.engines.task import make_spec
 from jmars.errors import ChunkLostError, ClusterError, fault_of
 from jmars.model.failure import Failure
@@ -27,7 +28,7 @@ from jmars.model.messages import JobTable, ReportPort
 from jmars.model.reports import ChunksLost, JobBroken, Report, WorkerMoved
 from jmars.plan import Profile, program_seconds, signature
 
-__all__ = ["EngineWorkers", "WorkerRow"]
+__all__ = ["EngineRow", "EngineWorkers"]
 
 log = logging.getLogger("jmars.engines")
 
@@ -38,7 +39,7 @@ GONE, IDLE = "lost", "idle"  # states of WorkerMoved
 
 
 @dataclass(eq=False)
-class WorkerRow:
+class EngineRow:
     """A worker with its number, which no other worker ever gets.
 
     Attributes
@@ -82,7 +83,7 @@ class EngineWorkers:
 
     def __init__(self, engine: Engine, prefix: str, closed: Callable[[str], None], profile: Profile) -> None:
         self.engine, self.profile = engine, profile
-        self.rows: list[WorkerRow] = []
+        self.rows: list[EngineRow] = []
         self.results = Results(engine.release)
         self.workers_changed: Callable[[], None] = lambda: None
         self._prefix, self._closed = prefix, closed
@@ -127,7 +128,7 @@ class EngineWorkers:
         return [row.worker.name for row in self.rows]
 
     @property
-    def here(self) -> list[WorkerRow]:
+    def here(self) -> list[EngineRow]:
         """Workers that the engine has."""
         return [row for row in self.rows if row.here]
 
@@ -376,7 +377,7 @@ class EngineWorkers:
             known = row.number
         return known
 
-    def _add(self, worker: EngineWorker) -> WorkerRow:
+    def _add(self, worker: EngineWorker) -> EngineRow:
         if len(self.rows) == 1 and not self.rows[0].worker.key:
             row = self.rows[0]
             row.worker = worker
@@ -384,10 +385,10 @@ class EngineWorkers:
             name = worker.name
             if any(name == row.worker.name for row in self.rows):
                 name = f"{name} ({len(self.rows)})"
-            row = WorkerRow(len(self.rows), EngineWorker(worker.key, name, worker.host, worker.cores, worker.memory))
+            row = EngineRow(len(self.rows), EngineWorker(worker.key, name, worker.host, worker.cores, worker.memory))
             self.rows.append(row)
         self._number[worker.key] = row.number
         return row
 
-    def _tell(self, row: WorkerRow) -> None:
+    def _tell(self, row: EngineRow) -> None:
         self.report(WorkerMoved(row.number, row.worker.name, row.pid, IDLE if row.here else GONE))

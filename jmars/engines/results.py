@@ -64,13 +64,6 @@ class Results:
         names = set(tasks)
         return [chunk for chunk, kept in self._kept.items() if kept.result.task in names]
 
-    def held_by(self) -> dict[int, int]:
-        """Bytes by the worker that made them."""
-        found: dict[int, int] = {}
-        for kept in self._kept.values():
-            found[kept.worker] = found.get(kept.worker, 0) + kept.nbytes
-        return found
-
     def clear(self) -> None:
         """Release all chunks."""
         self.free(list(self._kept))

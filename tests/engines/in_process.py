@@ -16,7 +16,6 @@ from jmars.engines.engine import EngineWorker, GroupReport, Promises, Result
 from jmars.engines.task import run_group
 from jmars.errors import ChunkLostError, ClusterError
 
-
 THREADS = 4
 
 

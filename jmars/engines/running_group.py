@@ -1,0 +1,81 @@
+"""Records of a job on an engine: its running groups, what became of operands, and what a job asks of the port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from jmars.engines.engine import GroupTask, Result
+from jmars.engines.groups import Group
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable
+from jmars.model.reports import Report
+
+__all__ = ["Broke", "Ended", "EngineLink", "RunningGroup", "Told"]
+
+
+class Told(IntEnum):
+    """What the scheduler and this job know of an operand from each other."""
+
+    UNKNOWN = 0  # not ordered, or given back
+    READY = 1  # ordered
+    STARTED = 2  # reported as started
+    DONE = 3  # reported as finished
+
+
+class Ended(NamedTuple):
+    """An operand that ended well."""
+
+    worker: int
+    microseconds: int
+    shape: tuple[int, ...] | None
+
+
+class Broke(NamedTuple):
+    """An operand that raised, or (`refused`) can never run."""
+
+    worker: int
+    failure: Failure
+    refused: bool = False
+
+
+@dataclass(eq=False)
+class RunningGroup:
+    """A group that is submitted, or about to be.
+
+    Attributes
+    ----------
+    task
+        Name of the engine's task; "" before the submission.
+    worker
+        Number of the worker; -1 while unknown.
+    ended
+        Whether the task returned.
+    """
+
+    plan: Group
+    task: str = ""
+    worker: int = -1
+    since: float = 0.0
+    ended: bool = False
+    broken: bool = False
+    readers: list[RunningGroup] = field(default_factory=list)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the engine has it and has not ended it."""
+        return bool(self.task) and not self.ended and not self.broken
+
+
+class EngineLink(NamedTuple):
+    """What a job asks of its surroundings."""
+
+    submit: Callable[[Any, RunningGroup, GroupTask], None]  # of a job
+    release: Callable[[Sequence[Result]], None]
+    report: Callable[[Report], None]
+    wake: Callable[[Any], None]  # call the job's `settle` soon
+    key: Callable[[int], str]  # the engine's name of a worker
+    name: Callable[[int], str]  # a fresh name of a task, by number of the job
+    spec: Callable[[JobTable, Group], bytes]
