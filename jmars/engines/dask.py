@@ -224,7 +224,7 @@ class DaskEngine:
     # ------------------------------------------------------------------ workers
 
     async def memory(self) -> dict[str, dict[str, Any]]:
-        """Memory of the workers, as their last heartbeat told it."""
+        """Memory of the workers at their last heartbeat."""
         return await self._workers.told_memory()
 
     async def scale(self, n: int) -> None:

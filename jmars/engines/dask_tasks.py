@@ -1,7 +1,7 @@
-"""Group tasks on a Dask cluster: batches of tasks to Dask's scheduler, and what becomes of them.
+"""Group tasks on a Dask cluster: batches of tasks go to Dask's scheduler; starts, ends and losses come back.
 
-Many tasks travel as one graph, since a call of `Client.submit` for each would cost 2.2 ms of CPU a task instead of 1.4.
-Futures are dropped, never cancelled: Dask's `cancel` fails where a task that no client holds reads the key.
+A batch travels as a graph: `Client.submit` for each task would cost 2.2 ms of CPU instead of 1.4. Futures are dropped,
+never cancelled: Dask's `cancel` breaks the client's connection where a task without a future reads the key.
 All methods are called in the loop of the head; `_watch` and `heard` run in the client's loop and only post, and
 `_send_graph` in a thread.
 Source: docs/explanation/seeds.md, "Execution control".
@@ -54,7 +54,7 @@ class _Task:
 
 @dataclass(eq=False)
 class DaskTasks:
-    """Tasks and results of one cluster of jmars on a Dask cluster.
+    """Tasks and results of a cluster of jmars on a Dask cluster.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class DaskTasks:
         return len(self._tasks)
 
     def submit(self, task: GroupTask) -> None:
-        """Queue a task; it is sent with all tasks of this turn of the loop."""
+        """Queue a task; all tasks of this turn of the loop travel together."""
         self._add(_Task(task))
 
     def _add(self, entry: _Task) -> None:
@@ -314,7 +314,7 @@ class DaskTasks:
             self.killed(names, address)
 
     def _said(self, name: str, said: str | GroupReport) -> None:
-        """A worker started a task (its address) or reports of it; a task that ran twice is heard once."""
+        """A worker started a task (`said` is the address) or reports; only the first report of a task counts."""
         entry = self._tasks.get(name)
         if entry is None:
             return

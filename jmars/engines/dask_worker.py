@@ -1,8 +1,7 @@
-"""What runs in the processes of a Dask cluster: group tasks in its workers, a plugin for their memory, clean-up.
+"""Functions in the processes of a Dask cluster: group tasks and the memory plugin of workers, clean-up of a scheduler.
 
-A worker imports this module with its first group task. Plugin and clean-up are classes and functions without a module
-of their own, so that cloudpickle sends them as code: a worker that comes later, or a scheduler, may lack jmars, and
-must not fail for that.
+A worker imports this module with the first group task. Plugin and clean-up are local classes and functions, so that
+cloudpickle sends their code: a late worker or a scheduler without jmars must not fail.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -53,11 +52,11 @@ Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupRe
 
 
 def run_task(runner: Runner, topic: str, task: str, job: int, outputs: int, spec: bytes, inputs: Sequence[Any]) -> Any:
-    """A task of Dask: runs a group of operands, tells its start and its report, and returns its chunks.
+    """Task of Dask: runs a group of operands, sends start and report to the head, and returns chunks.
 
     Returns
     -------
-    The chunk of a group with one output, a tuple of chunks for more outputs, None for no output.
+    The chunk where `outputs` is 1, a tuple of chunks for more outputs, None for no output.
     """
     worker: Any = get_worker()
     channel = _channel(worker, topic)
@@ -140,7 +139,7 @@ def set_flag(topic: str, job: int) -> None:
 
 
 def forget(topic: str) -> None:
-    """The cluster of a topic is closed: its running tasks stop, its flags and messages go."""
+    """End a closed cluster on this worker: running tasks stop; flags and messages are deleted."""
     with _lock:
         _remember(_closed, topic)
         _flags.pop(topic, None)
@@ -155,7 +154,7 @@ def _remember(seen: dict[Any, None], key: Any) -> None:
 
 
 def raise_flag(topic: str, job: int) -> Callable[[], None]:
-    """A function for `Client.run` that raises the stop flag of a job; workers without jmars ignore it."""
+    """Function for `Client.run` that raises the stop flag of a job; workers without jmars do nothing."""
     name = __name__
 
     def raise_it() -> None:
@@ -168,8 +167,8 @@ def raise_flag(topic: str, job: int) -> Callable[[], None]:
 def memory_plugin(topic: str) -> WorkerPlugin:
     """Worker plugin that declares the memory of a worker as a resource; clusters on the same worker share it.
 
-    Dask starts a task only where its resources are free. A task that asks for more than the worker has would wait there
-    for ever, so the plugin lowers such a demand to what the worker has.
+    Dask starts a task only where the task's resources are free. A demand beyond the worker's total would wait for ever,
+    so the plugin lowers the demand to the total.
     """
     module = __name__
 
@@ -201,7 +200,7 @@ def memory_plugin(topic: str) -> WorkerPlugin:
             worker.loop.call_later(1.0, self.remove)
 
         def remove(self) -> None:
-            """Take the resource away once no task of ours is left: Dask fails where a task's resource is unknown."""
+            """Delete the resource after the last group task: Dask fails where a task's resource is unknown."""
             state = self.worker.state
             if self.worker.jmars_topics or self.worker.status.name.startswith("clos"):
                 return
@@ -215,10 +214,10 @@ def memory_plugin(topic: str) -> WorkerPlugin:
 
 
 def cleaner(topic: str, cluster: str) -> Callable[..., int]:
-    """A function for `Client.run_on_scheduler` that forgets topic and resource; returns how much of ours was left.
+    """Function for `Client.run_on_scheduler` that deletes topic and resource; returns the number of keys and topics found.
 
-    Call it until it returns 0, since releases travel on another connection. The resource stays while another cluster of
-    jmars uses it.
+    Call until the function returns 0, since releases travel on another connection. The resource stays while other
+    clusters of jmars use the Dask cluster.
     """
 
     def clean(dask_scheduler: Any) -> int:
@@ -239,10 +238,10 @@ def cleaner(topic: str, cluster: str) -> Callable[..., int]:
 
 
 def reviver(cluster: str) -> Callable[..., None]:
-    """A function for `Client.run_on_scheduler` that starts tasks that Dask has set aside for want of a worker.
+    """Function for `Client.run_on_scheduler` that starts group tasks that Dask set aside for want of a worker.
 
-    Dask looks at them when a worker comes, but this worker has no resource then, and `allow_other_workers` does not
-    count for them.
+    Dask tries such tasks again when a worker joins, but that worker has no resource yet, and Dask ignores
+    `allow_other_workers` there.
     """
 
     def revive(dask_scheduler: Any) -> None:

@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster: who is there, with what memory and versions, and who was ended for memory.
+"""Workers of a Dask cluster: addresses, memory and versions, and workers that a nanny ended for memory.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -38,7 +38,7 @@ async def cross(client: Any, call: Callable[[], Any], loop: asyncio.AbstractEven
 
 
 async def can_dial(address: str) -> bool:
-    """Whether a worker can be reached from this machine; where not, data go through Dask's scheduler."""
+    """Whether this machine can reach a worker; where not, data go through Dask's scheduler."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         async with asyncio.timeout(DIAL):
@@ -74,7 +74,7 @@ class DaskWorkers:
         return max((worker.memory for worker in self.present.values()), default=0)
 
     async def check(self) -> list[str]:
-        """What is wrong with the versions of new workers, a sentence for each; those workers are refused."""
+        """Refuses new workers with other versions; returns a sentence for each refused worker."""
         keys = [key for key in await self._addresses() if key not in self._pids]
         if not keys:
             return []
@@ -94,7 +94,7 @@ class DaskWorkers:
         return wrong
 
     async def look(self) -> tuple[list[EngineWorker], dict[str, str]]:
-        """Workers that joined since the last look, and workers that left, with the reason."""
+        """Workers that joined since the last look, and workers that left, with reasons."""
         there = set(await self._addresses())
         gone = [key for key in self.present if key not in there]
         killed = await self.killed_for_memory() if gone else set()
@@ -114,7 +114,7 @@ class DaskWorkers:
         return came, left
 
     async def told_memory(self) -> dict[str, dict[str, Any]]:
-        """Memory of the workers, as their last heartbeat told it."""
+        """Memory of the workers at their last heartbeat."""
         found: dict[str, dict[str, Any]] = {}
         for key, told in (await self._identity()).items():
             if key in self.present:
@@ -134,7 +134,7 @@ class DaskWorkers:
         return list(await cross(self.client, self.client.nthreads))
 
     async def _describe(self, there: set[str]) -> list[EngineWorker]:
-        """New workers whose memory is declared; others are described at a later look."""
+        """New workers with declared memory; workers without are described at a later look."""
         found = []
         for key, told in (await self._identity()).items():
             memory = int(told.get("resources", {}).get(RESOURCE, 0)) * MEGABYTE
