@@ -214,7 +214,7 @@ def memory_plugin(topic: str) -> WorkerPlugin:
 
 
 def cleaner(topic: str, cluster: str) -> Callable[..., int]:
-    """Function for `Client.run_on_scheduler` that deletes topic and resource; returns the number of keys and topics found.
+    """Function for `Client.run_on_scheduler` that deletes topic and resource; returns the number of leftovers.
 
     Call until the function returns 0, since releases travel on another connection. The resource stays while other
     clusters of jmars use the Dask cluster.
