@@ -13,15 +13,18 @@ from jmars.units import parse_bytes
 
 __all__ = ["USAGE", "CellFlags"]
 
-USAGE = """Run a cell of plain NumPy as one graph on a local cluster.
+USAGE = """Run a cell of plain NumPy as one graph on a cluster.
 
-    %%jmars [-w WORKERS] [--memory LIMIT] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan]
+    %%jmars [-w WORKERS] [--memory LIMIT] [--on PLACE] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan]
     %jmars [status | why | stop | plan EXPRESSION | trace FILE | connect NAME]
 
 -w, --workers WORKERS
     Number of worker processes; by default the number of cores.
 --memory LIMIT
     Memory of all processes of the cluster together, such as 2GiB; chunks beyond it are spilled to disk.
+--on PLACE
+    Where the cell runs: dask://HOST:PORT (dask:// for the newest Dask client of this kernel), ray://HOST:PORT (ray://
+    for the Ray of this kernel, or a new one), or the name of a running cluster.
 --chunk SIZE
     Bytes of a chunk of arrays without a chunk size of their own, such as 16MiB.
 -b, --background
@@ -48,7 +51,7 @@ class CellFlags:
     Examples
     --------
     >>> CellFlags.parse("-w 2 --memory 1GiB -o job")
-    CellFlags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False)
+    CellFlags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False, on=None)
     """
 
     workers: int | None = None
@@ -58,6 +61,7 @@ class CellFlags:
     output: str | None = None
     lazy: bool = False
     plan: bool = False
+    on: str | None = None
 
     @classmethod
     def parse(cls, line: str) -> CellFlags:
@@ -72,7 +76,10 @@ class CellFlags:
             words = shlex.split(line, comments=True)
         except ValueError as error:
             raise UsageError(f"%%jmars {line}: {error}") from None
-        return cls(**vars(_parser().parse_args(words)))
+        flags = cls(**vars(_parser().parse_args(words)))
+        if flags.on is not None and (flags.workers is not None or flags.memory is not None):
+            raise UsageError("--on names a cluster with its own workers and memory; leave out --workers and --memory")
+        return flags
 
     def settings(self) -> dict[str, Any]:
         """The settings of `jmars.config` that hold for the cell."""
@@ -89,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", type=_name)
     parser.add_argument("--lazy", action="store_true")
     parser.add_argument("--plan", action="store_true")
+    parser.add_argument("--on")
     return parser
 
 

@@ -21,6 +21,7 @@ from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_engine import CellCancelled, CellEngine, handle_control_request
 from jmars.notebook.cell_error import show_syntax_error
+from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import choose_display
 from jmars.notebook.flags import USAGE, CellFlags
@@ -85,6 +86,8 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
 
 def find_cluster(flags: CellFlags) -> Cluster:
     """Finds the newest open cluster with the flags' settings, or starts one, and makes it the default."""
+    if flags.on is not None:
+        return cluster_on(flags.on)
     cluster = _open_cluster(flags)
     if cluster is not None:
         make_default(cluster)
@@ -98,6 +101,8 @@ def find_cluster(flags: CellFlags) -> Cluster:
 
 def _open_cluster(flags: CellFlags) -> Cluster | None:
     """The newest open cluster with the flags' settings, or None."""
+    if flags.on is not None:
+        return opened_on(flags.on)
     for cluster in reversed(open_clusters()):
         same_workers = flags.workers in (None, cluster.n_workers)
         if same_workers and flags.memory in (None, cluster.memory_limit):

@@ -1,0 +1,51 @@
+"""`%%jmars --on`: clusters by place."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.error import UsageError
+
+import jmars.tensor as mt
+from jmars.errors import ClusterLostError
+from jmars.notebook.cell_place import cluster_on, opened_on
+from jmars.notebook.flags import CellFlags
+from tests.engines.dask_groups import cluster_process
+
+
+def test_an_open_cluster_is_found_by_its_name(cluster):
+    assert opened_on(cluster.name) is cluster and cluster_on(cluster.name) is cluster
+
+
+def test_another_kind_of_place_is_refused_by_name():
+    with pytest.raises(UsageError, match="no 'slurm' is known; give dask://"):
+        cluster_on("slurm://here")
+
+
+def test_a_cluster_that_is_not_there_is_an_error_that_lists_what_there_is():
+    with pytest.raises(ClusterLostError, match="no cluster"):
+        cluster_on("nowhere")
+
+
+def test_without_a_dask_client_the_error_says_how_to_make_one():
+    pytest.importorskip("distributed")
+    with pytest.raises(UsageError, match=r"distributed.Client\(\)"):
+        cluster_on("dask://")
+
+
+@pytest.mark.parametrize("other", ["-w 2", "--memory 1GiB"])
+def test_a_place_has_its_own_workers_and_memory(other):
+    with pytest.raises(UsageError, match="leave out"):
+        CellFlags.parse(f"--on dask:// {other}")
+
+
+def test_a_cell_runs_on_a_dask_cluster_by_its_address_or_by_the_client_of_this_process():
+    distributed = pytest.importorskip("distributed")
+    with cluster_process(1) as ask:
+        address = ask("")
+        with cluster_on(address.replace("tcp://", "dask://")) as found:
+            assert found.info()["engine"]["kind"] == "dask"
+            assert float(mt.arange(100, chunk_size=10).sum()) == 4950
+        with distributed.Client(address), cluster_on("dask://") as found:
+            assert cluster_on("dask://") is found is opened_on("dask://")
+            assert float(mt.arange(100, chunk_size=10).sum()) == 4950
+        assert opened_on("dask://") is None
