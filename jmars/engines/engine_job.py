@@ -34,8 +34,6 @@ from jmars.model.reports import (
 
 __all__ = ["EngineJob"]
 
-NOTHING_RAN = b""
-
 
 class EngineJob:
     """A job on an engine.
@@ -80,12 +78,19 @@ class EngineJob:
                     source.readers.append(group)
 
     # -- orders
-    def submit_ahead(self, room: int) -> None:
-        """Submit groups until the engine has `room` more tasks."""
-        while self._ahead and room > 0 and not self.stopping and not self.closing:
+    def submit_ahead(self, room: int) -> int:
+        """Submit groups until the engine has `room` more tasks; returns how many it has more."""
+        submitted = 0
+        while self._ahead and submitted < room:
             group = self._ahead.popleft()
             if not group.broken:
-                room -= self._submit(group)
+                submitted += self._submit(group)
+        return submitted
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether all groups are submitted."""
+        return not self._ahead
 
     def enqueue(self, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Operands are ready."""
@@ -235,7 +240,7 @@ class EngineJob:
             operands, micros = [one for one, _ in found], [ended.microseconds for _, ended in found]
             shapes = {one: ended.shape for one, ended in found if ended.shape is not None}
             self.done += len(operands)
-            report(Timed(job, operands, worker, (NOTHING_RAN, NOTHING_RAN, pack_numbers(micros), NOTHING_RAN)))
+            report(Timed(job, operands, worker, (b"", b"", pack_numbers(micros), b"")))  # of the state CALCULATING
             report(Finished(job, operands, worker, shapes or None, micros))
         for operand, broke in broken:
             if broke.refused:
@@ -338,8 +343,7 @@ class EngineJob:
             self._submit(group)
         if missing:
             chunks = sorted(set(itertools.chain.from_iterable(missing.values())))
-            why = "the task that had them is gone"
-            self._link.report(InputsMissing(table.job, list(missing), chunks, why))
+            self._link.report(InputsMissing(table.job, list(missing), chunks, "the task that had them is gone"))
 
     def _leave(self, operands: Iterable[int], group: RunningGroup) -> None:
         """Operands are a group's no more."""

@@ -14,11 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from jmars.engines.engine import Engine, EngineWorker, GroupReport, GroupTask, Result
 from jmars.engines.engine_job import EngineJob
-from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
+from jmars.engines.planned_groups import planned_groups
 from jmars.engines.results import Kept, Results
 from jmars.engines.running_group import EngineLink, RunningGroup
 from jmars.engines.task import make_spec
@@ -26,14 +24,14 @@ from jmars.errors import ChunkLostError, ClusterError, fault_of
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.reports import ChunksLost, JobBroken, Report, WorkerMoved
-from jmars.plan import Profile, program_seconds, signature
+from jmars.plan import Profile, signature
 
 __all__ = ["EngineRow", "EngineWorkers"]
 
 log = logging.getLogger("jmars.engines")
 
 AHEAD = 10_000  # tasks that the engine has at most
-TASK_SECONDS = 0.0035, 0.002  # CPU of an empty task: on a worker, and where submission is serial
+SLICE = 50  # tasks that are submitted in a turn of the loop, which clients wait for
 GRACE = 0.7  # seconds for which a task may ignore that its job was stopped
 GONE, IDLE = "lost", "idle"  # states of WorkerMoved
 
@@ -92,7 +90,7 @@ class EngineWorkers:
         self._jobs: dict[str, EngineJob] = {}
         self._tasks: dict[str, EngineJob] = {}  # that the engine has
         self._due: dict[EngineJob, None] = {}  # jobs with something to report
-        self._settling = False
+        self._settling = self._submitting = False
         self._tasks_named = 0
         self._storing: set[int] = set()  # chunks that clients bring
 
@@ -137,7 +135,8 @@ class EngineWorkers:
         """Take the operands of a job, and submit groups ahead; an exception leaves no change."""
         release, report = self.engine.release, self.report
         link = EngineLink(self._submit, release, report, self._wake, self._key, self._name, make_spec)
-        job = EngineJob(table, self._planned(table), self.results, link)
+        here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
+        job = EngineJob(table, planned_groups(table, here, self.profile), self.results, link)
         self._jobs[table.job] = job
         self._submit_ahead()
 
@@ -295,27 +294,23 @@ class EngineWorkers:
         return list(self._jobs.values())
 
     # -- own
-    def _planned(self, table: JobTable) -> Sequence[Group]:
-        """Groups of a job, by predicted seconds of the operands and the memory of the smallest worker."""
-        here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
-        busy, slots = self.profile.busy, sum(worker.cores for worker in here)
-        cost = np.array([*(busy * program_seconds(one, self.profile) for one in table.programs), 0.0])
-        seconds = cost[np.asarray(table.program, np.int64)]
-        least = min(worker.memory // max(1, worker.cores) for worker in here) // 2
-        limits = GroupLimits(group_seconds(*TASK_SECONDS, slots, float(seconds.sum())), least)
-        planned = table.planned or np.full(len(seconds), -1)
-        return plan_groups(table, planned, seconds, table.results, limits)
-
     def _submit(self, job: EngineJob, group: RunningGroup, task: GroupTask) -> None:
         self._tasks[task.name] = job
         self.engine.submit(task)
 
     def _submit_ahead(self) -> None:
+        """Submit some groups of the oldest jobs, and others in the next turns of the loop."""
+        room = min(SLICE, AHEAD - len(self._tasks))
         for job in list(self._jobs.values()):
-            room = AHEAD - len(self._tasks)
-            if room <= 0:
-                break
-            job.submit_ahead(room)
+            room -= job.submit_ahead(room)
+        more = len(self._tasks) < AHEAD and not all(job.is_ahead for job in self._jobs.values())
+        if more and not self._submitting:
+            self._submitting = True
+            asyncio.get_running_loop().call_soon(self._submit_more)
+
+    def _submit_more(self) -> None:
+        self._submitting = False
+        self._submit_ahead()
 
     def _wake(self, job: EngineJob) -> None:
         if not self._due and not self._settling:

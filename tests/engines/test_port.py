@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from jmars.engines import planned_groups
 from jmars.engines import port as module
 from jmars.engines.engine import EngineWorker, GroupReport, Promises, Result
 from jmars.engines.port import EngineWorkers
@@ -136,8 +137,8 @@ def port(monkeypatch):
         limits = SimpleNamespace(seconds=2.0, nbytes=2**30, outputs=8)
         return plan(table, planned, np.ones(len(table.program)), kept, limits)
 
-    plan = module.plan_groups
-    monkeypatch.setattr(module, "plan_groups", two)
+    plan = planned_groups.plan_groups
+    monkeypatch.setattr(planned_groups, "plan_groups", two)
     monkeypatch.setattr(module, "GRACE", 0.05)
     return Port()
 

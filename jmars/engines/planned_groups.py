@@ -1,0 +1,37 @@
+"""Groups of a job for the workers of an engine: limits by their memory, by predicted costs, by the cost of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jmars.engines.engine import EngineWorker
+from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
+from jmars.model.messages import JobTable
+from jmars.plan import Profile, program_seconds
+
+__all__ = ["planned_groups"]
+
+TASK_SECONDS = 0.0035, 0.002  # CPU of an empty task: on a worker, and where submission is serial
+
+
+def planned_groups(table: JobTable, workers: Sequence[EngineWorker], profile: Profile) -> Sequence[Group]:
+    """Groups of a job.
+
+    Parameters
+    ----------
+    table
+        The job; operands without a planned worker may run on any worker.
+    workers
+        At least one; a task takes half of a slot's memory on the smallest.
+    profile
+        Measured costs.
+    """
+    slots = sum(worker.cores for worker in workers)
+    cost = np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
+    seconds = cost[np.asarray(table.program, np.int64)]
+    least = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
+    limits = GroupLimits(group_seconds(*TASK_SECONDS, slots, float(seconds.sum())), least)
+    planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
+    return plan_groups(table, planned, seconds, table.results, limits)
