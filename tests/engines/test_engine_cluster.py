@@ -19,6 +19,7 @@ from jmars.deploy.engine_host import EngineHost
 from jmars.errors import ClusterError, ClusterLostError, ClusterStartError, JobCancelledError
 from jmars.remote import spawn
 from tests.engines.in_process import InProcessEngine
+from tests.web.conftest import Web, call, npy
 
 
 @contextmanager
@@ -329,3 +330,21 @@ def test_the_number_of_workers_of_a_local_cluster_is_fixed():
 def test_a_mode_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="'tasks'"):
         Cluster.dask("tcp://127.0.0.1:1", mode="other")
+
+
+def test_programs_without_jmars_use_it_over_http():
+    with on_engine() as cluster, cluster.serve() as gateway:
+        web = Web(gateway.url, gateway.header.read_text().split()[-1])
+        session = f"/api/session/{web.json('POST', '/api/session', {}, 201)['id']}"
+        values = np.random.default_rng(4).random((300, 70))
+        web.json("PUT", f"{session}/array/a", npy(values), 201)
+        nodes = {"y": call("multiply", {"array": "a"}, 2)}
+        graph = web.json("POST", f"{session}/graph", {"nodes": nodes, "results": ["y"]}, 201)
+        graph = web.json("GET", f"{session}/graph/{graph['id']}?wait=30")
+        assert graph["state"] == "succeeded", graph["error"]
+        result = f"{session}/graph/{graph['id']}/result/y"
+        np.testing.assert_array_equal(web.array(result), values * 2)
+        np.testing.assert_array_equal(web.array(f"{result}?slice=10:20,::3"), values[10:20, ::3] * 2)
+        web.ask("DELETE", session)
+        web.http.close()
+        until(lambda: chunks_of(cluster) == 0)
