@@ -8,6 +8,7 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -30,6 +31,9 @@ from jmars.scheduler import Machine
 
 __all__ = ["EngineHead"]
 
+log = logging.getLogger("jmars.host")
+
+PATIENCE = 3.0  # seconds for the engine to tell its memory
 MEMORY_SECONDS = 1.0  # between two questions for the memory of the engine's workers
 BANDWIDTH = 0.3e9  # bytes a second between workers of an engine, as measured for Dask and Ray on plain TCP
 LATENCY = 2e-3
@@ -165,7 +169,11 @@ class EngineHead(ClusterHead):
 
     async def _measure(self) -> None:
         self._measured = time.monotonic()
-        await self.workers.look()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.workers.look()
+        except Exception as error:  # an engine that is busy, or about to be lost, tells later
+            log.debug("the engine's memory is not known: %s", error)
         here = self.workers.here
         self.peak = max(self.peak, sum(row.resident for row in here))
         self._spilled = sum(row.spilled for row in here)

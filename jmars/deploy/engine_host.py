@@ -82,6 +82,7 @@ class EngineHost:
             if not self._listening.is_set():
                 self._error = error if isinstance(error, Exception) else ClusterStartError(self.words)
         finally:
+            self.folders.remove()  # nobody finds it any more, whether or not its owner hears of the end
             self._listening.set()
 
     async def _serve(self) -> None:

@@ -309,21 +309,19 @@ class EngineJob:
             self._break(group)
             return False
         table, plan = self.table, group.plan
+        name, rank = self._link.name(table.number), min([table.rank[one] for one in plan.operands])
+        outputs, worker = len(plan.outputs), self._link.key(plan.worker)
+        group.task, self.running[name] = name, group
         try:
             spec = self._link.spec(table, plan)
-        except Exception as error:  # a user's object cannot be pickled
+            self._link.submit(self, GroupTask(name, table.number, spec, inputs, outputs, worker, plan.memory, rank))
+        except Exception as error:  # a user's object cannot be pickled, or the engine takes nothing
+            group.task = ""
+            del self.running[name]
             if len(plan.operands) == 1:
                 self._outcome[plan.operands[0]] = Broke(0, Failure.of(error), refused=True)
             self._break(group)
             return False
-        group.task = self._link.name(table.number)
-        self.running[group.task] = group
-        outputs, rank = len(plan.outputs), min([table.rank[one] for one in plan.operands])
-        self._link.submit(
-            self,
-            group,
-            GroupTask(group.task, table.number, spec, inputs, outputs, self._link.key(plan.worker), plan.memory, rank),
-        )
         return True
 
     def _run_alone(self, operands: Sequence[int]) -> None:

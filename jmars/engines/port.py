@@ -294,9 +294,13 @@ class EngineWorkers:
         return list(self._jobs.values())
 
     # -- own
-    def _submit(self, job: EngineJob, group: RunningGroup, task: GroupTask) -> None:
+    def _submit(self, job: EngineJob, task: GroupTask) -> None:
         self._tasks[task.name] = job
-        self.engine.submit(task)
+        try:
+            self.engine.submit(task)
+        except BaseException:
+            del self._tasks[task.name]
+            raise
 
     def _submit_ahead(self) -> None:
         """Submit some groups of the oldest jobs, and others in the next turns of the loop."""

@@ -72,7 +72,7 @@ class RunningGroup:
 class EngineLink(NamedTuple):
     """What a job asks of its surroundings."""
 
-    submit: Callable[[Any, RunningGroup, GroupTask], None]  # of a job
+    submit: Callable[[Any, GroupTask], None]  # of a job
     release: Callable[[Sequence[Result]], None]
     report: Callable[[Report], None]
     wake: Callable[[Any], None]  # call the job's `settle` soon

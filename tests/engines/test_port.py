@@ -24,6 +24,7 @@ from jmars.model.reports import (
     InputsMissing,
     Interrupted,
     JobClosed,
+    Refused,
     Started,
     Timed,
     WorkerLost,
@@ -372,6 +373,19 @@ async def test_a_task_that_cannot_run_at_all_fails_alone(port):
     await port.told()
     port.failed(port.task(0), failure)
     assert await port.told() == [Started("job-1", [0], 0), Failed("job-1", 0, 0, failure)]
+
+
+@run
+async def test_what_the_engine_does_not_take_is_refused_operand_by_operand(port):
+    def submit(task):
+        raise TypeError("cannot pickle it")
+
+    port.engine.submit = submit
+    port.open_job(chain((0, 1), n=2))
+    port.enqueue_graph("job-1", [0], [0])
+    started, refused = await port.told()
+    assert started == Started("job-1", [0], 0) and isinstance(refused, Refused)
+    assert refused.operand == 0 and str(refused.failure) == "TypeError: cannot pickle it"
 
 
 @run
