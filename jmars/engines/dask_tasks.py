@@ -347,7 +347,7 @@ class DaskTasks:
             self._forget(entry)
             self._add(_Task(entry.task, entry.attempt + 1, released=entry.released))
         else:
-            self._lost(entry, f"Dask dropped it: {error}")
+            self._lost(entry, f"Dask dropped it: {error}", self.gone() if reason == "lost dependencies" else ())
 
     def _end(self, entry: _Task) -> None:
         name = entry.task.name
@@ -358,9 +358,11 @@ class DaskTasks:
         self.release(list(entry.released))
         self.events.ended(name, entry.report or GroupReport(entry.worker))
 
-    def _lost(self, entry: _Task, why: str) -> None:
+    def _lost(self, entry: _Task, why: str, also: Sequence[str] = ()) -> None:
+        """A task cannot run; `also` are tasks whose results are gone."""
         self._forget(entry)
-        self._loop.call_soon(self.events.lost, [entry.task.name], f"task {entry.task.name} cannot run: {why}", "exit")
+        tasks = [*also, entry.task.name]
+        self._loop.call_soon(self.events.lost, tasks, f"task {entry.task.name} cannot run: {why}", "exit")
 
     def _forget(self, *entries: _Task) -> None:
         """Drop tasks: Dask does not run them then, unless they run already."""

@@ -177,18 +177,19 @@ class EngineJob:
         self._break(group)
 
     def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
-        """Results of tasks are gone, or tasks cannot run because workers died under them."""
-        gone: list[int] = []
-        for task in tasks:
-            group = self._ended.pop(task, None) or self.running.get(task)
-            if group is None:
-                continue
-            if group.ended:
-                gone += self._lose(group)
-            else:
-                self._blame(group, why, how)
+        """Results of tasks are gone, or tasks cannot run: workers died under them, or their inputs are gone too."""
+        ended = [self._ended.pop(task) for task in tasks if task in self._ended]
+        gone = [chunk for group in ended for chunk in self._lose(group)]
         if gone:
             self._link.report(ChunksLost(gone, why))
+        for task in tasks:
+            group = self.running.get(task)
+            if group is not None:
+                self._blame(group, why, how)
+
+    def has_ended(self, task: str) -> bool:
+        """Whether a task of this job has ended, and is not lost."""
+        return task in self._ended
 
     def give_up(self) -> None:
         """Running tasks do not stop: late answers of theirs have no effect."""
@@ -384,12 +385,12 @@ class EngineJob:
 
     def _blame(self, group: RunningGroup, why: str, how: str) -> None:
         """Workers died under a task: its ready operands are reported as lost with a worker."""
-        told = self._told
+        told, runs = self._told, all(self._source(one) is not None for one in group.plan.inputs)
         held = [one for one in group.plan.operands if told[one] in (Told.READY, Told.STARTED)]
         fresh = [one for one in held if told[one] == Told.READY]
         worker = max(0, group.worker)
         self._break(group)
-        if not held or self.stopping:
+        if not held or self.stopping or not runs:  # without its inputs it did not run, and has no fault
             return
         for operand in held:
             told[operand] = Told.UNKNOWN

@@ -187,15 +187,15 @@ class EngineWorkers:
 
     def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
         """Results of tasks are gone for good, or tasks cannot run."""
-        gone = self.results.made_by(tasks)
+        others = [task for task in tasks if not any(job.has_ended(task) for job in self._jobs.values())]
+        gone = self.results.made_by(others)  # of jobs that have ended, or brought by clients
+        if gone:
+            self.results.free(gone)
+            self.report(ChunksLost(gone, why))
         for job in list(self._jobs.values()):
             job.lost(tasks, why, how)
         for task in tasks:
             self._tasks.pop(task, None)
-        left = [chunk for chunk in gone if self.results.find(chunk) is not None]  # of jobs that have ended, or brought
-        if left:
-            self.results.free(left)
-            self.report(ChunksLost(left, why))
         self._submit_ahead()
 
     def failed(self, task: str, failure: Failure) -> None:

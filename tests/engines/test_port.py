@@ -259,6 +259,21 @@ async def test_lost_results_are_told_once_and_only_if_they_were_told_before(port
 
 
 @run
+async def test_a_task_whose_inputs_are_gone_is_not_to_blame(port):
+    await port.put(7, b"x" * 80)
+    table = chain((0, 1), n=2, stored=[0])
+    table.chunk[0] = 7
+    port.open_job(table)
+    port.enqueue_graph("job-1", [1], [0])
+    port.started(port.task(1), "k0")
+    await port.told()
+    port.lost([port.results.find(7).result.task, port.task(1)], "they left", "exit")
+    assert await port.told() == [ChunksLost([7], "they left"), Interrupted("job-1", [1], -1)]
+    port.enqueue_graph("job-1", [1], [0])
+    assert await port.told() == [InputsMissing("job-1", [1], [7], "the task that had them is gone")]
+
+
+@run
 async def test_lost_results_of_ended_jobs_and_of_clients_are_told(port):
     await port.put(7, b"abc")
     kept = port.results.find(7)
