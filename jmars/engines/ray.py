@@ -1,0 +1,332 @@
+"""RayEngine: a Ray cluster that runs groups of operands as its tasks.
+
+Works beside other people's tasks; all that is ours goes at the end, and a Ray that was started here too. Calls of Ray
+that block run in threads.
+Source: docs/explanation/seeds.md, "Execution control".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import ray
+from ray.exceptions import RayActorError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.parts import cut
+from jmars.engines.ray_nodes import Connection, nodes_of, request_nodes, security, wrong_versions
+from jmars.engines.ray_tasks import RETRIES, RayTasks, cause_of, settled
+from jmars.engines.ray_worker import Board, Runner, cut_values, group_function
+from jmars.engines.task import run_group
+from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
+
+__all__ = ["RayEngine"]
+
+POLL = 1.0  # seconds between looks at Ray's nodes
+SILENT = 10.0  # seconds without an answer after which Ray is gone
+START = 60.0  # seconds for the actor to start
+THREADS = 4  # for calls that block, beside the one that submits
+PROCESSES = 5000  # that may wait at the actor
+SMALL = 100 * 1024  # bytes of a chunk that is fetched whole: up to here Ray keeps it in this process
+
+Answer = TypeVar("Answer")
+_logger = logging.getLogger(__name__)
+
+
+class RayEngine:
+    """Engine over a Ray cluster; a worker is a node, with its CPUs as cores.
+
+    Parameters
+    ----------
+    address
+        None or "auto" for the Ray of this process, else of this machine, else one that is started; "host:port" for a
+        cluster that this machine is part of; "ray://host:port" for a Ray client.
+    name
+        Unique among the clusters of jmars on that Ray cluster.
+    runner
+        Function that runs a group in a worker; workers import it.
+    options
+        More arguments of `ray.init`.
+    """
+
+    kind = "ray"
+
+    def __init__(self, address: str | None = None, name: str = "", runner: Runner = run_group, **options: Any) -> None:
+        self.address = address or "auto"
+        self._given, self._runner, self._options = address, runner, options
+        self._name = name or uuid.uuid4().hex[:12]
+        self._pool: ThreadPoolExecutor | None = None
+        self._tasks: RayTasks | None = None
+        self._board: Any = None
+        self._workers: dict[str, EngineWorker] = {}
+        self._refused: set[str] = set()  # nodes with other versions
+        self._background: set[asyncio.Task[Any]] = set()
+        self._is_connected = self._is_lost = self._is_closed = self._has_requested = False
+
+    # ------------------------------------------------------------------ start and close
+
+    async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
+        """Connect, check the versions of the nodes, and start the actor for stop flags."""
+        self._events, self._loop = events, asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="jmars-ray")
+        self._submitter = ThreadPoolExecutor(1, thread_name_prefix="jmars-ray-submit")
+        try:
+            self.address = await self._call(Connection.open, self._given, self._options)
+            self._is_connected = True
+            return await self._prepare(events)
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, ClusterError) or not isinstance(error, Exception):
+                raise
+            raise ClusterStartError(
+                f"the Ray cluster at {self.address} could not be prepared: {type(error).__name__}: {text_of(error)}"
+            ) from error
+
+    async def _prepare(self, events: EngineEvents) -> Sequence[EngineWorker]:
+        nodes = nodes_of(await self._call(ray.nodes))
+        self._board = await self._call(_start_board, self._name)
+        wrong = await self._call(wrong_versions, list(nodes))  # while the actor starts
+        if wrong:
+            told = "; ".join(f"{nodes[key].name}: {why}" for key, why in wrong.items())
+            raise ClusterStartError(
+                f"the nodes of the Ray cluster at {self.address} differ from this process: {told}; "
+                "use the same environment on all nodes"
+            )
+        async with asyncio.timeout(START):
+            await settled(await self._call(self._board.resident.remote))
+        function: Any = ray.remote(group_function(self._runner, self._board))
+        self._cutter: Any = ray.remote(cut_values)
+        self._tasks = RayTasks(function, self._submitter, events, self._lose)
+        self._workers = nodes
+        self._count()
+        self._spawn(self._listen())
+        self._spawn(self._poll())
+        return list(nodes.values())
+
+    async def close(self) -> None:
+        """Free all results, end the actor and what still runs, and disconnect where the connection is ours."""
+        if self._is_closed or self._pool is None:
+            return
+        self._is_closed = True
+        for task in self._background:
+            task.cancel()
+        with suppress(Exception):
+            async with asyncio.timeout(SILENT):
+                if self._has_requested:
+                    await self._call(request_nodes, 1, 0)
+                if self._board is not None:  # the groups that run see it
+                    await self._call(ray.kill, self._board)
+                if self._tasks is not None:
+                    await self._tasks.drop()
+        self._board = self._cutter = None
+        with suppress(Exception):
+            async with asyncio.timeout(SILENT):
+                if self._is_connected:
+                    await self._call(Connection.close)
+        stuck = self._is_lost  # calls of a Ray that is gone may never return
+        for pool in (self._submitter, self._pool):
+            pool.shutdown(wait=not stuck, cancel_futures=True)
+
+    # ------------------------------------------------------------------ tasks
+
+    def submit(self, task: GroupTask) -> None:
+        """Queue a task."""
+        self._there.submit(task)
+
+    def release(self, results: Sequence[Result]) -> None:
+        """Free results."""
+        self._there.release(results)
+
+    def stop(self, job: int, tasks: Sequence[str]) -> None:
+        """Cancel queued tasks; running tasks see the job's stop flag."""
+        self._there.stop(job, tasks)
+        self._submitter.submit(_tell_board, self._board, (job,))
+
+    def kill(self, tasks: Sequence[str]) -> bool:
+        """End tasks with their processes, each of which runs this task alone."""
+        self._there.kill(tasks)
+        return True
+
+    @property
+    def _there(self) -> RayTasks:
+        assert self._tasks is not None, "not started"
+        return self._tasks
+
+    # ------------------------------------------------------------------ chunks
+
+    async def put(self, name: str, data: bytes, worker: str) -> None:
+        """Store bytes on the node of this process, from where Ray moves them to the tasks."""
+        self._there.references[Result(name, 0)] = await self._call(ray.put, np.frombuffer(data, np.uint8))
+
+    async def read(
+        self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> bytes:
+        """Elements of a chunk, cut out by a small task where the chunk lies, or here where it lies here."""
+        reference = self._there.references.get(result)
+        try:
+            if reference is None:
+                raise KeyError("it was released")
+            size = itemsize * math.prod(shape)
+            if await self._call(_is_near, reference, size):
+                chunk = await settled(reference)
+                return await self._call(cut, chunk, start, itemsize, shape, strides)
+            cutter = self._cutter.options(num_cpus=0, name=f"jmars-read-{result.task}")
+            part = await self._call(cutter.remote, reference, start, itemsize, tuple(shape), tuple(strides))
+            found: bytes = await settled(part)
+            return found
+        except Exception as error:
+            cause = cause_of(error)
+            raise ChunkLostError(
+                f"chunk {result.number} of {result.task} cannot be read from the Ray cluster: "
+                f"{type(cause).__name__}: {text_of(cause)}"
+            ) from error
+
+    # ------------------------------------------------------------------ workers
+
+    async def memory(self) -> dict[str, dict[str, Any]]:
+        """Resident bytes of the processes that run groups, by node; Ray does not tell what it spilled."""
+        try:
+            async with asyncio.timeout(POLL):
+                found: dict[str, int] = await settled(await self._call(self._board.resident.remote))
+        except Exception:  # the actor starts again elsewhere, or Ray is gone
+            return {}
+        return {key: {"pid": 0, "resident": found.get(key, 0), "spilled": 0} for key in self._workers}
+
+    async def scale(self, n: int) -> None:
+        """Ask Ray's autoscaler for nodes like the largest one."""
+        cores = max((worker.cores for worker in self._workers.values()), default=1)
+        await self._call(request_nodes, cores, n)
+        self._has_requested = True
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Ask Ray's autoscaler for `least` nodes; it starts more as tasks wait, up to a limit of its own."""
+        await self.scale(least)
+
+    def promises(self) -> Promises:
+        """What Ray does not do as our own workers do."""
+        return Promises(
+            security(),
+            (
+                "a task that does not stop within a second is ended with its process, and what Ray had queued for "
+                "this process starts again elsewhere",
+                "spilled chunks have no checksum",
+                "memory is what each group declares, and is not enforced; where a node runs out of memory, Ray's "
+                "memory monitor ends processes, and runs their groups again",
+                f"groups on a lost node or in a lost process run again, at most {RETRIES} times",
+                "arrays of this process are uploaded to the node of this process, and are lost with it",
+                "when the head of Ray is gone, Ray ends the processes of this cluster, and may end this process too",
+                "the largest number of nodes is a setting of Ray's autoscaler; adapt() asks for the least number",
+            ),
+        )
+
+    async def _poll(self) -> None:
+        """Look at nodes every second."""
+        heard = self._loop.time()
+        while True:
+            await asyncio.sleep(POLL)
+            try:
+                async with asyncio.timeout(SILENT):
+                    nodes = nodes_of(await self._call(ray.nodes))
+            except Exception as error:
+                if not ray.is_initialized():
+                    return self._lose("ray.shutdown() was called in this process")
+                if self._loop.time() - heard >= SILENT:
+                    return self._lose(f"Ray does not answer: {type(error).__name__}: {text_of(error)}")
+                continue
+            heard = self._loop.time()
+            await self._look(nodes)
+
+    async def _look(self, nodes: dict[str, EngineWorker]) -> None:
+        for key in [key for key in self._workers if key not in nodes]:
+            worker = self._workers.pop(key)
+            self._count()
+            self._events.left(key, f"{worker.name} left the Ray cluster")
+        self._refused &= nodes.keys()
+        new = [key for key in nodes if key not in self._workers and key not in self._refused]
+        if not new:
+            return
+        wrong = await self._call(wrong_versions, new)
+        for key, why in wrong.items():
+            _logger.warning(
+                "the Ray node %s differs from this process and its results cannot be trusted: %s", nodes[key].name, why
+            )
+        self._refused |= wrong.keys()
+        for key in new:
+            if key not in wrong:
+                self._workers[key] = nodes[key]
+                self._count()
+                self._events.came(nodes[key])
+
+    def _count(self) -> None:
+        """Tell the tasks where they may run."""
+        self._there.nodes = set(self._workers)
+        self._there.memory = max((worker.memory for worker in self._workers.values()), default=0)
+
+    async def _listen(self) -> None:
+        """Hear of tasks that start; an actor that was started again learns the stopped jobs."""
+        while True:
+            try:
+                for task, node in await settled(await self._call(self._board.heard.remote)):
+                    self._there.started(task, node)
+            except RayActorError:
+                await asyncio.sleep(POLL)
+                await self._call(_tell_board, self._board, self._there.stopped)
+
+    # ------------------------------------------------------------------ own
+
+    def _lose(self, why: str) -> None:
+        if not self._is_lost and not self._is_closed:
+            self._is_lost = True
+            self._loop.call_soon(self._events.closed, why)
+
+    async def _call(self, function: Callable[..., Answer], *args: Any) -> Answer:
+        """Call a function that may block."""
+        return await self._loop.run_in_executor(self._pool, partial(function, *args))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(_quietly(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception as error:
+        _logger.debug("a call of the Ray cluster failed: %s", error)
+
+
+def _start_board(name: str) -> Any:
+    """The actor of a cluster, near this process where that is a node of Ray."""
+    options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": PROCESSES}
+    with suppress(Exception):  # a Ray client is no node
+        here = ray.get_runtime_context().get_node_id()
+        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=True)
+    kind: Any = ray.remote(Board)
+    return kind.options(name=f"jmars-{name}", **options).remote()
+
+
+def _tell_board(board: Any, jobs: Sequence[int]) -> None:
+    if jobs:
+        board.stop.remote(tuple(jobs))
+
+
+def _is_near(reference: Any, wanted: int) -> bool:
+    """Whether a chunk lies in this process or on its node, or is not much larger than the part that is wanted."""
+    try:
+        found = ray.experimental.get_object_locations([reference]).get(reference) or {}
+        if found.get("object_size", 0) > max(SMALL, 2 * wanted):
+            return ray.get_runtime_context().get_node_id() in found["node_ids"]
+        return bool(found)
+    except Exception:  # a Ray client is no node
+        return False

@@ -1,0 +1,204 @@
+"""Ray as this process has it: connection, nodes, versions, and its autoscaler. Everything here blocks.
+
+Source: docs/explanation/seeds.md, "Architecture".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ray
+from ray.autoscaler.sdk import request_resources
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from jmars.engines.engine import EngineWorker
+from jmars.engines.parts import versions
+from jmars.engines.ray_tasks import cause_of, module_missing
+from jmars.engines.ray_worker import inspect_node
+from jmars.errors import ClusterError, ClusterStartError, text_of
+
+__all__ = ["Connection", "nodes_of", "request_nodes", "security", "wrong_versions"]
+
+SHARE = 0.6  # of a node's memory resource: other tasks and the processes themselves take the rest
+ANSWER = 60.0  # seconds for an answer of new processes on all nodes
+STATUS = b"__autoscaling_status"  # key under which Ray's autoscaler writes its report
+
+
+class Connection:
+    """This process as a driver of Ray, of which there is one a process: clusters share it, the last one ends it.
+
+    A connection that the user made is used, and stays.
+    """
+
+    _lock = threading.Lock()
+    _users = 0  # clusters on a connection that was made here
+
+    @classmethod
+    def open(cls, address: str | None, options: Mapping[str, Any]) -> str:
+        """Connect; returns the address. Raises ClusterStartError.
+
+        Parameters
+        ----------
+        address
+            None or "auto" for the Ray of this process, else of this machine, else one that is started here.
+        options
+            More arguments of `ray.init`.
+        """
+        is_any = address in (None, "auto", "local")
+        with cls._lock:
+            if ray.is_initialized():
+                there = _address()
+                if not is_any and address not in (there, f"ray://{there}"):
+                    raise ClusterStartError(
+                        f"this process is connected to Ray at {there} already, and can have one connection only; "
+                        "call ray.shutdown() before you connect to another Ray, or leave the address out"
+                    )
+                cls._users += bool(cls._users)
+                return there
+            quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, **options}
+            try:
+                if is_any and not _join_any(address, quiet):
+                    _start(quiet)
+                elif not is_any:
+                    ray.init(address, **quiet)
+            except Exception as error:
+                raise ClusterStartError(
+                    f"no Ray answers at {address or 'this machine'} ({type(error).__name__}: {text_of(error)}); give "
+                    '"host:port" or "ray://host:port", or no address for a Ray of this machine'
+                ) from error
+            cls._users = 1
+            return str(address) if str(address).startswith("ray://") else _address()
+
+    @classmethod
+    def close(cls) -> None:
+        """End the connection if it was made here and no other cluster uses it; ends a Ray that was started here."""
+        with cls._lock:
+            if cls._users:
+                cls._users -= 1
+                if not cls._users:
+                    ray.shutdown()
+
+
+def _join_any(address: str | None, options: Mapping[str, Any]) -> bool:
+    """Join a Ray that runs on this machine; returns whether there is one."""
+    if address == "local":
+        return False
+    try:
+        ray.init("auto", **{name: one for name, one in options.items() if name not in _OF_START})
+    except (ConnectionError, RuntimeError):  # none runs, or the last one did not clean up
+        if "RAY_ADDRESS" in os.environ:
+            raise
+        return False
+    return True
+
+
+_OF_START = {"num_cpus", "num_gpus", "resources", "object_store_memory", "include_dashboard", "_temp_dir", "_memory"}
+
+
+def _start(options: Mapping[str, Any]) -> None:
+    """Start a Ray on this machine, which tells nobody of its use."""
+    name = "RAY_USAGE_STATS_ENABLED"
+    before = os.environ.get(name)
+    os.environ[name] = before or "0"
+    try:
+        ray.init("local", **({"include_dashboard": False} | dict(options)))
+    finally:
+        if before is None:
+            del os.environ[name]
+
+
+def _address() -> str:
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def nodes_of(told: Iterable[Mapping[str, Any]]) -> dict[str, EngineWorker]:
+    """Nodes that run tasks, by id, from the answer of `ray.nodes()`.
+
+    Examples
+    --------
+    >>> node = {"NodeID": "3f9a", "Alive": True, "NodeManagerAddress": "10.0.0.7"}
+    >>> nodes_of([node | {"Resources": {"CPU": 4.0, "memory": 1e9}}])["3f9a"]
+    EngineWorker(key='3f9a', name='node-10.0.0.7', host='10.0.0.7', cores=4, memory=600000000)
+    """
+    found: dict[str, EngineWorker] = {}
+    names: set[str] = set()
+    for node in told:
+        cores = int(node["Resources"].get("CPU", 0))
+        if not node["Alive"] or not cores:
+            continue
+        key, host = str(node["NodeID"]), str(node["NodeManagerAddress"])
+        name = f"node-{host}"
+        if name in names:  # several nodes on a machine
+            name = f"node-{key[:6]}"
+        names.add(name)
+        memory = int(node["Resources"].get("memory", 0) * SHARE)
+        found[key] = EngineWorker(key, name, host, cores, memory or 2**30)
+    return found
+
+
+def wrong_versions(keys: Iterable[str]) -> dict[str, str]:
+    """Nodes with other versions than this process or without jmars, and what is wrong there in a sentence."""
+    task: Any = ray.remote(inspect_node)
+    asked = {}
+    for key in keys:
+        where = NodeAffinitySchedulingStrategy(key, soft=False)
+        options = {"num_cpus": 0, "max_retries": 1, "name": "jmars-versions", "scheduling_strategy": where}
+        asked[key] = task.options(**options).remote()
+    ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER)
+    here, wrong = versions(), {}
+    for key, reference in asked.items():
+        try:
+            told = ray.get(reference, timeout=0.1)
+        except Exception as error:
+            module, cause = module_missing(error), cause_of(error)
+            wrong[key] = f"it has no module {module!r}" if module else f"{type(cause).__name__}: {text_of(cause)}"
+            continue
+        names = [name for name in here if told[name] != here[name]]
+        if names:
+            wrong[key] = f"it has {', '.join(f'{name} {told[name]}, not {here[name]}' for name in names)}"
+    return wrong
+
+
+def request_nodes(cores: int, count: int) -> None:
+    """Ask Ray's autoscaler for nodes; raises ClusterError where none works."""
+    try:
+        if not _has_autoscaler():
+            raise ClusterError("no autoscaler")
+        request_resources(bundles=[{"CPU": cores}] * count)
+    except Exception as error:
+        raise ClusterError(
+            f"this Ray cluster has no autoscaler that answers here ({text_of(error)}); add nodes where they are "
+            "started, with `ray start --address=...`, or use a cluster of `ray up` or KubeRay"
+        ) from error
+
+
+def _has_autoscaler() -> bool:
+    """Whether Ray can start nodes; without a provider its autoscaler reports kinds that are named after nodes."""
+    from ray.autoscaler.v2.utils import is_autoscaler_v2
+    from ray.experimental.internal_kv import _internal_kv_get
+
+    if is_autoscaler_v2():
+        return True
+    report = json.loads(_internal_kv_get(STATUS) or b"{}").get("autoscaler_report", {})
+    nodes: Any = ray.nodes  # has no types
+    kinds = {f"node_{node['NodeID']}" for node in nodes()}
+    return bool(set(report.get("active_nodes") or ()) - kinds) or bool(report.get("pending_launches"))
+
+
+def security() -> str:
+    """How Ray protects its connections, in a sentence."""
+    if os.environ.get("RAY_USE_TLS") == "1":
+        return "Ray's connections are encrypted and authenticated by TLS"
+    try:
+        from ray._private.authentication.authentication_utils import is_token_auth_enabled
+
+        has_token = is_token_auth_enabled()
+    except ImportError:  # of versions before 2.52
+        has_token = False
+    if has_token:
+        return "Ray's connections are not encrypted; its control messages carry a token, its data do not"
+    return "Ray's connections are not encrypted: who reaches its ports can run code there"
