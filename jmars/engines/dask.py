@@ -31,6 +31,7 @@ from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_o
 __all__ = ["DaskEngine"]
 
 POLL = 1.0  # seconds between looks at Dask's workers
+PUT_SECONDS, PUT_SPEED = 3.0, 2e7  # that a worker may take to answer, and bytes a second that it takes at least
 CONNECT = 10.0  # seconds for a connection to a scheduler
 PREPARE = 60.0  # seconds for all that start asks of the workers
 WATCHED = 60  # looks at all results after a worker has left
@@ -183,8 +184,10 @@ class DaskEngine:
         key = f"jmars-put-{self._name}-{name}"
         array = np.frombuffer(data, np.uint8)
         scatter = partial(self._client.scatter, {key: array}, hash=False, direct=self._direct or None)
+        patience = PUT_SECONDS + len(data) / PUT_SPEED if workers else None  # Dask itself dials a dead worker for 30 s
         try:
-            futures = await self._cross(partial(scatter, workers=workers))
+            async with asyncio.timeout(patience):
+                futures = await self._cross(partial(scatter, workers=workers))
         except (OSError, TimeoutError, ValueError, KeyError):
             if workers is None:
                 raise
