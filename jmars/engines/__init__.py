@@ -14,4 +14,9 @@ dask_worker.py  what runs in Dask's processes
 dask_workers.py  Dask's workers: memory, versions, ends
 dask_tasks.py   groups as Dask's tasks
 dask.py         Dask as an engine (`DaskEngine`)
+parts.py        parts of chunks, and versions, in the workers of all engines
+ray_worker.py   what runs in Ray's processes
+ray_tasks.py    groups as Ray's tasks
+ray_nodes.py    Ray's connection, nodes and autoscaler
+ray.py          Ray as an engine (`RayEngine`)
 """
