@@ -7,9 +7,11 @@ from time import monotonic
 from jmars.engines.engine_job import EngineJob
 from jmars.engines.port import EngineRow, EngineWorkers
 from jmars.engines.running_group import RunningGroup
-from jmars.model.status import HostStatus, WorkerStatus
+from jmars.model.status import DeathStatus, HostStatus, WorkerStatus
 
 __all__ = ["engine_status"]
+
+REMEMBERED = 20  # workers that left, of which is told
 
 
 def engine_status(workers: EngineWorkers) -> HostStatus:
@@ -31,7 +33,21 @@ def engine_status(workers: EngineWorkers) -> HostStatus:
             "graphs": 0,
         },
         "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
-        "deaths": [],
+        "deaths": [_left(row) for row in sorted(workers.rows, key=lambda row: row.left)[-REMEMBERED:] if not row.here],
+    }
+
+
+def _left(row: EngineRow) -> DeathStatus:
+    return {
+        "worker": row.worker.name,
+        "pid": row.pid,
+        "job": "",
+        "operand": -1,
+        "what": "",
+        "how": f"ended by the engine or its owner ({row.why})",
+        "peak": 0,
+        "cap": 0,
+        "seconds": monotonic() - row.left,
     }
 
 

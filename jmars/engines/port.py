@@ -55,6 +55,8 @@ class EngineRow:
     pid: int = 0
     resident: int = 0
     spilled: int = 0
+    why: str = ""  # it left
+    left: float = 0.0  # when, by the monotonic clock
 
 
 class EngineWorkers:
@@ -219,8 +221,9 @@ class EngineWorkers:
         number = self._number.get(key)
         if number is not None and self.rows[number].here:
             log.info("%s left: %s", self.rows[number].worker.name, why)
-            self.rows[number].here = False
-            self._tell(self.rows[number])
+            row = self.rows[number]
+            row.here, row.why, row.left = False, why, time.monotonic()
+            self._tell(row)
             self.workers_changed()
 
     def closed(self, why: str) -> None:

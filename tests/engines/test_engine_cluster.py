@@ -247,6 +247,7 @@ def test_workers_come_and_leave(cluster, gate):
         GO.set()
         assert float(job.result(20)) == 8
         cluster.engine.call(cluster.engine.leave, "key-0")
+        assert "was ended by the engine or its owner (it was told to)" in cluster.why()
         assert [row["name"] for row in cluster.info()["workers"]] == ["thread-1", "thread-2", "thread-3"]
         assert float(mt.ones((100, 100), chunk_size=20).sum()) == 10_000
         with pytest.raises(ClusterError, match="do not adapt"):
