@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -160,6 +160,11 @@ class EngineHead(ClusterHead):
         }
 
     # -- memory
+    def job_ended(self, report: Mapping[str, Any]) -> None:
+        """A job has ended: log the memory, and tell the clients."""
+        self._log_memory()
+        super().job_ended(report)
+
     async def look(self) -> None:
         """Log memory, and jobs that do not move."""
         if time.monotonic() - self._measured >= MEMORY_SECONDS:
@@ -201,6 +206,7 @@ class EngineHead(ClusterHead):
                 "reloaded_total": 0,
                 "limit": self.limit,
                 "peak": self.peak,
+                "engine": self.workers.engine.kind.title(),
                 "workers": told,
             },
         )

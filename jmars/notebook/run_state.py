@@ -276,6 +276,7 @@ class RunState:
             "resident": columns[1],
             "spilled": columns[2],
             "limit": int(self.memory.get("limit") or 0),
+            "engine": plain_text(self.memory.get("engine") or "", 20),
             "peak": int(self.memory.get("peak", 0)),
             "spilled_total": int(self.memory.get("spilled_total", 0)),
             "reloaded_total": int(self.memory.get("reloaded_total", 0)),

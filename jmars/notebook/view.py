@@ -136,6 +136,7 @@ class Series(TypedDict):
     resident: list[int]  # bytes of all processes and the arena
     spilled: list[int]  # bytes on disk
     limit: int  # bytes, 0 where unknown
+    engine: str  # "Dask" or "Ray", "" for a cluster of jmars's own workers
     peak: int
     spilled_total: int
     reloaded_total: int

@@ -63,12 +63,13 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const inspector = h('div', { class: 'jm-inspector', 'aria-live': 'polite' });
   const table = h('div', { class: 'jm-table' });
   const lanes = h('div', { class: 'jm-timeline' });
+  const place = h('span', { class: 'jm-place' });
   panels.workers.append(table, lanes);
   panels.graph.append(hues, h('div', { class: 'jm-two' }, ...figures), inspector);
   const root = h(
     'section',
     { class: 'jm', 'aria-label': 'jmars job' },
-    h('header', { class: 'jm-head' }, h('b', {}, 'jmars'), state, times, h('span', { class: 'jm-buttons' }, background, cancel)),
+    h('header', { class: 'jm-head' }, h('b', {}, 'jmars'), place, state, times, h('span', { class: 'jm-buttons' }, background, cancel)),
     error,
     why,
     bar,
@@ -111,6 +112,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       key = keyOf(now.snap); // the next job of the cell
       keep();
     }
+    place.textContent = now.series?.engine ? `on ${now.series.engine}` : '';
     drawHead(now.snap, now.plan);
     drawTab(now);
     host.drawn?.(document.hidden);
@@ -171,7 +173,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
     if (tab === 'workers') {
-      drawWorkers(table, now.workers || [], now.series?.limit || 0);
+      drawWorkers(table, now.workers || [], now.series?.limit || 0, now.series?.engine || '');
       drawLanes(lanes, now.lanes, now.workers || [], now.series, now.snap?.elapsed || 0);
     } else if (tab === 'operands') {
       drawOperands(panels.operands, now.graph, now.stages || []);

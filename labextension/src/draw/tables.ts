@@ -34,7 +34,7 @@ function meter(value: number, most: number, label: string): HTMLElement {
 }
 
 /** Draws the workers: operands assigned, running and done, bytes of chunks and memory. */
-export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number): void {
+export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number, engine: string): void {
   if (!workers.length) {
     morph(el, [h('p', { class: 'jm-note' }, 'No worker is known yet.')]);
     return;
@@ -55,7 +55,7 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
     )
   );
   morph(el, [
-    h('p', { class: 'jm-note' }, `Assigned: operands assigned before the run. Chunks lie in shared memory or on disk, memory is the process's own${limit ? `, shown as a share of the cluster's ${bytes(limit)}` : ''}.`),
+    h('p', { class: 'jm-note' }, `Assigned: operands assigned before the run. ${engine ? `${engine} keeps the chunks; memory is that of ${engine}'s process` : "Chunks lie in shared memory or on disk, memory is the process's own"}${limit ? `, shown as a share of the cluster's ${bytes(limit)}` : ''}.`),
     h(
       'table',
       { class: 'jm-t', 'aria-label': 'workers' },

@@ -91,6 +91,7 @@ export interface Series {
   resident: number[];
   spilled: number[];
   limit: number;
+  engine: string;
   peak: number;
   spilled_total: number;
   reloaded_total: number;
