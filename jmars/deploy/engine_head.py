@@ -21,7 +21,7 @@ from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.why_service import WhyService
-from jmars.engines.engine import Engine
+from jmars.engines.engine import TaskEngine
 from jmars.engines.engine_status import engine_status
 from jmars.engines.port import EngineRow, EngineWorkers
 from jmars.errors import ClusterError, JmarsError
@@ -42,7 +42,7 @@ LATENCY = 2e-3
 class EngineHead(ClusterHead):
     """Scheduler and clients of a cluster on an engine; `orders` are EngineHost's."""
 
-    def __init__(self, orders: dict[str, Any], folders: Folders, engine: Engine) -> None:
+    def __init__(self, orders: dict[str, Any], folders: Folders, engine: TaskEngine) -> None:
         super().__init__(orders, folders)
         profile = Profile()
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from jmars.actors import new_token
 from jmars.deploy.engine_head import EngineHead
 from jmars.deploy.folders import Folders, sweep
-from jmars.engines.engine import Engine
+from jmars.engines.engine import TaskEngine
 from jmars.errors import ClusterStartError, text_of
 
 __all__ = ["EngineHost"]
@@ -48,7 +48,7 @@ class EngineHost:
     arena = -1  # no memory is shared
     detached = False
 
-    def __init__(self, engine: Engine, name: str = "", mode: str = "tasks") -> None:
+    def __init__(self, engine: TaskEngine, name: str = "", mode: str = "tasks") -> None:
         sweep()
         self.id = secrets.token_hex(4)
         self.name = name or f"{engine.kind}-{self.id}"

@@ -1,6 +1,6 @@
 """Engines: Dask and Ray clusters as workers of jmars; groups of operands are the engine's tasks.
 
-engine.py       what jmars asks of an engine (`Engine`), and the records between both
+engine.py       what jmars asks of an engine (`TaskEngine`), and the records between both
 group_graph.py  the operands of a job in the order in which groups are cut
 groups.py       which operands are a task of the engine (`plan_groups`)
 planned_groups.py  groups by the memory of the workers and predicted costs

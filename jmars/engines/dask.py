@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class DaskEngine:
-    """Engine over a Dask cluster.
+    """TaskEngine over a Dask cluster.
 
     Parameters
     ----------

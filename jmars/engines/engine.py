@@ -1,4 +1,4 @@
-"""Engine: a Dask or Ray cluster as jmars sees it, and the records that travel between an engine and `EngineWorkers`.
+"""TaskEngine: a Dask or Ray cluster as jmars sees it, and the records that travel between an engine and `EngineWorkers`.
 
 An engine runs group tasks, keeps their results by reference, and moves data between its workers by itself. All methods
 are called in the loop of the head; an engine calls back through `EngineEvents`, in the same loop. A result is named by
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from jmars.model.failure import Failure
 
-__all__ = ["Engine", "EngineEvents", "EngineWorker", "GroupReport", "GroupTask", "Promises", "Result"]
+__all__ = ["EngineEvents", "EngineWorker", "GroupReport", "GroupTask", "Promises", "Result", "TaskEngine"]
 
 
 class Result(NamedTuple):
@@ -152,7 +152,7 @@ class Promises:
     missing: Sequence[str] = ()
 
 
-class Engine(Protocol):
+class TaskEngine(Protocol):
     """A Dask or Ray cluster."""
 
     kind: str  # "dask" or "ray"

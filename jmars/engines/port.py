@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from jmars.engines.engine import Engine, EngineWorker, GroupReport, GroupTask, Result
+from jmars.engines.engine import EngineWorker, GroupReport, GroupTask, Result, TaskEngine
 from jmars.engines.engine_job import EngineJob
 from jmars.engines.planned_groups import planned_groups
 from jmars.engines.results import Kept, Results
@@ -81,7 +81,7 @@ class EngineWorkers:
         Chunks by number.
     """
 
-    def __init__(self, engine: Engine, prefix: str, closed: Callable[[str], None], profile: Profile) -> None:
+    def __init__(self, engine: TaskEngine, prefix: str, closed: Callable[[str], None], profile: Profile) -> None:
         self.engine, self.profile = engine, profile
         self.rows: list[EngineRow] = []
         self.results = Results(engine.release)
@@ -254,7 +254,7 @@ class EngineWorkers:
         self.results.free(chunks)
 
     async def read(self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
-        """Elements of a chunk; see `Engine.read`. Raises ChunkLostError for a chunk that is not here."""
+        """Elements of a chunk; see `TaskEngine.read`. Raises ChunkLostError for a chunk that is not here."""
         kept = self.results.find(chunk)
         if kept is None:
             raise ChunkLostError(f"chunk {chunk} is no longer on the cluster; compute it again")

@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
 from jmars.engines.parts import cut
-from jmars.engines.ray_nodes import Connection, nodes_of, request_nodes, security, wrong_versions
+from jmars.engines.ray_nodes import RayConnection, nodes_of, request_nodes, security, wrong_versions
 from jmars.engines.ray_tasks import RETRIES, RayTasks, cause_of, settled
 from jmars.engines.ray_worker import Board, Runner, cut_values, group_function
 from jmars.engines.task import run_group
@@ -33,7 +33,9 @@ from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_o
 __all__ = ["RayEngine"]
 
 POLL = 1.0  # seconds between looks at Ray's nodes
-SILENT = 10.0  # seconds without an answer after which Ray is gone
+SILENT = 20.0  # seconds without an answer after which Ray is gone; Ray itself ends this process after 60
+DIAL = 2.0  # seconds for a connection to the head of Ray
+END = 10.0  # seconds for each step of the end
 START = 60.0  # seconds for the actor to start
 THREADS = 4  # for calls that block, beside the one that submits
 PROCESSES = 5000  # that may wait at the actor
@@ -44,7 +46,7 @@ _logger = logging.getLogger(__name__)
 
 
 class RayEngine:
-    """Engine over a Ray cluster; a worker is a node, with its CPUs as cores.
+    """TaskEngine over a Ray cluster; a worker is a node, with its CPUs as cores.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ class RayEngine:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="jmars-ray")
         self._submitter = ThreadPoolExecutor(1, thread_name_prefix="jmars-ray-submit")
         try:
-            self.address = await self._call(Connection.open, self._given, self._options)
+            self.address = await self._call(RayConnection.open, self._given, self._options)
             self._is_connected = True
             return await self._prepare(events)
         except BaseException as error:
@@ -121,18 +123,18 @@ class RayEngine:
         for task in self._background:
             task.cancel()
         with suppress(Exception):
-            async with asyncio.timeout(SILENT):
-                if self._has_requested:
+            async with asyncio.timeout(END):
+                if self._has_requested and not self._is_lost:
                     await self._call(request_nodes, 1, 0)
-                if self._board is not None:  # the groups that run see it
+                if self._board is not None and not self._is_lost:  # the groups that run see it
                     await self._call(ray.kill, self._board)
                 if self._tasks is not None:
                     await self._tasks.drop()
         self._board = self._cutter = None
         with suppress(Exception):
-            async with asyncio.timeout(SILENT):
+            async with asyncio.timeout(END):
                 if self._is_connected:
-                    await self._call(Connection.close)
+                    await self._call(RayConnection.close)
         stuck = self._is_lost  # calls of a Ray that is gone may never return
         for pool in (self._submitter, self._pool):
             pool.shutdown(wait=not stuck, cancel_futures=True)
@@ -234,14 +236,17 @@ class RayEngine:
         heard = self._loop.time()
         while True:
             await asyncio.sleep(POLL)
+            if not ray.is_initialized():
+                return self._lose("ray.shutdown() was called in this process")
             try:
+                # Not `ray.nodes` at once: without an answer Ray ends this process.
+                if not RayConnection.is_client():
+                    await _dial(self.address)
                 async with asyncio.timeout(SILENT):
                     nodes = nodes_of(await self._call(ray.nodes))
             except Exception as error:
-                if not ray.is_initialized():
-                    return self._lose("ray.shutdown() was called in this process")
                 if self._loop.time() - heard >= SILENT:
-                    return self._lose(f"Ray does not answer: {type(error).__name__}: {text_of(error)}")
+                    return self._lose(f"the head of Ray does not answer: {type(error).__name__}: {text_of(error)}")
                 continue
             heard = self._loop.time()
             await self._look(nodes)
@@ -297,6 +302,14 @@ class RayEngine:
         task = asyncio.ensure_future(_quietly(work))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+async def _dial(address: str) -> None:
+    """Raise OSError or TimeoutError where nothing listens."""
+    host, _, port = address.rpartition(":")
+    async with asyncio.timeout(DIAL):
+        _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    writer.close()
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:

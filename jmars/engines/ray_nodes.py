@@ -6,9 +6,12 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 import json
+import logging
 import os
+import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -21,14 +24,15 @@ from jmars.engines.ray_tasks import cause_of, module_missing
 from jmars.engines.ray_worker import inspect_node
 from jmars.errors import ClusterError, ClusterStartError, text_of
 
-__all__ = ["Connection", "nodes_of", "request_nodes", "security", "wrong_versions"]
+__all__ = ["RayConnection", "nodes_of", "request_nodes", "security", "wrong_versions"]
 
 SHARE = 0.6  # of a node's memory resource: other tasks and the processes themselves take the rest
+CONNECT = 10.0  # seconds for a connection to the head of Ray
 ANSWER = 60.0  # seconds for an answer of new processes on all nodes
 STATUS = b"__autoscaling_status"  # key under which Ray's autoscaler writes its report
 
 
-class Connection:
+class RayConnection:
     """This process as a driver of Ray, of which there is one a process: clusters share it, the last one ends it.
 
     A connection that the user made is used, and stays.
@@ -61,17 +65,25 @@ class Connection:
                 return there
             quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, **options}
             try:
-                if is_any and not _join_any(address, quiet):
-                    _start(quiet)
-                elif not is_any:
-                    ray.init(address, **quiet)
+                with _quiet():
+                    if is_any and not _join_any(address, quiet):
+                        _start(quiet)
+                    elif not is_any:
+                        _dial(str(address))  # Ray itself would try for minutes
+                        ray.init(address, **quiet)
             except Exception as error:
                 raise ClusterStartError(
                     f"no Ray answers at {address or 'this machine'} ({type(error).__name__}: {text_of(error)}); give "
                     '"host:port" or "ray://host:port", or no address for a Ray of this machine'
                 ) from error
             cls._users = 1
-            return str(address) if str(address).startswith("ray://") else _address()
+            return str(address) if cls.is_client() else _address()
+
+    @classmethod
+    def is_client(cls) -> bool:
+        """Whether another process is the driver, to which this process talks."""
+        client: Any = ray.util.client.ray  # has no types
+        return bool(client.is_connected())
 
     @classmethod
     def close(cls) -> None:
@@ -81,6 +93,25 @@ class Connection:
                 cls._users -= 1
                 if not cls._users:
                     ray.shutdown()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray does not warn that this thread cannot handle SIGTERM, which is the process's affair, and of its token."""
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _dial(address: str) -> None:
+    """Raise OSError where nothing listens."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
 
 
 def _join_any(address: str | None, options: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ How a cell runs, in reading order:
 - planning.py          predicts what a cell would cost, without running it
 - kernel_access.py     the only file that uses ipykernel's internals
 - cell_error.py        errors with the user's lines and without frames of jmars
+- cell_place.py        the cluster of `--on`: a Dask or Ray cluster, or a cluster by its name
 - traceback_filter.py  selects the user's frames of a traceback
 - error_notes.py       notes on errors that a NumPy user would not expect
 

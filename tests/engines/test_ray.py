@@ -15,7 +15,8 @@ import pytest
 
 pytest.importorskip("ray", reason="ray is not installed")
 
-from jmars.engines.ray_nodes import nodes_of
+from jmars.engines.ray_nodes import RayConnection, nodes_of
+from jmars.errors import ClusterStartError
 from tests.engines.ray_child import NAMES
 
 SECONDS = 120
@@ -58,3 +59,8 @@ def test_nodes_of_one_machine_have_names_of_their_own():
         for key, cpus in [("a", 4.0), ("b", 2.0), ("c", 2.0), ("d", 0.0)]
     ]
     assert [(one.name, one.cores) for one in nodes_of(nodes).values()] == [("node-10.0.0.7", 4), ("node-bbbbbb", 2)]
+
+
+def test_no_ray_answers():
+    with pytest.raises(ClusterStartError, match="no Ray answers at"):
+        RayConnection.open("127.0.0.1:9", {})
