@@ -1,4 +1,4 @@
-"""TaskEngine: a Dask or Ray cluster as jmars sees it, and the records that travel between an engine and `EngineWorkers`.
+"""TaskEngine: a Dask or Ray cluster as jmars sees it, and the records between an engine and `EngineWorkers`.
 
 An engine runs group tasks, keeps their results by reference, and moves data between its workers by itself. All methods
 are called in the loop of the head; an engine calls back through `EngineEvents`, in the same loop. A result is named by
