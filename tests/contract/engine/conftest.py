@@ -45,13 +45,14 @@ def cluster(shared: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster
 
 
 def _account(request: pytest.FixtureRequest) -> None:
-    """Threads and connections that an engine's client opened in a test belong to the shared cluster, which ends them."""
+    """What an engine opened in a test, connections or semaphores of a new worker, belongs to the shared cluster."""
     check: Any = request.config.pluginmanager.get_plugin("jmars-leak-check")
     if check is not None and not isinstance(request.getfixturevalue("kind"), Own):
         holds = check.shared[id(request._get_active_fixturedef("shared"))].holds
         now = Census.take(check.finder)
         holds.threads |= now.threads
         holds.descriptors |= now.descriptors
+        holds.shared |= now.shared
 
 
 @pytest.fixture

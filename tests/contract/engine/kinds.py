@@ -1,4 +1,4 @@
-"""Ways to run operands, as the suite starts, kills and examines them; a further way is a class here and a row of `KINDS`.
+"""Ways to run operands, as the suite starts, kills and examines them; one more is a class here and a row of `KINDS`.
 
 A kind keeps what its clusters run on: nothing, or an engine in a process of its own.
 """
@@ -26,6 +26,9 @@ __all__ = ["CANNOT", "KINDS", "Kind", "until"]
 CANNOT = {
     ("threads", "test_a_function_that_does_not_end_is_ended"): "a thread cannot be ended from outside",
     ("dask", "test_a_function_that_does_not_end_is_ended"): "Dask cannot end a task that runs",
+    ("dask", "test_a_long_function_of_one_job_holds_up_no_other"): (
+        "Dask leaves short tasks with the busy worker that it gave them to"
+    ),
 }
 
 
@@ -33,7 +36,7 @@ def until(true: Callable[[], Any], seconds: float = 20) -> None:
     """Wait for what no event tells."""
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, true
         time.sleep(0.01)
 
 
@@ -158,7 +161,8 @@ class Ray(Kind):
 def _left_on_scheduler(dask_scheduler: Any) -> list[str]:
     state = dask_scheduler
     names = [*state.tasks, *state.worker_plugins, *state.plugins, *state.resources, *state._broker._topics]
-    return [f"{name} on the scheduler" for name in names if "jmars" in str(name)]
+    ours = [str(name) for name in names if "jmars" in str(name)]
+    return [f"{name} on the scheduler" for name in ours if not name.startswith("Client-")]  # Dask's log of clients
 
 
 def _left_on_worker(dask_worker: Any) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 import jmars.tensor as mt
@@ -10,6 +12,7 @@ from tests.contract.engine.kinds import until
 
 
 def test_nothing_is_left_after_close(kind, runtime_dir, gate: Gate):
+    before = set(kind.left())  # of the cluster that tests share
     with kind.cluster() as cluster:
         x = mt.asarray(np.random.default_rng(1).random(5000), chunk_size=900)
         kept = x[x > 0.5] * 2
@@ -19,7 +22,10 @@ def test_nothing_is_left_after_close(kind, runtime_dir, gate: Gate):
         assert not running.wait(0)
     gate.open()
     assert cluster.closed and running.state == "failed"
-    until(lambda: not kind.left(), 15)
+    end = time.monotonic() + 15
+    while left := set(kind.left()) - before:
+        assert time.monotonic() < end, left
+        time.sleep(0.2)
     assert list(runtime_dir.glob("*.json")) == []
 
 

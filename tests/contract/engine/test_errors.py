@@ -84,5 +84,3 @@ def test_what_cannot_fit_is_refused_before_it_runs(cluster):
     with pytest.raises(MemoryLimitError, match=r"needs 128.0 GiB .*; use chunk_size="):
         job.result(30)
     assert not [event for event in job.events() if event[2] == "OperandsMoved" and event[4]["state"] > 1]
-
-

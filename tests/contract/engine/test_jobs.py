@@ -14,7 +14,14 @@ from jmars.errors import JobCancelledError
 from tests.contract.engine.gate import LONGEST
 from tests.contract.engine.kinds import until
 
-HOSTILE = ["<img src=x onerror=alert(1)>", "../../etc/passwd", "two\nlines\t\x1b[31m", "quote\"'`$(id)", "\u202egnp", "n" * 999]
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "../../etc/passwd",
+    "two\nlines\t\x1b[31m",
+    "quote\"'`$(id)",
+    "\u202egnp",
+    "n" * 999,
+]
 
 
 def is_usable(cluster: Cluster) -> bool:
@@ -47,11 +54,12 @@ def test_cancel_drops_what_is_queued(cluster, gate):
     job = cluster.submit(mt.map_blocks(gate, mt.ones(60, chunk_size=1), dtype=float).sum())
     until(lambda: gate.came)
     job.cancel()
-    gate.open()
     with pytest.raises(JobCancelledError):
         job.result(20)
+    time.sleep(0.5)  # an engine may tell its workers after the job has ended
+    gate.open()
     assert is_usable(cluster)
-    assert gate.came <= 6
+    assert gate.came <= 4
     counts = job.describe()["counts"]
     assert counts["cancelled"] > 50 and not counts["running"] and not counts["cancelling"]
 
@@ -81,9 +89,7 @@ def test_a_job_may_be_cancelled_before_it_runs_and_after_its_end(cluster):
     assert done.state == "succeeded"
 
 
-def test_two_threads_run_jobs_at_once(cluster, gate):
-    slow = cluster.submit(mt.map_blocks(gate, mt.ones(1), dtype=float))
-    until(lambda: gate.came)
+def test_two_threads_run_jobs_at_once(cluster):
     found: dict[int, float] = {}
 
     def many(number: int) -> None:
@@ -97,7 +103,16 @@ def test_two_threads_run_jobs_at_once(cluster, gate):
     for thread in threads:
         thread.join(60)
     assert found == {(n, turn): 3600.0 * (n + turn) for n in range(2) for turn in range(3)}
-    assert not slow.wait(0)  # they did not wait for it
+
+
+@pytest.mark.long
+def test_a_long_function_of_one_job_holds_up_no_other(cluster, gate):
+    slow = cluster.submit(mt.map_blocks(gate, mt.ones(1), dtype=float))
+    until(lambda: gate.came)
+    for turn in range(3):
+        x = mt.full((60, 60), turn, chunk_size=25) + 1
+        assert float(cluster.submit(x.sum()).result(30)) == 3600 * (turn + 1)
+    assert not slow.wait(0)
     gate.open()
     assert slow.result(30) == 1
 
