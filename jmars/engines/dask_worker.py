@@ -110,7 +110,7 @@ class _Channel:
         with self._lock:
             items, self._items = self._items, []
             self._is_waiting = False
-        if items:
+        if items and self._topic not in _closed:  # the scheduler would keep the topic of a closed cluster
             self._worker.log_event(self._topic, pickle.dumps(items))
 
 

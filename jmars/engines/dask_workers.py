@@ -81,6 +81,8 @@ class DaskWorkers:
         found = await cross(self.client, partial(self.client.run, inspect_worker, workers=keys, on_error="return"))
         here, wrong = versions(), []
         for key, told in found.items():
+            if isinstance(told, OSError):
+                continue  # it dies, or is about to answer: the next look asks again
             if isinstance(told, BaseException):
                 wrong.append(f"{key}: {type(told).__name__}: {text_of(told)}")
             elif told["versions"] != here:
