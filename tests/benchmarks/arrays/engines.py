@@ -171,6 +171,33 @@ class Distributed(Dask):
         self.cluster.close()
 
 
+class JmarsOnDask(Jmars):
+    """Ours on a Dask cluster like that of `Distributed`: groups of operands are Dask's tasks."""
+
+    name = "jmars-dask"
+
+    def __init__(self) -> None:
+        import distributed
+
+        import jmars
+        import jmars.tensor
+
+        self.np = jmars.tensor
+        self.dask = distributed.LocalCluster(
+            n_workers=WORKERS, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        )
+        self.client = distributed.Client(self.dask)
+        self.cluster = jmars.Cluster.dask(self.client)
+
+    def resident(self) -> int:
+        return 0  # counted by processes, as Dask's own run is
+
+    def close(self) -> None:
+        self.cluster.close()
+        self.client.close()
+        self.dask.close()
+
+
 class Xorbits(NumPy):
     """xorbits.numpy on its local cluster."""
 
@@ -207,7 +234,7 @@ class Xorbits(NumPy):
         self.xorbits.shutdown()
 
 
-ENGINES: dict[str, type[NumPy]] = {one.name: one for one in (NumPy, Jmars, Dask, Distributed, Xorbits)}
+ENGINES: dict[str, type[NumPy]] = {one.name: one for one in (NumPy, Jmars, JmarsOnDask, Dask, Distributed, Xorbits)}
 
 
 def _cut_at(block: Array, cuts: Array) -> list[Array]:
