@@ -51,7 +51,8 @@ class RayEngine:
     Parameters
     ----------
     address
-        None or "auto" for the Ray of this process, else of this machine, else one that is started; "host:port" for a
+        None for the Ray of this process, else of $RAY_ADDRESS, else of `ray start` on this machine, else one that is
+        started here; "auto" also for a Ray that another program started here; "local" to start one; "host:port" for a
         cluster that this machine is part of; "ray://host:port" for a Ray client.
     name
         Unique among the clusters of jmars on that Ray cluster.
@@ -226,7 +227,9 @@ class RayEngine:
                 "memory monitor ends processes, and runs their groups again",
                 f"groups on a lost node or in a lost process run again, at most {RETRIES} times",
                 "arrays of this process are uploaded to the node of this process, and are lost with it",
-                "when the head of Ray is gone, Ray ends the processes of this cluster, and may end this process too",
+                "Ray notices a node that is gone after about 15 s, and runs its groups again then",
+                f"when the head of Ray is gone this cluster ends after {SILENT:.0f} s; where you called ray.init "
+                "yourself, Ray ends this process after 60 s",
                 "the largest number of nodes is a setting of Ray's autoscaler; adapt() asks for the least number",
             ),
         )

@@ -48,7 +48,8 @@ class RayConnection:
         Parameters
         ----------
         address
-            None or "auto" for the Ray of this process, else of this machine, else one that is started here.
+            None for the Ray of this process, else of $RAY_ADDRESS, else of `ray start` on this machine, else one that
+            is started here; "auto" also for a Ray that another program started on this machine; "local" to start one.
         options
             More arguments of `ray.init`.
         """
@@ -56,7 +57,8 @@ class RayConnection:
         with cls._lock:
             if ray.is_initialized():
                 there = _address()
-                if not is_any and address not in (there, f"ray://{there}"):
+                is_same = cls.is_client() if str(address).startswith("ray://") else address == there
+                if not is_any and not is_same:
                     raise ClusterStartError(
                         f"this process is connected to Ray at {there} already, and can have one connection only; "
                         "call ray.shutdown() before you connect to another Ray, or leave the address out"
@@ -66,18 +68,22 @@ class RayConnection:
             quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, **options}
             try:
                 with _quiet():
-                    if is_any and not _join_any(address, quiet):
+                    found = _found(address) if is_any else address
+                    if found is None:
                         _start(quiet)
-                    elif not is_any:
-                        _dial(str(address))  # Ray itself would try for minutes
-                        ray.init(address, **quiet)
+                    else:
+                        _dial(found)  # Ray itself would try for minutes
+                        ray.init(found, **{name: one for name, one in quiet.items() if name not in _OF_START})
+                there = str(address) if cls.is_client() else _address()
             except Exception as error:
+                ray.shutdown()
+                where = address or os.environ.get("RAY_ADDRESS") or "this machine"
                 raise ClusterStartError(
-                    f"no Ray answers at {address or 'this machine'} ({type(error).__name__}: {text_of(error)}); give "
+                    f"no Ray answers at {where} ({type(error).__name__}: {text_of(error)}); give "
                     '"host:port" or "ray://host:port", or no address for a Ray of this machine'
                 ) from error
             cls._users = 1
-            return str(address) if cls.is_client() else _address()
+            return there
 
     @classmethod
     def is_client(cls) -> bool:
@@ -114,17 +120,18 @@ def _dial(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
 
 
-def _join_any(address: str | None, options: Mapping[str, Any]) -> bool:
-    """Join a Ray that runs on this machine; returns whether there is one."""
+def _found(address: str | None) -> str | None:
+    """Address of the Ray of $RAY_ADDRESS, of the last `ray start` here, or, for "auto", of any that runs here."""
     if address == "local":
-        return False
+        return None
+    services: Any = ray._private.services
     try:
-        ray.init("auto", **{name: one for name, one in options.items() if name not in _OF_START})
-    except (ConnectionError, RuntimeError):  # none runs, or the last one did not clean up
-        if "RAY_ADDRESS" in os.environ:
-            raise
-        return False
-    return True
+        found = services.get_ray_address_from_environment(address, None)
+        if found is not None and "RAY_ADDRESS" not in os.environ:
+            _dial(found)  # what a crashed Ray leaves behind is no Ray
+    except OSError:
+        return None
+    return None if found is None else str(found)
 
 
 _OF_START = {"num_cpus", "num_gpus", "resources", "object_store_memory", "include_dashboard", "_temp_dir", "_memory"}
@@ -143,7 +150,7 @@ def _start(options: Mapping[str, Any]) -> None:
 
 
 def _address() -> str:
-    return str(ray.get_runtime_context().gcs_address)
+    return "ray://" if RayConnection.is_client() else str(ray.get_runtime_context().gcs_address)
 
 
 def nodes_of(told: Iterable[Mapping[str, Any]]) -> dict[str, EngineWorker]:
