@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -80,6 +83,10 @@ class Kind:
         """What is left of ours on the engine."""
         return []
 
+    def nodes(self) -> AbstractContextManager[tuple[Cluster, Callable[[], None]]]:
+        """A cluster on several nodes, and a function that ends a node by SIGKILL."""
+        pytest.skip("all its workers are on this machine")
+
 
 class Own(Kind):
     """Processes that jmars starts."""
@@ -136,6 +143,11 @@ class Dask(Kind):
     def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
         return Cluster.dask(self.address, name=name)
 
+    @contextmanager
+    def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
+        with dask_nodes(["<b>1</b>/../x", "two\nlines"]) as (file, nodes), Cluster.dask(file) as cluster:
+            yield cluster, lambda: _end_node(nodes[0])
+
     def left(self) -> list[str]:
         from distributed import Client
 
@@ -147,15 +159,31 @@ class Dask(Kind):
 
 
 class Ray(Kind):
-    """Workers of a Ray cluster."""
+    """Workers of a Ray of two nodes that this process has joined; see `test_ray.py`."""
 
-    share = 6 * 10**8
-
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
 
     def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
-        return Cluster.ray(self.address, name=name)
+        return Cluster.ray(name=name)
+
+    def kill(self, cluster: Cluster, worker: int) -> None:
+        """End all processes that run tasks of one node."""
+        node = self.ray.list_all_nodes()[worker].all_processes["raylet"][0].process.pid
+        for process in psutil.Process(node).children(recursive=True):
+            if process.name().startswith("ray::"):
+                process.kill()
+
+    def pids(self, cluster: Cluster) -> list[int]:
+        until(lambda: len(cluster.info()["workers"]) == self.workers)
+        return [0] * self.workers
+
+    @contextmanager
+    def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
+        third = self.ray.add_node(num_cpus=1, object_store_memory=2 * 10**8)
+        with self.cluster() as cluster:
+            until(lambda: len(cluster.info()["workers"]) == 3)
+            yield cluster, lambda: self.ray.remove_node(third, allow_graceful=False)
 
 
 def _left_on_scheduler(dask_scheduler: Any) -> list[str]:
@@ -172,6 +200,42 @@ def _left_on_worker(dask_worker: Any) -> list[str]:
 
 
 @contextmanager
+def dask_nodes(names: Sequence[str]) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A Dask scheduler and nannies with a worker each, all by Dask's commands; gives a scheduler file, and nannies."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
+        file = f"{folder}/scheduler.json"
+        common = ["--scheduler-file", file, "--no-dashboard"]
+        env = os.environ | {"DASK_TEMPORARY_DIRECTORY": folder}
+
+        def start(command: str, *args: str) -> subprocess.Popen[bytes]:
+            asked = [sys.executable, "-m", f"distributed.cli.dask_{command}", *common, *args]
+            process = subprocess.Popen(asked, env=env, stderr=subprocess.DEVNULL, start_new_session=True)
+            stack.callback(process.wait)
+            stack.callback(_end_node, process)
+            return process
+
+        start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        until(lambda: os.path.exists(file), 30)
+        limits = ["--nthreads", "1", "--memory-limit", "1GB", "--local-directory", folder]
+        nodes = [start("worker", "--name", name, *limits) for name in names]
+        from distributed import Client
+
+        with Client(scheduler_file=file, set_as_default=False) as client:
+            client.wait_for_workers(len(names), timeout=30)
+        yield file, nodes
+
+
+def _end_node(process: subprocess.Popen[bytes]) -> None:
+    """End a nanny and its workers; what tracks their semaphores removes them and ends by itself."""
+    with suppress(psutil.NoSuchProcess):
+        node = psutil.Process(process.pid)
+        for one in [node, *node.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                if "resource_tracker" not in " ".join(one.cmdline()):
+                    one.kill()
+
+
+@contextmanager
 def own() -> Iterator[Kind]:
     yield Own()
 
@@ -183,25 +247,39 @@ def threads() -> Iterator[Kind]:
 
 @contextmanager
 def dask() -> Iterator[Kind]:
-    pytest.importorskip("distributed")
+    distributed = pytest.importorskip("distributed")
     from tests.engines.dask_groups import cluster_process
 
-    with cluster_process(Dask.workers) as ask:
+    with (
+        cluster_process(Dask.workers) as ask,
+        pytest.MonkeyPatch.context() as patch,
+        ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload") as executor,  # Dask's own would outlive the suite
+    ):
+        patch.setattr(distributed.utils, "_offload_executor", executor)
         yield Dask(ask(""))
 
 
 @contextmanager
 def ray() -> Iterator[Kind]:
-    if find_spec("jmars.engines.ray") is None:
-        pytest.skip("jmars.engines.ray is not there")
-    pytest.importorskip("ray")
-    pytest.skip("no Ray cluster is started for the suite")
-    yield Ray("")
+    """In a process of its own, without the leak check: a process can join one Ray, whose threads stay."""
+    import ray
+    from ray.cluster_utils import Cluster as Nodes
+
+    settings = {"num_cpus": 1, "object_store_memory": 2 * 10**8, "include_dashboard": False}
+    made = Nodes(initialize_head=True, head_node_args=settings)
+    try:
+        made.add_node(num_cpus=1, object_store_memory=2 * 10**8)
+        ray.init(made.address, logging_level="ERROR", log_to_driver=False)
+        yield Ray(made)
+    finally:
+        ray.shutdown()
+        made.shutdown()
 
 
-KINDS: dict[str, Callable[[], AbstractContextManager[Kind]]] = {
+ALL: dict[str, Callable[[], AbstractContextManager[Kind]]] = {
     "own": own,
     "threads": threads,
     "dask": dask,
     "ray": ray,
 }
+KINDS = {name: ALL[name] for name in os.environ.get("JMARS_CONTRACT_KINDS", "own threads dask").split()}

@@ -40,6 +40,27 @@ def test_results_on_a_lost_worker_are_computed_again(kind, cluster):
     assert len(kind.pids(cluster)) == 2
 
 
+@pytest.mark.long
+def test_a_node_killed_in_mid_run_costs_no_value(kind, gate):
+    with kind.nodes() as (cluster, kill):
+        before = [row["name"] for row in cluster.info()["workers"]]
+        assert len(set(before)) == len(before) >= 2
+        values = np.random.default_rng(3).random((400, 40))
+        held = mt.asarray(values, chunk_size=100) * 3
+        jmars.Session(cluster).execute(held)
+        x = mt.asarray(np.arange(4000.0), chunk_size=400)
+        job = cluster.submit((mt.map_blocks(gate, x + 1, dtype=float) * 2).sum())
+        until(lambda: gate.came >= 2)
+        kill()
+        begin = time.monotonic()
+        gate.open()
+        assert job.result(60) == 2 * (np.arange(4000.0) + 1).sum()
+        assert time.monotonic() - begin < 20
+        np.testing.assert_array_equal(held.fetch(), values * 3)
+        until(lambda: len(cluster.info()["workers"]) == len(before) - 1)
+        assert int(cluster.submit(mt.arange(1000, chunk_size=90).sum()).result(30)) == 499_500
+
+
 def dies(block):
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,0 +1,46 @@
+"""The whole suite on a Ray of two nodes, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+SECONDS = 300
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 20)
+@pytest.mark.skipif("JMARS_CONTRACT_KINDS" in os.environ, reason="this is the process of its own")
+def test_the_suite_passes_on_ray():
+    pytest.importorskip("ray", reason="ray is not installed")
+    pytest.importorskip("jmars.engines.ray", exc_type=ImportError)
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: Ray's sockets lie in it
+    here = str(Path(__file__).parent)
+    options = ["-q", "-p", "no:jmars-leak-check", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning"]
+    settings = {"JMARS_CONTRACT_KINDS": "ray", "HOME": folder, "TMPDIR": folder, "RAY_TMPDIR": folder}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options, here],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env=os.environ | settings | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"},
+    )
+    try:
+        out, _ = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, out[-6000:]
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:  # as it should be
+            pass
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
