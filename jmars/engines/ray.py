@@ -1,7 +1,7 @@
 """RayEngine: a Ray cluster that runs groups of operands as its tasks.
 
-Works beside other people's tasks; all that is ours goes at the end, and a Ray that was started here too. Calls of Ray
-that block run in threads.
+Works beside other people's tasks. `close` frees all tasks and results of the cluster, and ends a Ray that was started
+here. Calls of Ray that block run in threads.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
@@ -51,9 +51,9 @@ class RayEngine:
     Parameters
     ----------
     address
-        None for the Ray of this process, else of $RAY_ADDRESS, else of `ray start` on this machine, else one that is
-        started here; "auto" also for a Ray that another program started here; "local" to start one; "host:port" for a
-        cluster that this machine is part of; "ray://host:port" for a Ray client.
+        None for the Ray of this process, else of $RAY_ADDRESS, else of `ray start` on this machine, else a new Ray;
+        "auto" also for a Ray that another program started here; "local" for a new Ray; "host:port" for a cluster with
+        this machine as a node; "ray://host:port" for a Ray client.
     name
         Unique among the clusters of jmars on that Ray cluster.
     runner
@@ -117,7 +117,7 @@ class RayEngine:
         return list(nodes.values())
 
     async def close(self) -> None:
-        """Free all results, end the actor and what still runs, and disconnect where the connection is ours."""
+        """Free all results, end the actor and running tasks, and leave the connection."""
         if self._is_closed or self._pool is None:
             return
         self._is_closed = True
@@ -156,7 +156,7 @@ class RayEngine:
         self._submitter.submit(_tell_board, self._board, (job,))
 
     def kill(self, tasks: Sequence[str]) -> bool:
-        """End tasks with their processes, each of which runs this task alone."""
+        """End the processes of tasks; a process of Ray runs a single task."""
         self._there.kill(tasks)
         return True
 
@@ -168,13 +168,13 @@ class RayEngine:
     # ------------------------------------------------------------------ chunks
 
     async def put(self, name: str, data: bytes, worker: str) -> None:
-        """Store bytes on the node of this process, from where Ray moves them to the tasks."""
+        """Store bytes on the node of this process; Ray moves them to the tasks."""
         self._there.references[Result(name, 0)] = await self._call(ray.put, np.frombuffer(data, np.uint8))
 
     async def read(
         self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
     ) -> bytes:
-        """Elements of a chunk, cut out by a small task where the chunk lies, or here where it lies here."""
+        """Elements of a chunk; a small task cuts them out on the node of the chunk, this process if it is near."""
         reference = self._there.references.get(result)
         try:
             if reference is None:
@@ -212,11 +212,11 @@ class RayEngine:
         self._has_requested = True
 
     async def adapt(self, least: int, most: int) -> None:
-        """Ask Ray's autoscaler for `least` nodes; it starts more as tasks wait, up to a limit of its own."""
+        """Ask Ray's autoscaler for `least` nodes; the autoscaler starts more as tasks wait, up to its own limit."""
         await self.scale(least)
 
     def promises(self) -> Promises:
-        """What Ray does not do as our own workers do."""
+        """Promises of jmars's own workers that Ray does not keep."""
         return Promises(
             security(),
             (
@@ -281,7 +281,7 @@ class RayEngine:
         self._there.memory = max((worker.memory for worker in self._workers.values()), default=0)
 
     async def _listen(self) -> None:
-        """Hear of tasks that start; an actor that was started again learns the stopped jobs."""
+        """Receive starts of tasks; an actor that Ray restarted is sent the stopped jobs."""
         while True:
             try:
                 for task, node in await settled(await self._call(self._board.heard.remote)):
@@ -308,7 +308,7 @@ class RayEngine:
 
 
 async def _dial(address: str) -> None:
-    """Raise OSError or TimeoutError where nothing listens."""
+    """Raise OSError or TimeoutError where no process listens."""
     host, _, port = address.rpartition(":")
     async with asyncio.timeout(DIAL):
         _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
@@ -338,7 +338,7 @@ def _tell_board(board: Any, jobs: Sequence[int]) -> None:
 
 
 def _is_near(reference: Any, wanted: int) -> bool:
-    """Whether a chunk lies in this process or on its node, or is not much larger than the part that is wanted."""
+    """Whether a chunk lies in this process or on its node, or is at most twice as large as the wanted part."""
     try:
         found = ray.experimental.get_object_locations([reference]).get(reference) or {}
         if found.get("object_size", 0) > max(SMALL, 2 * wanted):

@@ -1,4 +1,4 @@
-"""Ray as this process has it: connection, nodes, versions, and its autoscaler. Everything here blocks.
+"""Connection of this process to Ray, Ray's nodes, their versions, and the autoscaler. All functions block.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -33,9 +33,9 @@ STATUS = b"__autoscaling_status"  # key under which Ray's autoscaler writes its 
 
 
 class RayConnection:
-    """This process as a driver of Ray, of which there is one a process: clusters share it, the last one ends it.
+    """Connection of this process to Ray. Clusters share the connection, and the last cluster closes it.
 
-    A connection that the user made is used, and stays.
+    A process can have a single connection; where the user has opened it, clusters use it and leave it open.
     """
 
     _lock = threading.Lock()
@@ -48,8 +48,8 @@ class RayConnection:
         Parameters
         ----------
         address
-            None for the Ray of this process, else of $RAY_ADDRESS, else of `ray start` on this machine, else one that
-            is started here; "auto" also for a Ray that another program started on this machine; "local" to start one.
+            None for the Ray of this process, else of $RAY_ADDRESS, else of `ray start` on this machine, else a new
+            Ray; "auto" also for a Ray that another program started on this machine; "local" for a new Ray.
         options
             More arguments of `ray.init`.
         """
@@ -87,13 +87,13 @@ class RayConnection:
 
     @classmethod
     def is_client(cls) -> bool:
-        """Whether another process is the driver, to which this process talks."""
+        """Whether the connection is a Ray client, whose driver is a process of the Ray cluster."""
         client: Any = ray.util.client.ray  # has no types
         return bool(client.is_connected())
 
     @classmethod
     def close(cls) -> None:
-        """End the connection if it was made here and no other cluster uses it; ends a Ray that was started here."""
+        """Leave the connection; the last cluster closes it, which ends a Ray that was started here."""
         with cls._lock:
             if cls._users:
                 cls._users -= 1
@@ -103,7 +103,7 @@ class RayConnection:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Ray does not warn that this thread cannot handle SIGTERM, which is the process's affair, and of its token."""
+    """Silence Ray's warnings that a thread cannot handle SIGTERM, and that authentication is on."""
     logger = logging.getLogger("ray")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -114,14 +114,14 @@ def _quiet() -> Iterator[None]:
 
 
 def _dial(address: str) -> None:
-    """Raise OSError where nothing listens."""
+    """Raise OSError where no process listens."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
 
 
 def _found(address: str | None) -> str | None:
-    """Address of the Ray of $RAY_ADDRESS, of the last `ray start` here, or, for "auto", of any that runs here."""
+    """Address of the Ray of $RAY_ADDRESS, of the last `ray start` here, or, for "auto", of a Ray that runs here."""
     if address == "local":
         return None
     services: Any = ray._private.services
@@ -138,7 +138,7 @@ _OF_START = {"num_cpus", "num_gpus", "resources", "object_store_memory", "includ
 
 
 def _start(options: Mapping[str, Any]) -> None:
-    """Start a Ray on this machine, which tells nobody of its use."""
+    """Start a Ray on this machine, without Ray's usage reports."""
     name = "RAY_USAGE_STATS_ENABLED"
     before = os.environ.get(name)
     os.environ[name] = before or "0"
@@ -179,7 +179,7 @@ def nodes_of(told: Iterable[Mapping[str, Any]]) -> dict[str, EngineWorker]:
 
 
 def wrong_versions(keys: Iterable[str]) -> dict[str, str]:
-    """Nodes with other versions than this process or without jmars, and what is wrong there in a sentence."""
+    """Nodes with other versions than this process or without jmars, with a sentence about the difference."""
     task: Any = ray.remote(inspect_node)
     asked = {}
     for key in keys:
@@ -202,7 +202,7 @@ def wrong_versions(keys: Iterable[str]) -> dict[str, str]:
 
 
 def request_nodes(cores: int, count: int) -> None:
-    """Ask Ray's autoscaler for nodes; raises ClusterError where none works."""
+    """Ask Ray's autoscaler for nodes; raises ClusterError where no autoscaler runs."""
     try:
         if not _has_autoscaler():
             raise ClusterError("no autoscaler")
@@ -215,7 +215,7 @@ def request_nodes(cores: int, count: int) -> None:
 
 
 def _has_autoscaler() -> bool:
-    """Whether Ray can start nodes; without a provider its autoscaler reports kinds that are named after nodes."""
+    """Whether Ray can start nodes; without a provider the autoscaler reports node types with the names of nodes."""
     from ray.autoscaler.v2.utils import is_autoscaler_v2
     from ray.experimental.internal_kv import _internal_kv_get
 

@@ -1,7 +1,7 @@
-"""Group tasks on a Ray cluster: their submission, their references, and what becomes of them.
+"""Group tasks on a Ray cluster: submission, references, cancellation, results and errors.
 
-All methods are called in the loop of the head, `_send_batch` and `_cancel` in the thread that submits. Each report is
-awaited by a future of Ray: 35 µs for each, whereas `ray.wait` takes 30 ms of CPU a call for 10,000 references.
+All methods are called in the loop of the head, `_send_batch` and `_cancel` in the thread that submits. A future of Ray
+awaits the report of a task, and costs 35 µs; `ray.wait` takes 30 ms of CPU a call for 10,000 references.
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
@@ -144,7 +144,7 @@ class RayTasks:
     def _send_batch(
         self, batch: Sequence[_Task], known: dict[Result, Any], nodes: set[str], most: int
     ) -> list[list[Any] | None]:
-        """References of each task, the report first; None where an input is nowhere."""
+        """References of each task, the report first; None where an input is lost."""
         found: list[list[Any] | None] = []
         for entry in batch:
             task = entry.task
@@ -167,7 +167,7 @@ class RayTasks:
         return found
 
     def _sent(self, entries: Iterable[_Task]) -> None:
-        """Release results that waited for these readers to be sent or dropped."""
+        """Release results whose last readers have been submitted or dropped."""
         for entry in entries:
             for one in entry.task.inputs:
                 self._readers[one] -= 1
@@ -189,7 +189,7 @@ class RayTasks:
                 self.references.pop(result, None)
 
     def stop(self, job: int, tasks: Sequence[str]) -> None:
-        """Drop the tasks of which no start is known; a task that runs all the same sees its flag."""
+        """Cancel the tasks without a known start; running tasks see the stop flag of the job."""
         self._stopped[job] = None
         while len(self._stopped) > STOPPED_JOBS:
             del self._stopped[next(iter(self._stopped))]
@@ -203,7 +203,7 @@ class RayTasks:
             self._loop.call_soon(self.events.ended, entry.task.name, GroupReport("", stopped=True))
 
     def _cancel(self, entries: Sequence[_Task]) -> None:
-        """Have Ray forget tasks; a task that runs all the same is ended by force if it does not end by itself."""
+        """Cancel tasks; tasks that run nonetheless are ended by force after GRACE seconds."""
         if entries:
             self.thread.submit(_cancel, [entry.report for entry in entries], False)
             self._loop.call_later(GRACE, self._force, entries)
@@ -288,7 +288,7 @@ class RayTasks:
             self.events.failed(name, _failure(error))
 
     def _made_by(self, identity: str | None) -> list[str]:
-        """The task that made a reference that is lost, where it has ended."""
+        """The ended task of a lost reference."""
         found = [result.task for result, one in self.references.items() if identity and one.hex() == identity]
         return [name for name in found if name not in self._tasks]
 
@@ -329,14 +329,14 @@ def settled(reference: Any) -> asyncio.Future[Any]:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """What was raised in a task, in place of Ray's error about it."""
+    """The exception of a task, in place of Ray's error about the task."""
     while isinstance(error, RayTaskError) and isinstance(error.cause, BaseException) and error.cause is not error:
         error = error.cause
     return error
 
 
 def module_missing(error: BaseException) -> str:
-    """Name of a module that a worker lacks; "" for other errors.
+    """Name of the module that a worker lacks; "" for other errors.
 
     Examples
     --------

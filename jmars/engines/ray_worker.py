@@ -1,7 +1,7 @@
-"""What runs in the processes of a Ray cluster: group tasks, and a small actor between them and the head.
+"""Code of jmars in the processes of a Ray cluster: group tasks, and a small actor for stop flags and starts.
 
-Each worker process of Ray runs a task at a time. While a task runs, a thread of the process waits for stop flags at the
-actor `Board` and tells it of the task; a process without tasks asks nothing, so that Ray may end it.
+A worker process of Ray runs a task at a time. While a task runs, a thread of the process waits for stop flags at the
+actor `Board` and tells the actor of the task; an idle process asks no more, so that Ray may end the process.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -37,7 +37,7 @@ Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupRe
 class Board:
     """Actor without a CPU: stop flags for the worker processes, and starts of tasks for the head.
 
-    Questions wait in the actor until there is an answer, so no process asks again and again.
+    A question waits in the actor for its answer (a long poll), so processes do not poll at a high rate.
     """
 
     def __init__(self) -> None:
