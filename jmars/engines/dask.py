@@ -119,10 +119,15 @@ class DaskEngine:
                 f"the workers of the Dask cluster at {self.address} differ from this process: {'; '.join(wrong)}; "
                 "use the same environment on all workers"
             )
+        self._facts = await self._ask_scheduler(_facts())
+        if not self._facts["jmars"]:
+            raise ClusterStartError(
+                f"the scheduler of the Dask cluster at {self.address} has no jmars, and reads the graphs of groups; "
+                "install jmars there too"
+            )
         await self._cross(partial(client.subscribe_topic, self._topic, self._heard))
         plugin = memory_plugin(self._topic)
         await self._cross(partial(client.register_plugin, plugin, name=self._plugin))
-        self._facts = await self._ask_scheduler(_facts())
         known, _ = await self._workers.look()
         self._tasks.memory = self._workers.memory
         self._direct = bool(known) and await can_dial(known[0].key)
@@ -360,6 +365,9 @@ async def _quietly(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
 
 def _facts() -> Callable[..., dict[str, Any]]:
     def facts(dask_scheduler: Any) -> dict[str, Any]:
-        return {"ttl": dask_scheduler.worker_ttl, "failures": dask_scheduler.allowed_failures}
+        from importlib.util import find_spec
+
+        has = find_spec("jmars") is not None
+        return {"ttl": dask_scheduler.worker_ttl, "failures": dask_scheduler.allowed_failures, "jmars": has}
 
     return facts
