@@ -20,8 +20,10 @@ def test_nothing_is_left_after_close(kind, runtime_dir, gate: Gate):
         running = cluster.submit(mt.map_blocks(gate, mt.ones(20, chunk_size=1), dtype=float).sum())
         until(lambda: gate.came)
         assert not running.wait(0)
+        if not kind.processes:
+            gate.open()  # threads are waited for
     gate.open()
-    assert cluster.closed and running.state == "failed"
+    assert cluster.closed and running.state in ("failed", "succeeded")
     end = time.monotonic() + 15
     while left := set(kind.left()) - before:
         assert time.monotonic() < end, left

@@ -57,7 +57,7 @@ def test_results_are_gone_with_their_last_name(cluster):
 @pytest.mark.long
 def test_a_result_larger_than_the_share_of_a_worker(cluster, kind):
     size = int(kind.share * 1.1)
-    x = mt.arange(size, chunk_size=2**25, dtype="u4").astype("u1")
+    x = mt.arange(size, chunk_size=kind.share // 2**13 * 2**10, dtype="u4").astype("u1")
     value = cluster.submit(x).result(60)
     assert value.shape == (size,) and value.dtype == np.uint8
     assert (value[:1024] == np.arange(1024).astype("u1")).all() and value[-1] == (size - 1) % 256

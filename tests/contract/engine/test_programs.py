@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -29,10 +28,9 @@ def values_of(name: str, cluster: Cluster) -> list[Any]:
 
 
 @pytest.fixture(scope="session")
-def reference() -> Iterator[Any]:
+def reference(wanted: Cluster) -> Any:
     """Values of a program on a cluster of one worker."""
-    with Cluster(n_workers=1, memory_limit="512MiB") as cluster:
-        yield cache(lambda name: values_of(name, cluster))
+    return cache(lambda name: values_of(name, wanted))
 
 
 def assert_same_bits(value: Any, wanted: Any) -> None:

@@ -25,7 +25,8 @@ def test_the_suite_passes_on_ray():
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: Ray's sockets lie in it
     here = str(Path(__file__).parent)
     options = ["-q", "-p", "no:jmars-leak-check", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning"]
-    settings = {"JMARS_CONTRACT_KINDS": "ray", "HOME": folder, "TMPDIR": folder, "RAY_TMPDIR": folder}
+    folders = dict.fromkeys(["HOME", "TMPDIR", "RAY_TMPDIR", "JMARS_RUNTIME_DIR"], folder)
+    settings = {"JMARS_CONTRACT_KINDS": "ray"} | folders
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, here],
         stdout=subprocess.PIPE,
