@@ -9,6 +9,7 @@ The folders that take longest come first, so that no process is left with a long
 from __future__ import annotations
 
 import fcntl
+import gc
 import tempfile
 import uuid
 from collections.abc import Generator, Iterator
@@ -114,6 +115,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for holder, name in {key: None for item in items for key in _settings_of(item)}:
                 setattr(holder, name, _fewer(getattr(holder, name)))
     items.sort(key=_place)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Take what collecting made, hundreds of megabytes, out of the garbage collector's later rounds."""
+    gc.collect()
+    gc.freeze()
 
 
 def _long(items: list[pytest.Item]) -> list[pytest.Item]:

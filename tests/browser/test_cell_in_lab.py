@@ -134,6 +134,7 @@ def test_what_is_saved_needs_no_kernel(lab, browser):
         assert notebook.view(1).get_by_role("button", name="Cancel").count() == 0  # by role: none that can be seen
 
 
+@pytest.mark.long
 def test_the_stop_button_stops_the_cell_and_what_is_queued(lab, browser):
     lab.write("stop.ipynb", [SETUP, slow(60), "x = 'must not run'", "print('state', x, job.state)"])
     with NotebookPage.opened(browser, lab, "stop.ipynb") as notebook:
@@ -149,6 +150,7 @@ def test_the_stop_button_stops_the_cell_and_what_is_queued(lab, browser):
         assert notebook.text(3).strip() == "state old cancelled"
 
 
+@pytest.mark.long
 def test_to_background_gives_the_prompt_back_and_the_view_stays_live(lab, browser):
     lab.write("background.ipynb", [SETUP, slow(8), "print('state', job.state)", "print('sum', float(total))"])
     with NotebookPage.opened(browser, lab, "background.ipynb") as notebook:

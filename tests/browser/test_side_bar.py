@@ -115,6 +115,7 @@ def _finished():
     return run.picture(events[-1][1])
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1000])
 def test_the_view_is_accessible(browser, dark, width):

@@ -189,6 +189,7 @@ def test_after_the_end_of_the_cluster_the_job_still_tells_how_it_ended():
     assert "succeeded" in job.why()
 
 
+@pytest.mark.long
 def test_the_watchdog_speaks_before_anybody_asks(gate: Path, caplog: pytest.LogCaptureFixture):
     with Cluster(n_workers=1, memory_limit="300MiB") as cluster, caplog.at_level("INFO", "jmars.client"):
         job = cluster.submit(blocks(sleeper(gate), mt.ones(8, chunk_size=8)))

@@ -140,7 +140,7 @@ def test_a_fault_at_looking_ends_neither_a_job_nor_the_looking(cluster):
     assert cluster.submit(program(5)).result(30) == expected(5)
 
 
-@pytest.mark.long(beyond=5)
+@pytest.mark.long(beyond=3)
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("site", SITES, ids=lambda site: ".".join(site[1:]))
 def test_one_job_fails_and_the_cluster_goes_on(cluster, site, late):

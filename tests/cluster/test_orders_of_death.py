@@ -39,7 +39,7 @@ def processes(cluster):
     return found, {*found.values(), *(one.pid for one in below)}
 
 
-@pytest.mark.long(beyond=5)
+@pytest.mark.long(beyond=3)
 @pytest.mark.parametrize(
     ("order", "detach"),
     [(order, detach) for order in ORDERS for detach in (False, True)] + [(order, True) for order in APART],

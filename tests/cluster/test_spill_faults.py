@@ -137,6 +137,7 @@ def test_a_job_of_several_stages_whose_chunks_are_damaged_between_them_ends_well
         assert gone and job.result() == [2.0 * (15 * SIZE) * (15 * SIZE - 1), 30 * SIZE - 1]
 
 
+@pytest.mark.long
 def test_a_job_whose_array_has_changed_since_is_not_submitted_again(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
         array = np.ones(40 * SIZE)

@@ -47,6 +47,7 @@ def answers() -> Iterator[dict[str, str]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_case(name, answers):
     assert name in answers, answers[""]

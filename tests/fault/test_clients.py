@@ -76,6 +76,7 @@ def test_row_27_the_scheduler_of_a_detached_cluster_stopped_for_a_while(stage, s
     scene.equal(job, 1, 8)
 
 
+@pytest.mark.long
 def test_row_27_the_control_process_of_a_detached_cluster_killed(stage, seed):
     scene = stage(detach=True, lease=30, memory_limit="250MiB")
     job = scene.compute(most=0.5)

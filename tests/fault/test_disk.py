@@ -137,6 +137,7 @@ def test_row_12_a_slow_disk(scene, seed):
     assert scene.workers() == pids and scene.movers() == movers
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_row_12_a_disk_that_takes_no_writes(scene, seed):
     need("strace")

@@ -16,6 +16,7 @@ def test_row_06_a_worker_stopped_for_a_while(scene, seed):
     scene.equal(job, 1, 8)
 
 
+@pytest.mark.long
 def test_row_06_a_worker_stopped_for_ever(scene, seed):
     job = scene.compute()
     victim = scene.worker()

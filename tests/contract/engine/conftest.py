@@ -15,6 +15,13 @@ from tests.contract.engine.gate import Gate
 from tests.contract.engine.kinds import CANNOT, KINDS, Kind, Own
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The short run takes the programs on a real engine; the stand-in on threads has the same port and task."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    if params.get("kind") == "threads" and getattr(item, "originalname", "") == "test_a_program_has_the_same_bits":
+        item.add_marker(pytest.mark.long)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of what a kind cannot promise are expected to fail."""
     for item in items:
