@@ -56,6 +56,7 @@ class DaskEngine:
     """
 
     kind = "dask"
+    task_seconds = 0.0035, 0.002
 
     def __init__(self, client: Any, name: str = "", runner: Runner = run_group) -> None:
         self._given, self._runner = client, runner

@@ -157,6 +157,7 @@ class TaskEngine(Protocol):
 
     kind: str  # "dask" or "ray"
     address: str  # as a user would give it
+    task_seconds: tuple[float, float]  # CPU of an empty task: on a worker, and where submission is serial
 
     async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
         """Connect, prepare the workers, and return the workers that are there.

@@ -13,10 +13,10 @@ from jmars.plan import Profile, program_seconds
 
 __all__ = ["planned_groups"]
 
-TASK_SECONDS = 0.0035, 0.002  # CPU of an empty task: on a worker, and where submission is serial
 
-
-def planned_groups(table: JobTable, workers: Sequence[EngineWorker], profile: Profile) -> Sequence[Group]:
+def planned_groups(
+    table: JobTable, workers: Sequence[EngineWorker], profile: Profile, task_seconds: tuple[float, float]
+) -> Sequence[Group]:
     """Groups of a job.
 
     Parameters
@@ -27,11 +27,13 @@ def planned_groups(table: JobTable, workers: Sequence[EngineWorker], profile: Pr
         At least one; a task takes half of a slot's memory on the smallest.
     profile
         Measured costs.
+    task_seconds
+        CPU of an empty task of the engine: on a worker, and where submission is serial.
     """
     slots = sum(worker.cores for worker in workers)
     cost = np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
     seconds = cost[np.asarray(table.program, np.int64)]
     least = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
-    limits = GroupLimits(group_seconds(*TASK_SECONDS, slots, float(seconds.sum())), least)
+    limits = GroupLimits(group_seconds(*task_seconds, slots, float(seconds.sum())), least)
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
     return plan_groups(table, planned, seconds, table.results, limits)

@@ -138,7 +138,7 @@ class EngineWorkers:
         release, report = self.engine.release, self.report
         link = EngineLink(self._submit, release, report, self._wake, self._key, self._name, make_spec)
         here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
-        job = EngineJob(table, planned_groups(table, here, self.profile), self.results, link)
+        job = EngineJob(table, planned_groups(table, here, self.profile, self.engine.task_seconds), self.results, link)
         self._jobs[table.job] = job
         self._submit_ahead()
 

@@ -29,6 +29,7 @@ class InProcessEngine:
     """
 
     kind = "threads"
+    task_seconds = 0.0035, 0.002
     address = "threads://here"
     kills = True
 

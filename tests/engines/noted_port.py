@@ -24,6 +24,7 @@ class Engine:
     """Notes what it is asked; tests call the events."""
 
     kind, address, kills = "noted", "noted://", True
+    task_seconds = 0.0035, 0.002
 
     def __init__(self):
         self.tasks, self.freed, self.stops, self.killed = {}, [], [], []
