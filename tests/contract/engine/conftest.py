@@ -31,20 +31,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def wanted() -> Iterator[Cluster]:
     """The cluster whose results all kinds must have; open all the time, so it owns the thread of all connections."""
     with Cluster(n_workers=1, memory_limit="512MiB") as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="package", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def kind(wanted: Cluster, request: pytest.FixtureRequest) -> Iterator[Kind]:
     with KINDS[request.param]() as made:
         yield made
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shared(kind: Kind) -> Iterator[Cluster]:
     with kind.cluster() as cluster:
         yield cluster

@@ -27,7 +27,7 @@ def values_of(name: str, cluster: Cluster) -> list[Any]:
     return [next(there) if hasattr(one, "fetch") else one for one in made]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def reference(wanted: Cluster) -> Any:
     """Values of a program on a cluster of one worker."""
     return cache(lambda name: values_of(name, wanted))
