@@ -102,7 +102,10 @@ def find_cluster(flags: CellFlags) -> Cluster:
 def _open_cluster(flags: CellFlags) -> Cluster | None:
     """The newest open cluster with the flags' settings, or None."""
     if flags.on is not None:
-        return opened_on(flags.on)
+        known = opened_on(flags.on)
+        if known is None:
+            raise UsageError(f"--plan --on {flags.on}: no cluster is open there; run a cell there first or omit --on")
+        return known
     for cluster in reversed(open_clusters()):
         same_workers = flags.workers in (None, cluster.n_workers)
         if same_workers and flags.memory in (None, cluster.memory_limit):

@@ -9,6 +9,7 @@ import jmars.tensor as mt
 from jmars.errors import ClusterLostError
 from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.flags import CellFlags
+from jmars.notebook.magic import _open_cluster as open_cluster_of
 from tests.engines.dask_groups import cluster_process
 
 
@@ -36,6 +37,11 @@ def test_without_a_dask_client_the_error_says_how_to_make_one():
 def test_a_place_has_its_own_workers_and_memory(other):
     with pytest.raises(UsageError, match="leave out"):
         CellFlags.parse(f"--on dask:// {other}")
+
+
+def test_a_plan_for_a_place_without_a_cluster_is_refused():
+    with pytest.raises(UsageError, match="no cluster is open there; run a cell there first"):
+        open_cluster_of(CellFlags.parse("--plan --on dask://127.0.0.1:9"))
 
 
 def test_a_cell_runs_on_a_dask_cluster_by_its_address_or_by_the_client_of_this_process():
