@@ -61,9 +61,9 @@ class EngineClusters:
 
     @classmethod
     def dask(cls, client: Any, mode: str = "tasks", name: str = "") -> Self:
-        """A cluster whose workers are those of a Dask cluster; becomes the default cluster.
+        """A cluster on the workers of a Dask cluster; becomes the default cluster.
 
-        Groups of operands run there as Dask's tasks, beside the tasks of others. `close()` frees what is ours, and
+        Groups of operands run there as Dask's tasks, beside the tasks of others. `close()` frees our results, and
         leaves the Dask cluster as it was.
 
         Parameters
@@ -90,7 +90,7 @@ class EngineClusters:
 
     @classmethod
     def ray(cls, address: str | None = None, mode: str = "tasks", name: str = "") -> Self:
-        """A cluster whose workers are those of a Ray cluster; becomes the default cluster.
+        """A cluster on the workers of a Ray cluster; becomes the default cluster.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""EngineHead: the head of a cluster whose workers are those of an engine, a Dask or Ray cluster.
+"""EngineHead: the head of a cluster that runs on the workers of a Dask or Ray cluster.
 
 Runs in a thread of the kernel, since an engine's client and its references cannot move to another process. Clients, the
 kernel too, reach it by a Unix socket as they reach every cluster.

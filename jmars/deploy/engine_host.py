@@ -1,6 +1,6 @@
 """EngineHost: starts the head of a cluster on an engine, in a thread of this process, and ends it.
 
-The thread has an event loop of its own. There are no processes to end: what is ours on the engine is freed there.
+The thread has an event loop of its own. There are no processes to end; closing frees our results on the engine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["EngineHost"]
 log = logging.getLogger("jmars.host")
 
 THREADS = 4  # that prepare graphs
-END_SECONDS = 30.0  # in which an engine frees what is ours
+END_SECONDS = 30.0  # for an engine to free our results
 
 
 class EngineHost:
@@ -112,7 +112,7 @@ class EngineHost:
         """No effect: the head ends with this process."""
 
     def close(self) -> None:
-        """End the head; all that is ours on the engine is freed."""
+        """End the head and free our results on the engine."""
         if self._loop is not None and self._thread.is_alive():
             try:
                 self._loop.call_soon_threadsafe(self._end)

@@ -22,9 +22,10 @@ import numpy as np
 from distributed import Client
 
 from jmars.engines.dask_tasks import DaskTasks
-from jmars.engines.dask_worker import Runner, cleaner, cut, memory_plugin, raise_flag, reviver
+from jmars.engines.dask_worker import Runner, cleaner, memory_plugin, raise_flag, reviver
 from jmars.engines.dask_workers import DaskWorkers, can_dial, cross
 from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.parts import cut
 from jmars.engines.task import run_group
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 

@@ -240,7 +240,7 @@ class DaskTasks:
         await asyncio.gather(*watchers, return_exceptions=True)
 
     def gone(self) -> list[str]:
-        """Tasks that have ended and whose results are lost for good; their results are forgotten."""
+        """Forgets results that the engine has lost for good; returns the tasks that made them."""
         found: dict[str, None] = {}
         for result, future in self.futures.items():
             # An array that was put there cannot be computed again, so "lost" is final; other results come again.
@@ -359,7 +359,7 @@ class DaskTasks:
         self.events.ended(name, entry.report or GroupReport(entry.worker))
 
     def _lost(self, entry: _Task, why: str, also: Sequence[str] = ()) -> None:
-        """A task cannot run; `also` are tasks whose results are gone."""
+        """A task cannot run; `also` names tasks with lost results."""
         self._forget(entry)
         tasks = [*also, entry.task.name]
         self._loop.call_soon(self.events.lost, tasks, f"task {entry.task.name} cannot run: {why}", "exit")

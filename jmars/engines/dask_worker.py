@@ -7,7 +7,6 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 
 from __future__ import annotations
 
-import importlib
 import os
 import pickle
 import sys
@@ -18,19 +17,18 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-import numpy as np
 import psutil
 from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from jmars.engines.engine import GroupReport
+from jmars.engines.parts import versions
 
 __all__ = [
     "MEGABYTE",
     "RESOURCE",
     "Runner",
     "cleaner",
-    "cut",
     "forget",
     "inspect_worker",
     "memory_plugin",
@@ -38,7 +36,6 @@ __all__ = [
     "reviver",
     "run_task",
     "set_flag",
-    "versions",
 ]
 
 RESOURCE = "jmars-MB"  # Dask resource: memory of a worker that group tasks may take
@@ -46,7 +43,7 @@ MEGABYTE = 10**6
 SHARE = 0.6  # of a worker's memory limit: Dask spills above
 PERIOD = 0.1  # seconds between messages of a worker about its tasks, on average
 BURST = 10  # messages that may leave at once after a pause
-REMEMBERED = 256  # stopped jobs whose flags stay up, and closed clusters that stay known
+REMEMBERED = 256  # stop flags of ended jobs, and closed clusters
 
 Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupReport, Sequence[Any]]]
 
@@ -66,18 +63,6 @@ def run_task(runner: Runner, topic: str, task: str, job: int, outputs: int, spec
     if outputs < 2:
         return chunks[0] if outputs else None
     return tuple(chunks)
-
-
-def cut(chunk: Any, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
-    """Elements of a chunk in C order, at `strides` bytes from byte `start` on.
-
-    Examples
-    --------
-    >>> cut(np.arange(6, dtype="u1").reshape(2, 3), 1, 1, (2,), (3,))
-    b'\\x01\\x04'
-    """
-    data = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8)
-    return np.ndarray(tuple(shape), f"V{itemsize}", data, start, tuple(strides)).tobytes()
 
 
 class _Channel:
@@ -258,9 +243,3 @@ def reviver(cluster: str) -> Callable[..., None]:
 def inspect_worker(dask_worker: Any) -> dict[str, Any]:
     """Versions and process id of a worker, for `Client.run`."""
     return {"pid": os.getpid(), "versions": versions()}
-
-
-def versions() -> dict[str, str]:
-    """Versions that head and workers must share: results depend on them, and pickles."""
-    python = ".".join(map(str, sys.version_info[:2]))
-    return {"jmars": importlib.import_module("jmars").__version__, "numpy": np.__version__, "python": python}

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from jmars.engines.dask_worker import MEGABYTE, RESOURCE, inspect_worker, versions
+from jmars.engines.dask_worker import MEGABYTE, RESOURCE, inspect_worker
 from jmars.engines.engine import EngineWorker
+from jmars.engines.parts import versions
 from jmars.errors import text_of
 
 __all__ = ["DaskWorkers", "can_dial", "cross"]

@@ -101,7 +101,7 @@ class EngineJob:
         self._link.wake(self)
 
     def stop(self) -> list[str]:
-        """Report no operand any more but those that are reported as started; returns tasks to be stopped."""
+        """Stop reports of operands without a reported start; returns the tasks to be stopped."""
         self.stopping = True
         self._ahead.clear()
         for operand, told in enumerate(self._told):

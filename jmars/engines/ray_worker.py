@@ -29,7 +29,7 @@ WAIT = 1.0  # seconds in which the actor answers a question for flags that stay 
 HEARD_WAIT = 30.0  # seconds in which the actor answers the head where nothing happens
 LINGER = 5.0  # seconds for which the thread of a process waits for another task
 RECENT = 3.0  # seconds for which the memory of a process counts
-REMEMBERED = 256  # stopped jobs whose flags stay up
+REMEMBERED = 256  # stop flags of ended jobs
 
 Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupReport, Sequence[Any]]]
 

@@ -20,8 +20,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from jmars.engines.dask import DaskEngine
-from jmars.engines.dask_worker import RESOURCE, versions
+from jmars.engines.dask_worker import RESOURCE
 from jmars.engines.engine import EngineWorker, GroupTask, Result
+from jmars.engines.parts import versions
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError
 from tests.engines.dask_groups import Recorded, cluster_process, run_spec
 
