@@ -114,6 +114,7 @@ class UnsupportedError(JmarsError, NotImplementedError, TypeError):
 class MissingNameError(UnsupportedError, AttributeError):
     """A method or attribute of NumPy's arrays that jmars lacks: `hasattr` is False, and the text says what to use."""
 
+
 class ViewWriteError(JmarsError, ValueError):
     """A write that NumPy would share between a view and its base, which lazy arrays do not."""
 

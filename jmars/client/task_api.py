@@ -26,7 +26,6 @@ __all__ = ["TaskAPI", "TaskResult", "TaskStatus"]
 Tileable = Tensor | Spawned | Output
 
 
-
 class TaskStatus(IntEnum):
     """Where a task stands, numbered as in Mars."""
 

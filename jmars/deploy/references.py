@@ -14,7 +14,6 @@ from jmars.model.limits import REMEMBERED_JOBS
 __all__ = ["References"]
 
 
-
 class References:
     """Holders of tensors.
 

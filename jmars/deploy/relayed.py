@@ -22,9 +22,7 @@ Ask = Callable[..., Awaitable[Any]]  # (actor, method, *args) -> the answer
 class RelayedSession:
     """A `SessionPort` to the actor "session"."""
 
-    def __init__(
-        self, ask: Ask, submit: Callable[[Submission], Awaitable[str]], tell: Callable[..., None]
-    ) -> None:
+    def __init__(self, ask: Ask, submit: Callable[[Submission], Awaitable[str]], tell: Callable[..., None]) -> None:
         self._ask, self._submit, self._tell = ask, submit, tell
 
     async def submit(self, submission: Submission) -> str:

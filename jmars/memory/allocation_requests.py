@@ -1,5 +1,4 @@
-"""Entries of the allocation queue, and the back-off of a disk that refuses writes: plain records.
-"""
+"""Entries of the allocation queue, and the back-off of a disk that refuses writes: plain records."""
 
 from __future__ import annotations
 

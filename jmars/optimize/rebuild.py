@@ -1,5 +1,4 @@
-"""Renumbers the flat arrays of a chunk graph after rows were dropped or fused, for `prune` and `fuse_groups`.
-"""
+"""Renumbers the flat arrays of a chunk graph after rows were dropped or fused, for `prune` and `fuse_groups`."""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 # seconds a byte, measured on two cores of an AMD EPYC; see docs/explanation/races.md
-STORED = (
-    0.35e-9  # written: 0.6 into untouched pages of shared memory, 0.05 into others; plans serve both
-)
+STORED = 0.35e-9  # written: 0.6 into untouched pages of shared memory, 0.05 into others; plans serve both
 READ = 0.06e-9  # by each reader, from memory
 HELD = 0.1e-9  # generated as a whole and read again, where a reader does not take blocks
 SPILLED = 3.5e-9  # written to disk and read again

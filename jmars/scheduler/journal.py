@@ -77,9 +77,7 @@ class Journal:
 
     def note(self, *record: Any) -> None:
         """Append a record, soon."""
-        body: bytes = msgpack.packb(
-            record, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass"
-        )
+        body: bytes = msgpack.packb(record, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass")
         if not self._waiting:
             self._later(self.flush)
         self._waiting.append(_HEAD.pack(len(body), zlib.crc32(body)))

@@ -38,6 +38,7 @@ __all__ = ["Orders", "RemoteScheduler"]
 
 log = logging.getLogger("jmars.worker")
 
+
 class RemoteScheduler:
     """Sends reports as messages: a `ReportPort`.
 

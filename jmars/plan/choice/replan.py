@@ -31,7 +31,6 @@ __all__ = ["DONE", "READY", "RUNNING", "WAITS", "Remaining", "remaining", "repla
 WAITS, READY, RUNNING, DONE = range(4)  # as `Simulation.state`
 
 
-
 @dataclass(frozen=True, eq=False)
 class Remaining:
     """The rest of a graph: `graph` has the operands with numbers `operands` of the whole graph. Stored chunks have

@@ -29,7 +29,6 @@ from jmars.tensor.chunk import ChunkGraph
 __all__ = ["Prediction", "predict", "predict_from_simulation", "slots"]
 
 
-
 @dataclass(frozen=True)
 class Prediction:
     """Predicted cost of a run.
