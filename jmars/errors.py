@@ -132,7 +132,7 @@ class MemoryLimitError(JmarsError, MemoryError, ValueError):
 
     operand: int | None = None  # row of the operand in the graph, to find its line
     need = room = 0  # bytes that the operand needs, and bytes available
-    proposed = ""  # the part of the text that says what to do
+    proposed = more = ""  # parts of the text: what to do, and within it how to get more memory
 
 
 class ClusterError(JmarsError, RuntimeError):

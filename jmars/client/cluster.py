@@ -125,11 +125,10 @@ class Cluster(EngineClusters):
             mailbox = Mailbox()
             mailbox.add("jobs", self._jobs)
             connection = self._connection = patient_connection(host, mailbox, self._lost)
-            ready = self._connection.ask("host", "ready")
-            self.n_workers: int = ready["workers"]
+            ready: dict[str, Any] = self._connection.ask("host", "ready")
+            self._facts = ready
             self.detached: bool = ready["detached"]
             host.pid, host.janitor, host.limit = ready["pid"], ready["janitor"], ready["limit"]
-            self._capacity: int = ready["capacity"]
             connection.watch(host.name, host.pid, lambda: bool(self._jobs.running))
             self.shared = arrays_of(self._connection, self._host.arena, ready["arena"], ready["capacity"])
             self.uploads = Uploads(self)
@@ -156,16 +155,6 @@ class Cluster(EngineClusters):
     def name(self) -> str:
         """Name in lists of clusters."""
         return self._host.name
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes for all processes of the cluster together."""
-        return self._host.limit
-
-    @property
-    def capacity(self) -> int:
-        """Bytes of them that chunks and scratch may take; the processes themselves take the rest."""
-        return self._capacity
 
     @property
     def closed(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jmars.client.arrays import Arrays
+from jmars.plan import Workers
 from jmars.tensor.operand import TensorData
 
 __all__ = ["ClusterLink", "SubmittedJob"]
@@ -36,8 +37,15 @@ class ClusterLink(Protocol):
         The cluster's arrays, in shared memory or over the connection.
     """
 
-    n_workers: int
     shared: Arrays
+
+    @property
+    def n_workers(self) -> int:
+        """Worker processes."""
+
+    @property
+    def machines(self) -> Workers | None:
+        """Machines that share no memory; None for a cluster on one host."""
 
     @property
     def capacity(self) -> int:

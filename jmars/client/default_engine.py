@@ -61,7 +61,8 @@ def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | N
     """Plan a run of nodes on a cluster, or with None on the default cluster as it would be; starts nothing."""
     if cluster is not None:
         known = cluster.ask("host", "profile")
-        return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.retained(), policy, known)
+        machines = cluster.machines
+        return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.retained(), policy, known, machines)
     workers = usable_cores()
     return plans.plan_for(data, workers, room_for_chunks(default_limit(), workers), frozenset(), policy)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from jmars.actors.registry import refuse_twin
 from jmars.errors import ClusterStartError
+from jmars.plan import Workers
 
 __all__ = ["ClusterHost", "EngineClusters", "whole_number"]
 
@@ -48,7 +49,14 @@ class ClusterHost(Protocol):
 
 
 class EngineClusters:
-    """Methods of `Cluster` about engines."""
+    """Methods of `Cluster` about engines and sizes."""
+
+    _facts: dict[str, Any]  # about workers and memory, as the host gave them last
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether the cluster was closed."""
 
     @classmethod
     @abstractmethod
@@ -58,6 +66,27 @@ class EngineClusters:
     @abstractmethod
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
         """Call an actor of the cluster and wait for the answer."""
+
+    @property
+    def n_workers(self) -> int:
+        """Number of worker processes; on an engine, of the workers that it has now."""
+        return int(self._ready()["workers"])
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes for all processes of the cluster together; on an engine, for our tasks on its present workers."""
+        return int(self._ready()["limit"])
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of them that chunks and scratch may take; the processes themselves take the rest."""
+        return int(self._ready()["capacity"])
+
+    @property
+    def machines(self) -> Workers | None:
+        """Workers of an engine as planners see them; None for a cluster on one host."""
+        rows = self._ready()["machines"]
+        return None if rows is None else Workers.build(**rows)
 
     @classmethod
     def dask(cls, client: Any, mode: str = "tasks", name: str = "") -> Self:
@@ -128,6 +157,12 @@ class EngineClusters:
         if bounds[0] > bounds[1]:
             raise ValueError(f"least is {least} and most is {most}; give a most that is not below it")
         self.ask("host", "adapt", *bounds)
+
+    def _ready(self) -> dict[str, Any]:
+        """Facts about workers and memory; an engine is asked, as its workers come and go."""
+        if self._facts["machines"] is not None and not self.closed:
+            self._facts = self.ask("host", "ready")
+        return self._facts
 
 
 def _start(cls: type[Any], engine: Any, name: str, mode: str) -> Any:

@@ -198,7 +198,8 @@ class Job:
         """Predicted cost of the same run if it began now, in the order of the settings; starts nothing."""
         cluster = self.cluster
         held, known = cluster.retained() - {one.key for one in self._data}, cluster.ask("host", "profile")
-        return plans.plan_for(self._data, cluster.n_workers, cluster.capacity, held, known=known)
+        workers, room, machines = cluster.n_workers, cluster.capacity, cluster.machines
+        return plans.plan_for(self._data, workers, room, held, known=known, machines=machines)
 
     def gives(self, keys: Set[str]) -> bool:
         """Whether the job still runs and will leave a node with a key of `keys` on the cluster."""

@@ -90,7 +90,7 @@ class EngineHead(ClusterHead):
         return sum(row.worker.memory for row in self.workers.here)
 
     async def ready(self) -> dict[str, Any]:
-        """The facts that a client needs; "arena" 0 says that no memory is shared."""
+        """The facts that a client needs; "arena" 0 tells that no memory is shared, planners use "machines"."""
         return {
             "arena": 0,
             "capacity": self.limit,
@@ -99,6 +99,7 @@ class EngineHead(ClusterHead):
             "workers": self.n_workers,
             "limit": self.limit,
             "detached": False,
+            "machines": self._rows(),
         }
 
     def descriptor(self) -> Any:
@@ -218,15 +219,22 @@ class EngineHead(ClusterHead):
 
     def _machine(self) -> Machine:
         """The engine's workers as machines without common memory."""
-        profile, here = self.workers.profile, [row for row in self.workers.here if row.worker.cores]
-        if not here:
-            return Machine(profile, max(1, self.limit))
-        rows = Workers.build(
-            len(here),
-            cores=[row.worker.cores for row in here],
-            memory=[row.worker.memory for row in here],
-            bandwidth=BANDWIDTH,
-            latency=LATENCY,
-            disk=profile.disk,
-        )
-        return Machine(profile, self.limit, rows=rows, numbers=[row.number for row in here])
+        numbers, rows = [row.number for row in self._ready_rows()], Workers.build(**self._rows())
+        return Machine(self.workers.profile, int(rows.memory.sum()), rows=rows, numbers=numbers)
+
+    def _ready_rows(self) -> list[EngineRow]:
+        """Workers whose cores and memory are known; without any worker, workers that have left: others will come."""
+        known = [row for row in self.workers.rows if row.worker.cores]
+        return [row for row in known if row.here] or known
+
+    def _rows(self) -> dict[str, Any]:
+        """Arguments of `Workers.build`."""
+        rows = self._ready_rows()
+        return {
+            "n": len(rows),
+            "cores": [row.worker.cores for row in rows],
+            "memory": [row.worker.memory for row in rows],
+            "bandwidth": BANDWIDTH,
+            "latency": LATENCY,
+            "disk": self.workers.profile.disk,
+        }

@@ -116,6 +116,7 @@ class Host(ClusterHead):
             "workers": self.orders["workers"],
             "limit": self.orders["limit"],
             "detached": self.orders["detach"],
+            "machines": None,  # one, with common memory
         }
 
     def descriptor(self) -> Descriptor:

@@ -7,6 +7,7 @@ Source: docs/explanation/seeds.md, "Memory management".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
 from jmars.units import format_bytes
 
-__all__ = ["OPERAND_BYTES", "TILED_BYTES", "Hungriest", "hungriest", "refuse_many", "refuse_unfit"]
+__all__ = ["OPERAND_BYTES", "TILED_BYTES", "Hungriest", "hungriest", "raise_limit", "refuse_many", "refuse_unfit"]
 
 OPERAND_BYTES = 1000  # that one takes in the control process from being planned to the end of its job, at least
 TILED_BYTES = 250  # the same of each that there is before they are fused
@@ -61,7 +62,14 @@ def hungriest(graph: ChunkGraph) -> Hungriest | None:
     return Hungriest(operand, int(needs[operand]), shape)
 
 
-def refuse_many(n: int, each: int, room: int, name: str, line: SourceLine | None) -> None:
+def raise_limit(lacking: int = 0) -> str:
+    """Advice for a cluster with a memory limit that lacks so many bytes; 0 for an unknown number."""
+    return "raise memory_limit" + (f" by {format_bytes(lacking)}" if lacking else "")
+
+
+def refuse_many(
+    n: int, each: int, room: int, name: str, line: SourceLine | None, advise: Callable[[int], str] = raise_limit
+) -> None:
     """Raise MemoryLimitError where planning and running so many operands takes all memory for chunks.
 
     Parameters
@@ -72,6 +80,8 @@ def refuse_many(n: int, each: int, room: int, name: str, line: SourceLine | None
         Bytes that the memory limit leaves for chunks and scratch.
     name, line
         What most of them compute, and the user's line that asked for it.
+    advise
+        Tells how to get more memory, by the bytes that are lacking.
     """
     if n * each <= room:
         return
@@ -79,11 +89,11 @@ def refuse_many(n: int, each: int, room: int, name: str, line: SourceLine | None
     raise MemoryLimitError(
         f"the graph has {n:,} operands on chunks or more, most of them for {name}{which}; to plan and run them takes "
         f"{format_bytes(n * each)} at least and the memory limit leaves {format_bytes(room)}; use a larger chunk_size, "
-        f"or raise memory_limit by {format_bytes(n * each - room)} and what the chunks take"
+        f"or {advise(n * each - room)} and what the chunks take"
     )
 
 
-def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
+def refuse_unfit(most: Hungriest, room: int, what: str, advise: Callable[[int], str] = raise_limit) -> None:
     """Raise MemoryLimitError where the hungriest operand cannot run.
 
     Parameters
@@ -92,15 +102,19 @@ def refuse_unfit(most: Hungriest, room: int, what: str) -> None:
         Bytes that the memory limit leaves for chunks and scratch.
     what
         The operand in words, for the error.
+    advise
+        As of `refuse_many`.
     """
     if most.nbytes <= room:
         return
     # what it gives may have no size yet: often it is a function then, with its `memory=`
     said = " (where it is a spawned function, a smaller `memory=`)" if min(most.shape, default=0) < 0 else ""
-    advice = f"use a smaller chunk_size{said}, or raise memory_limit by {format_bytes(most.nbytes - room)}"
+    more = advise(most.nbytes - room)
+    advice = f"use a smaller chunk_size{said}, or {more}"
     error = MemoryLimitError(
         f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and the memory limit "
         f"leaves {format_bytes(room)}; {advice}"
     )
-    error.operand, error.need, error.room, error.proposed = most.operand, most.nbytes, room, advice
+    error.operand, error.need, error.room = most.operand, most.nbytes, room
+    error.proposed, error.more = advice, more
     raise error

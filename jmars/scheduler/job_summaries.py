@@ -93,13 +93,18 @@ def internal_failure(what: str) -> Failure:
     return Failure.of(InternalError(told))
 
 
-def worker_killer_error(operand: str, deaths: Deaths, why: str, how: str, others: Sequence[str] = ()) -> Exception:
-    """Error of an operand that ended several workers, as did `others` that ran beside it at last."""
+def worker_killer_error(
+    operand: str, deaths: Deaths, why: str, how: str, advice: str, others: Sequence[str] = ()
+) -> Exception:
+    """Error of an operand that ended several workers, as did `others` that ran beside it at last.
+
+    `advice` tells how to get more memory.
+    """
     beside = f"; so did {', '.join(others)}" if others else ""
     if how == "memory":
         return MemoryLimitError(
             f"{operand} took more memory than there is and was ended {deaths.by_memory} times, also while it ran alone "
-            f"(the last time: {why}){beside}; use a smaller chunk_size, or raise memory_limit"
+            f"(the last time: {why}){beside}; use a smaller chunk_size, or {advice}"
         )
     return WorkerLostError(
         f"{operand} ended {deaths.total} workers, the last one {why}{beside}; run it on smaller data, "

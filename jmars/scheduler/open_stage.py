@@ -28,8 +28,9 @@ def open_stage(
     """
     prepared, bound = ready
     most = prepared.hungriest
-    if most is not None and context.machine is not None and most.nbytes > (room := context.machine().largest):
-        refuse_unfit(most, room, prepared.blame(most.operand, bound)[0])
+    machine = None if context.machine is None else context.machine()
+    if most is not None and machine is not None and most.nbytes > machine.largest:
+        refuse_unfit(most, machine.largest, prepared.blame(most.operand, bound)[0], machine.advice)
     meta, port = context.meta, context.port
     table = prepared.open(job, number, context.take_chunks(prepared.plan.dag.n), bound)
     given: dict[int, int] = {}

@@ -18,7 +18,9 @@ from jmars.plan import Choice, PlanGraph, Profile, Workers, annotate, choose, on
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.simulation.predict import predict_from_simulation
+from jmars.scheduler.fitting import raise_limit
 from jmars.switches import TASK_DEFAULTS
+from jmars.units import format_bytes
 
 __all__ = ["Machine", "Ranked", "rank_operands"]
 
@@ -49,6 +51,13 @@ class Machine:
     def largest(self) -> int:
         """Bytes that an operand may take at most."""
         return self.memory if self.rows is None else int(self.rows.memory.max())
+
+    def advice(self, lacking: int = 0) -> str:
+        """What to do where `lacking` bytes are missing, or an unknown number of bytes (0)."""
+        if self.rows is None:
+            return raise_limit(lacking)
+        what = f"a worker with {format_bytes(lacking)} more memory" if lacking else "workers with more memory"
+        return f"add {what} to the cluster"
 
     def share(self, executors: int) -> int:
         """Bytes that an executor may take, one of `executors` on one host."""

@@ -11,6 +11,7 @@ from typing import Any
 from jmars.model.messages import WorkerPort
 from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
+from jmars.scheduler.fitting import raise_limit
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared
 from jmars.scheduler.ranking import Machine
@@ -37,6 +38,10 @@ class SchedulerContext:
     read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value
 
     _refining: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def memory_advice(self) -> str:
+        """How to get more memory, for errors."""
+        return raise_limit() if self.machine is None else self.machine().advice()
 
     def ran(self, prepared: Prepared, measured: dict[str, Any]) -> None:
         """A job, or a stage, has succeeded: compare measurements with the prediction, for later predictions.

@@ -186,7 +186,8 @@ class StageRun:
             fatal, *more = [rows.hopeless(one) for one in causes]
             for moved in more:
                 self._tell(moved)
-            error = worker_killer_error(where, rows.blame.deaths[causes[0]], why, how, others)
+            deaths = rows.blame.deaths[causes[0]]
+            error = worker_killer_error(where, deaths, why, how, self._context.memory_advice(), others)
             self._fatal(fatal, Failure.of(error, where))
         self._act(rows.dropped(operands))
 

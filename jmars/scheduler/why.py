@@ -51,7 +51,7 @@ def why(job: JobStatus, host: HostStatus) -> Verdict:
     -------
     Verdict
         `kind` is done, failed, cancelled, journal, cancelling, preparing, stopped, runs, result, memory, disk, queued,
-        starting or unknown; `text` is one sentence.
+        starting, workers or unknown; `text` is one sentence.
     """
     if job["unreported"]:
         text = f"{_label(job)} is over, which is told as soon as it is written down: {job['unreported']}"
@@ -60,7 +60,7 @@ def why(job: JobStatus, host: HostStatus) -> Verdict:
         return _ended(job, host)
     if job["state"] == "cancelling":
         return _cancelling(job, host)
-    for reason in (_stopped, _preparing, _runs, _result, _disk, _memory, _queued, _starting):
+    for reason in (_stopped, _preparing, _runs, _result, _disk, _memory, _queued, _starting, _unstarted):
         found = reason(job, host)
         if found is not None:
             return found
@@ -271,3 +271,16 @@ def _starting(job: JobStatus, host: HostStatus) -> Verdict | None:
     if not starting:
         return None
     return Verdict(kind="starting", text=f"{_label(job)} waits for {', '.join(starting)}, which is being started")
+
+
+def _unstarted(job: JobStatus, host: HostStatus) -> Verdict | None:
+    """Workers of an engine: there are none, or they run tasks of other programs."""
+    if not host["workers"]:
+        last = f"; {died(host['deaths'][-1])}" if host["deaths"] else ""
+        text = f"{_label(job)} waits for a worker: the cluster has none now, and goes on when one joins{last}"
+        return Verdict(kind="workers", text=text)
+    n = host["queued"].get(job["id"], 0)
+    if not n:
+        return None
+    text = f"{_label(job)} waits for a worker: {n} operands are queued, and no worker has started one of them"
+    return Verdict(kind="queued", text=text)

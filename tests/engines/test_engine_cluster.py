@@ -16,7 +16,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.deploy.engine_host import EngineHost
-from jmars.errors import ClusterError, ClusterLostError, ClusterStartError, JobCancelledError
+from jmars.errors import ClusterError, ClusterLostError, ClusterStartError, JobCancelledError, MemoryLimitError
 from jmars.remote import spawn
 from tests.engines.in_process import InProcessEngine
 from tests.web.conftest import Web, call, npy
@@ -254,6 +254,37 @@ def test_workers_come_and_leave(cluster, gate):
             cluster.adapt(1, 2)
         moved = [event[4] for event in cluster.events()[0] if event[2] == "WorkerMoved"]
         assert [one["state"] for one in moved if one["worker"] == 0][-1] == "lost"
+
+
+def test_sizes_are_those_of_the_workers_that_the_engine_has_now():
+    with on_engine(memory=2**30) as cluster:
+        assert (cluster.n_workers, cluster.memory_limit, cluster.capacity) == (2, 2**31, 2**31)
+        cluster.scale(3)
+        until(lambda: cluster.n_workers == 3)
+        assert cluster.memory_limit == 3 * 2**30 and "3 workers" in repr(cluster)
+        assert cluster.machines.memory.tolist() == [2**30] * 3
+        plan = cluster.submit(mt.ones(8, chunk_size=1).sum()).plan()
+        assert len(plan.workers) == 3
+        cluster.engine.call(cluster.engine.leave, "key-0")
+        assert cluster.n_workers == 2
+    assert cluster.n_workers == 2 and "closed" in repr(cluster)
+
+
+def test_a_job_without_workers_tells_that_the_workers_left():
+    with on_engine() as cluster:
+        for key in list(cluster.engine.workers):
+            cluster.engine.call(cluster.engine.leave, key)
+        job = cluster.submit(mt.ones(8, chunk_size=1).sum())
+        until(lambda: "waits for a worker: the cluster has none now" in job.why())
+        assert "it was told to" in job.why()
+        cluster.scale(1)
+        assert float(job.result(20)) == 8
+
+
+def test_an_operand_that_is_too_large_asks_for_larger_workers():
+    with on_engine(memory=2**20) as cluster, pytest.raises(MemoryLimitError) as caught:
+        cluster.submit(mt.sqrt(mt.asarray(np.zeros(2**20), chunk_size=2**20)).sum()).result(20)
+    assert "more memory to the cluster" in str(caught.value) and "memory_limit" not in str(caught.value)
 
 
 def test_an_engine_that_is_gone_ends_the_cluster_with_its_reason(gate):

@@ -188,6 +188,13 @@ def test_a_line_is_not_told_twice():
     assert why(job("failed", line=SUM, error=f"WorkerLostError: {SUM} ended 3 workers"), host())["text"].count(SUM) == 1
 
 
+def test_operands_that_an_engine_has_not_started_wait_for_a_worker():
+    told = why(job(), host(queued={"job-3": 5}))
+    assert told["kind"] == "queued" and told["text"].endswith(
+        "waits for a worker: 5 operands are queued, and no worker has started one of them"
+    )
+
+
 def test_nothing_known_is_said_and_not_hidden():
     told = why(job(), host())
     assert told["kind"] == "unknown" and "3 ready, 1 running" in told["text"]

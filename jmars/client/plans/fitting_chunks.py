@@ -42,12 +42,11 @@ def suggest_chunk_sizes(error: MemoryLimitError, data: Sequence[TensorData], hel
     """Suggests chunk sizes, to replace `error.proposed` in the error's text; returns that text without a better
     suggestion.
     """
-    larger = f"raise memory_limit by {format_bytes(error.need - error.room)}"
     whole = single_chunk_axes(data, held, error.room)
     if whole is not None:
         source, axes = whole
         where = "" if len(axes) == len(source.shape) else f" along axis {', '.join(map(str, axes))}"
-        return f"no chunk_size helps, since {_named(source)} is needed whole{where}; {larger}"
+        return f"no chunk_size helps, since {_named(source)} is needed whole{where}; {error.more}"
     settings = {**config.task, "combine_size": config.combine_size}
     request = PlanRequest(data, held, settings, Profile(), workers, error.room // (2 * workers))
     try:
@@ -59,7 +58,7 @@ def suggest_chunk_sizes(error: MemoryLimitError, data: Sequence[TensorData], hel
     cuts = list(dict.fromkeys(f"chunk_size={_cut(one)} for {_named(one)}" for one in found))
     more = f" and others of {format_bytes(_bytes(found[NAMED]))}" if len(cuts) > NAMED else ""
     first = " before the first unknown length" if request.unfolds else ""
-    return f"use {' and '.join(cuts[:NAMED])}{more}: then every operand{first} fits; or {larger}"
+    return f"use {' and '.join(cuts[:NAMED])}{more}: then every operand{first} fits; or {error.more}"
 
 
 def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float = BUDGET) -> list[TensorData]:

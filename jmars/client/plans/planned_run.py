@@ -343,8 +343,9 @@ def plan_for(
     held: Container[str] = frozenset(),
     policy: str | None = None,
     known: dict[str, Any] | None = None,
+    machines: Workers | None = None,
 ) -> PlannedRun:
-    """Plans a run of tensor nodes on one machine; starts no processes.
+    """Plans a run of tensor nodes; starts no processes.
 
     Parameters
     ----------
@@ -360,6 +361,8 @@ def plan_for(
         How to plan; None means as the settings say.
     known
         Costs of operands (`Profile.as_data`); None means costs learnt by earlier sessions.
+    machines
+        Machines without common memory; None means one machine with `workers` and `room`.
 
     Raises
     ------
@@ -371,12 +374,11 @@ def plan_for(
     begun = time.perf_counter()
     settings = {**config.task, "combine_size": config.combine_size}
     profile = Profile.load() if known is None else Profile.of(known)
-    request = PlanRequest(
-        list(data), held, settings, profile, workers, room // (2 * workers)
-    )  # as scheduler/prepare.py
+    each = room // workers if machines is None else int((machines.memory // machines.cores).min())
+    request = PlanRequest(list(data), held, settings, profile, workers, each // 2)  # as scheduler/prepare.py
     compiled = request.compiled()
     graph = request.costs(compiled)
-    machines = one_host(request.profile, workers, room)
+    machines = machines or one_host(request.profile, workers, room)
     held_there = spread_stored(compiled.after.program < 0, len(machines))
     planned = plan_by(_name(policy, request, machines), graph, machines, held_there)
     return PlannedRun(graph, machines, planned, compiled, request, asked=policy, took=time.perf_counter() - begun)
