@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jmars.client.arrays import Arrays
-from jmars.plan import Workers
 from jmars.tensor.operand import TensorData
+
+if TYPE_CHECKING:
+    from jmars.plan import Workers
 
 __all__ = ["ClusterLink", "SubmittedJob"]
 

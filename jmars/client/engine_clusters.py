@@ -1,6 +1,6 @@
 """Clusters on engines: `Cluster.dask` and `Cluster.ray`, and the number of workers.
 
-Dask, Ray and the head of such a cluster are imported on first use only.
+Dask, Ray, planners and the head of such a cluster are imported on first use only.
 Source: docs/explanation/seeds.md, "Architecture".
 """
 
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from jmars.actors.registry import refuse_twin
 from jmars.errors import ClusterStartError
-from jmars.plan import Workers
+
+if TYPE_CHECKING:
+    from jmars.plan import Workers
 
 __all__ = ["ClusterHost", "EngineClusters", "whole_number"]
 
@@ -85,6 +87,8 @@ class EngineClusters:
     @property
     def machines(self) -> Workers | None:
         """Workers of an engine as planners see them; None for a cluster on one host."""
+        from jmars.plan import Workers
+
         rows = self._ready()["machines"]
         return None if rows is None else Workers.build(**rows)
 
