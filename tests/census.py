@@ -235,18 +235,30 @@ def _shared_files() -> dict[str, str]:
         return {}
 
 
-def is_foreign(name: str, ours: set[int]) -> bool:
-    """Whether processes outside this run, and only they, have /dev/shm/`name` open or mapped.
+class ForeignFiles:
+    """Files in /dev/shm that processes outside this run have open or mapped, and no process of it.
 
-    Maps are compared by inode: a semaphore is mapped under a temporary name before it gets its own.
+    To find the holders of a file, maps and descriptors of all processes are read, some milliseconds for each process;
+    a file that was found to be foreign stays so, and is known by its inode.
     """
-    path = f"/dev/shm/{name}"
-    try:
-        mapped = re.compile(rb" %d +/dev/shm/" % os.stat(path).st_ino)
-    except FileNotFoundError:
-        return True  # gone by now
-    holders = {pid for pid in _pids() if mapped.search(_bytes(f"/proc/{pid}/maps")) or _has_open(pid, path)}
-    return bool(holders) and not holders & ours
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, int]] = set()  # name, inode
+
+    def holds(self, name: str, ours: set[int]) -> bool:
+        """Whether /dev/shm/`name` is foreign, or gone by now; `ours` are the pids of this run."""
+        path = f"/dev/shm/{name}"
+        try:
+            inode = os.stat(path).st_ino
+        except FileNotFoundError:
+            return True
+        if (name, inode) not in self._known:
+            mapped = re.compile(rb" %d +/dev/shm/" % inode)  # a semaphore is mapped before it gets its name
+            holders = {pid for pid in _pids() if _has_open(pid, path) or mapped.search(_bytes(f"/proc/{pid}/maps"))}
+            if not holders or holders & ours:
+                return False
+            self._known.add((name, inode))
+        return True
 
 
 def _has_open(pid: int, path: str) -> bool:

@@ -30,7 +30,7 @@ from typing import Any
 
 import pytest
 
-from tests.census import Census, Process, ProcessFinder, is_foreign, mark_this_run
+from tests.census import Census, ForeignFiles, Process, ProcessFinder, mark_this_run
 
 GRACE = 5.0  # seconds that things may take to go after the teardown
 VARIABLES = ("TMPDIR", "JMARS_RUNTIME_DIR")
@@ -115,6 +115,7 @@ class LeakCheck:
     shared: dict[int, Shared] = field(default_factory=dict)
     rooms: dict[Hashable, Room] = field(default_factory=dict)
     left_by_fixtures: list[str] = field(default_factory=list)
+    foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -215,7 +216,7 @@ class LeakCheck:
         left = Census.take(self.finder) - accounted
         if left.shared:  # another run beside this one may have made it
             ours = self._pids()
-            left.shared = {name: text for name, text in left.shared.items() if not is_foreign(name, ours)}
+            left.shared = {name: text for name, text in left.shared.items() if not self.foreign.holds(name, ours)}
         if parents and left.processes:  # a shared cluster may replace its executors while a test runs
             stats = self.finder.find()
             for process in list(left.processes):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.census import ForeignFiles
 
 CONFTEST = """
 import tests.leaks
@@ -153,3 +157,24 @@ def test_a_mark_lets_named_files_stay(run: Run) -> None:
             with open(tempfile.gettempdir() + "/browser-profile-1", "w"):
                 pass
     """).assert_outcomes(passed=1)
+
+
+def test_a_shared_file_of_another_run_is_told_from_one_of_this_run() -> None:
+    path = Path(f"/dev/shm/jmars-test-{os.getpid()}")
+    path.touch()
+    command = ["sh", "-c", f"exec 3<{path}; echo up; read line"]
+    held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with held, path.open("rb") as mine:
+        assert held.stdout is not None and held.stdout.readline() == b"up\n"
+        foreign = ForeignFiles()
+        assert not foreign.holds(path.name, {os.getpid()})  # both have it open
+        mine.close()
+        assert not foreign.holds(path.name, {held.pid})
+        assert foreign.holds(path.name, {os.getpid()})
+        held.communicate(b"end\n")
+        assert foreign.holds(path.name, {os.getpid()})  # known by now
+        path.unlink()
+        path.touch()
+        assert not foreign.holds(path.name, {os.getpid()})  # another file of the same name, that no process has open
+    path.unlink()
+    assert foreign.holds(path.name, {os.getpid()})
