@@ -121,7 +121,7 @@ def rank_operands(
         "peak": list(told.peak),
         "spilled": told.spilled,
         "moved": 0,
-        "chosen": choice.best.ranked_by,
+        "chosen": choice.best.name,
         "lower_bound": told.lower_bound,
         "tried": _told(choice),
     }
@@ -153,7 +153,7 @@ def _on_machines(
         "peak": [result.peak_total, result.peak_total],
         "spilled": result.spilled,
         "moved": result.moved,
-        "chosen": f"{choice.best.assigned_by}, {choice.best.ranked_by}",
+        "chosen": choice.best.name,
         "lower_bound": choice.lower_bound,
         "tried": _told(choice),
     }
@@ -164,6 +164,5 @@ def _told(choice: Choice) -> list[list[Any]]:
     """Candidates, best first: name, seconds, peak bytes, spilled and moved bytes."""
     tried = sorted(choice.tried, key=lambda one: one.score)[:_TRIED]
     return [
-        [one.ranked_by, one.result.makespan, one.result.peak_total, one.result.spilled, one.result.moved]
-        for one in tried
+        [one.name, one.result.makespan, one.result.peak_total, one.result.spilled, one.result.moved] for one in tried
     ]

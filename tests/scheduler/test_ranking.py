@@ -66,6 +66,8 @@ def test_machines_without_common_memory_get_each_operand_planned():
     assert set(planned.tolist()) == {1, 4}
     assert sorted(ranked.rank.tolist()) == list(range(graph.after.n))
     assert ranked.predicted["tried"] and ranked.predicted["makespan"] >= ranked.predicted["lower_bound"]
+    names = [one[0] for one in ranked.predicted["tried"]]
+    assert len(set(names)) == len(names) and ranked.predicted["chosen"] == names[0]
     costs = annotate(graph.after, graph.dag, Profile())
     dfs = rank_operands(graph, {"order": "dfs"}, 5, apart(1, 4))
     assert np.array_equal(dfs.rank, rank_by("dfs", costs))

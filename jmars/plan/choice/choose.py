@@ -52,6 +52,11 @@ class Candidate:
     result: SimResult
     score: float  # lower is better; for "memory" bytes, else multiples of the lower bound
 
+    @property
+    def name(self) -> str:
+        """Assignment and order; on one host the order."""
+        return f"{self.assigned_by}, {self.ranked_by}" if self.assigned_by else self.ranked_by
+
 
 @dataclass(frozen=True, eq=False)
 class Choice:

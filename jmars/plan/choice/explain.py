@@ -63,10 +63,10 @@ def explain(
     tried = sorted(choice.tried, key=lambda one: (one is not choice.best, one.score))
     return picture(graph, workers, result, most=most) | {
         "lower_bound": choice.lower_bound,
-        "chosen": _name(choice.best),
+        "chosen": choice.best.name,
         "why": _why(choice, tried),
         "tried": [
-            [_name(c), r.makespan, int(r.peak_total), int(r.spilled), int(r.moved), float(c.score)]
+            [c.name, r.makespan, int(r.peak_total), int(r.spilled), int(r.moved), float(c.score)]
             for c in tried
             for r in [c.result]
         ],
@@ -143,16 +143,12 @@ def picture(graph: PlanGraph, workers: Workers, result: SimResult, *, most: int 
     }
 
 
-def _name(candidate: Candidate) -> str:
-    return f"{candidate.assigned_by}, {candidate.ranked_by}"
-
-
 def _why(choice: Choice, tried: list[Candidate]) -> str:
     """Compares the chosen plan with the best plan of a different assignment, in a sentence."""
     best = choice.best
     others = [c for c in tried if c.assigned_by != best.assigned_by]
     bound = best.result.makespan / choice.lower_bound if choice.lower_bound else 1.0
-    text = f"{_name(best)}: {bound:.2f} times the lower bound"
+    text = f"{best.name}: {bound:.2f} times the lower bound"
     if not others:
         return f"{text}; no other plan was tried"
     other = others[0]
@@ -168,7 +164,7 @@ def _why(choice: Choice, tried: list[Candidate]) -> str:
             found.append(f"{a / b - 1:+.0%} {what}")
         elif a and not b:
             found.append(f"{a / 1e6:.0f} MB more {what}")
-    return f"{text}; beside {_name(other)}, the next best of {len(tried)}: {', '.join(found) or 'alike'}"
+    return f"{text}; beside {other.name}, the next best of {len(tried)}: {', '.join(found) or 'alike'}"
 
 
 def _lanes(mine: NDArray[np.int64], trace: Trace, cores: int, tick: float) -> list[list[list[float]]]:

@@ -116,7 +116,7 @@ def choose_order(
     for name in names:
         rank = rank_by(name, graph)
         result = simulate(graph, workers, assign, rank, placed=home)
-        tried.append(Candidate("host", name, assign, rank, result, _score(prefer, result, bound, total, lean)))
+        tried.append(Candidate("", name, assign, rank, result, _score(prefer, result, bound, total, lean)))
         now = clock()
         took, last = now - last, now
         if budget is not None and now + took > start + budget:
