@@ -10,7 +10,8 @@ running_group.py  a group that runs, and what became of its operands
 engine_job.py   the operands and groups of a job: what is reported, and when (`EngineJob`)
 port.py         the engine's workers as the scheduler sees them (`EngineWorkers`)
 engine_status.py  status of the workers, for `why`
-dask_worker.py  what runs in Dask's processes
+dask_scheduler.py  what runs in Dask's scheduler: places of group tasks, clean-up
+dask_worker.py  what runs in Dask's workers
 dask_workers.py  Dask's workers: memory, versions, ends
 dask_tasks.py   groups as Dask's tasks
 dask.py         Dask as an engine (`DaskEngine`)

@@ -21,8 +21,9 @@ import dask
 import numpy as np
 from distributed import Client
 
+from jmars.engines.dask_scheduler import cleaner, facts, placing_plugin, reviver
 from jmars.engines.dask_tasks import DaskTasks
-from jmars.engines.dask_worker import Runner, cleaner, memory_plugin, raise_flag, reviver
+from jmars.engines.dask_worker import Runner, memory_plugin, raise_flag
 from jmars.engines.dask_workers import DaskWorkers, can_dial, cross
 from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
 from jmars.engines.parts import cut
@@ -121,17 +122,16 @@ class DaskEngine:
                 f"the workers of the Dask cluster at {self.address} differ from this process: {'; '.join(wrong)}; "
                 "use the same environment on all workers"
             )
-        self._facts = await self._ask_scheduler(_facts())
+        self._facts = await self._ask_scheduler(facts())
         if not self._facts["jmars"]:
             raise ClusterStartError(
                 f"the scheduler of the Dask cluster at {self.address} has no jmars, and reads the graphs of groups; "
                 "install jmars there too"
             )
         await self._cross(partial(client.subscribe_topic, self._topic, self._heard))
-        plugin = memory_plugin(self._topic)
-        await self._cross(partial(client.register_plugin, plugin, name=self._plugin))
+        for plugin in (placing_plugin(self._name), memory_plugin(self._topic)):
+            await self._cross(partial(client.register_plugin, plugin, name=self._plugin))
         known, _ = await self._workers.look()
-        self._tasks.memory = self._workers.memory
         self._direct = bool(known) and await can_dial(known[0].key)
         self._spawn(self._poll)
         return known
@@ -187,18 +187,20 @@ class DaskEngine:
 
     async def put(self, name: str, data: bytes, worker: str) -> None:
         """Store bytes on a worker; a worker that has left is replaced by any other worker."""
-        workers = [worker] if worker in self._workers.present else None
+        is_there = worker in self._workers.present
+        workers = [worker] if is_there else list(self._workers.present) or None
         key = f"jmars-put-{self._name}-{name}"
         array = np.frombuffer(data, np.uint8)
         scatter = partial(self._client.scatter, {key: array}, hash=False, direct=self._direct or None)
-        patience = PUT_SECONDS + len(data) / PUT_SPEED if workers else None  # Dask itself dials a dead worker for 30 s
+        patience = PUT_SECONDS + len(data) / PUT_SPEED if is_there else None  # Dask itself dials a dead worker for 30 s
         try:
             async with asyncio.timeout(patience):
                 futures = await self._cross(partial(scatter, workers=workers))
         except (OSError, TimeoutError, ValueError, KeyError):
-            if workers is None:
+            if not is_there:
                 raise
-            futures = await self._cross(scatter)
+            others = [key for key in self._workers.present if key != worker] or None
+            futures = await self._cross(partial(scatter, workers=others))
         self._tasks.futures[Result(name, 0)] = futures[key]
 
     async def read(
@@ -300,14 +302,13 @@ class DaskEngine:
 
     async def _look(self) -> None:
         came, left = await self._workers.look()
-        self._tasks.memory = self._workers.memory
         for key, why in left.items():
             self._events.left(key, why)
             self._watch = WATCHED
         for worker in came:
             self._events.came(worker)
-        if came:
-            await self._ask_scheduler(reviver(self._name))
+        if came or left:
+            await self._ask_scheduler(reviver(self._plugin))
         if self._watch:
             self._watch = WATCHED if self._tasks.recovering() else self._watch - 1
             lost = self._tasks.gone()
@@ -363,13 +364,3 @@ async def _quietly(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         await work()
     except Exception as error:
         _logger.debug("a call of the Dask cluster failed: %s", error)
-
-
-def _facts() -> Callable[..., dict[str, Any]]:
-    def facts(dask_scheduler: Any) -> dict[str, Any]:
-        from importlib.util import find_spec
-
-        has = find_spec("jmars") is not None
-        return {"ttl": dask_scheduler.worker_ttl, "failures": dask_scheduler.allowed_failures, "jmars": has}
-
-    return facts

@@ -34,6 +34,7 @@ __all__ = ["DaskTasks"]
 
 BATCH = 100  # tasks of one graph
 BATCH_BYTES = 4_000_000  # of specs in one graph: Dask warns from 10 MB
+FIRST = 1  # priority before all that waits
 GRACE = 2.0  # seconds that a report may come after its result
 STOPPED_JOBS = 256  # that are remembered
 
@@ -68,8 +69,6 @@ class DaskTasks:
         Called with the reason when Dask's scheduler is gone.
     killed
         Called with tasks whose workers died too often, and the address of the last worker.
-    memory
-        Bytes for our tasks on the largest worker, 0 where there is none yet.
     futures
         Results that are kept.
     """
@@ -81,7 +80,6 @@ class DaskTasks:
     events: EngineEvents
     closed: Callable[[str], None]
     killed: Callable[[Sequence[str], str], None]
-    memory: int = 0
     futures: dict[Result, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -158,11 +156,10 @@ class DaskTasks:
                 outputs = [f"jmars-item-{name}-{number}" for number in range(task.outputs)]
                 graph |= {output: (operator.getitem, key, number) for number, output in enumerate(outputs)}
             keys |= {Result(task.name, number): output for number, output in enumerate(outputs)}
-            planned = [task.worker] if task.worker else []
-            for one in {key, *outputs}:
-                priorities[one], workers[one], resources[one] = -task.priority, planned, {}
-            asked = min(task.memory, self.memory) if self.memory else task.memory
-            resources[key] = {RESOURCE: max(1, math.ceil(asked / MEGABYTE))}
+            for one in outputs:  # taken out where the group ran, before other groups: nothing of it moves
+                priorities[one], workers[one], resources[one] = FIRST, [], {RESOURCE: 0}
+            priorities[key], workers[key] = -task.priority, [task.worker] if task.worker else []
+            resources[key] = {RESOURCE: max(1, math.ceil(task.memory / MEGABYTE))}
             wanted[task.name] = outputs
         if not graph:
             return
@@ -192,10 +189,9 @@ class DaskTasks:
         workers: dict[str, list[str]],
         resources: dict[str, dict[str, int]],
     ) -> dict[str, list[Any]]:
-        # Loose, so that the tasks of a dead worker run elsewhere. Dask calls a function that is an annotation with each
-        # key; `get` of a dict can be pickled.
+        # Dask calls a function that is an annotation with each key; `get` of a dict can be pickled.
         annotations = {"priority": priorities.get, "workers": workers.get, "resources": resources.get}
-        with dask.annotate(allow_other_workers=True, **annotations):  # type: ignore[attr-defined]
+        with dask.annotate(**annotations):  # type: ignore[attr-defined]
             futures = self.client.get(graph, list(wanted.values()), sync=False)
         return dict(zip(wanted, futures))
 

@@ -1,17 +1,17 @@
-"""Functions in the processes of a Dask cluster: group tasks and the memory plugin of workers, clean-up of a scheduler.
+"""Functions in the workers of a Dask cluster: group tasks, stop flags, and the memory plugin.
 
-A worker imports this module with the first group task. Plugin and clean-up are local classes and functions, so that
-cloudpickle sends their code: a late worker or a scheduler without jmars must not fail.
+A worker imports this module with the first group task. The plugin is a local class, so that cloudpickle sends its code:
+a late worker without jmars must not fail.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from threading import Lock
 from time import monotonic
@@ -28,12 +28,10 @@ __all__ = [
     "MEGABYTE",
     "RESOURCE",
     "Runner",
-    "cleaner",
     "forget",
     "inspect_worker",
     "memory_plugin",
     "raise_flag",
-    "reviver",
     "run_task",
     "set_flag",
 ]
@@ -152,10 +150,10 @@ def raise_flag(topic: str, job: int) -> Callable[[], None]:
 def memory_plugin(topic: str) -> WorkerPlugin:
     """Worker plugin that declares the memory of a worker as a resource; clusters on the same worker share it.
 
-    Dask starts a task only where the task's resources are free. A demand beyond the worker's total would wait for ever,
-    so the plugin lowers the demand to the total.
+    Dask starts a task only where the task's resources are free, so a worker with other versions than this process, or
+    without jmars, declares none and gets no group tasks.
     """
-    module = __name__
+    module, tell, wanted = __name__, versions.__module__, versions()
 
     class JmarsMemory(WorkerPlugin):
         worker: Any
@@ -165,18 +163,17 @@ def memory_plugin(topic: str) -> WorkerPlugin:
             if not hasattr(worker, "jmars_topics"):
                 worker.jmars_topics = set()
             worker.jmars_topics.add(topic)
-            if len(worker.jmars_topics) == 1:  # also where the last cluster has just gone: the scheduler has forgotten
+            if self.has_versions() and len(worker.jmars_topics) == 1:  # a scheduler forgets after the last cluster
                 limit = worker.memory_manager.memory_limit or psutil.virtual_memory().total
                 await worker.set_resources(**{RESOURCE: max(1, int(limit * SHARE / MEGABYTE))})
             worker.log_event(topic, b"")
 
-        def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
-            if finish != "waiting":
-                return
-            state = self.worker.state
-            asked = (state.tasks[key].resource_restrictions or {}) if key in state.tasks else {}
-            if asked.get(RESOURCE, 0) > state.total_resources[RESOURCE]:
-                state.tasks[key].resource_restrictions = {**asked, RESOURCE: state.total_resources[RESOURCE]}
+        def has_versions(self) -> bool:
+            try:
+                found: bool = importlib.import_module(tell).versions() == wanted
+                return found
+            except Exception:  # no jmars, or a jmars without such a function
+                return False
 
         def teardown(self, worker: Any) -> None:
             worker.jmars_topics.discard(topic)
@@ -196,48 +193,6 @@ def memory_plugin(topic: str) -> WorkerPlugin:
                 state.available_resources.pop(RESOURCE, None)
 
     return JmarsMemory()
-
-
-def cleaner(topic: str, cluster: str) -> Callable[..., int]:
-    """Function for `Client.run_on_scheduler` that deletes topic and resource; returns the number of leftovers.
-
-    Call until the function returns 0, since releases travel on another connection. The resource stays while other
-    clusters of jmars use the Dask cluster.
-    """
-
-    def clean(dask_scheduler: Any) -> int:
-        left = sum(str(key).startswith("jmars-") and cluster in str(key) for key in dask_scheduler.tasks)
-        with suppress(Exception):  # Dask has no public name for it; at most 1,000 events would stay
-            left += dask_scheduler._broker._topics.pop(topic, None) is not None
-        others = any(str(name).startswith("jmars-") for name in dask_scheduler.worker_plugins)
-        if left or others:
-            return left
-        if not any(RESOURCE in (task.resource_restrictions or ()) for task in dask_scheduler.tasks.values()):
-            for worker in dask_scheduler.workers.values():
-                worker.resources.pop(RESOURCE, None)
-                worker.used_resources.pop(RESOURCE, None)
-            dask_scheduler.resources.pop(RESOURCE, None)
-        return 0
-
-    return clean
-
-
-def reviver(cluster: str) -> Callable[..., None]:
-    """Function for `Client.run_on_scheduler` that starts group tasks that Dask set aside for want of a worker.
-
-    Dask tries such tasks again when a worker joins, but that worker has no resource yet, and Dask ignores
-    `allow_other_workers` there.
-    """
-
-    def revive(dask_scheduler: Any) -> None:
-        for task in dask_scheduler.unrunnable:
-            if str(task.key).startswith("jmars-") and cluster in str(task.key):
-                task.worker_restrictions = set()
-        for worker in list(dask_scheduler.running):
-            found = dask_scheduler.bulk_schedule_unrunnable_after_adding_worker(worker)
-            dask_scheduler.transitions(found, f"jmars-{cluster}")
-
-    return revive
 
 
 def inspect_worker(dask_worker: Any) -> dict[str, Any]:

@@ -69,11 +69,6 @@ class DaskWorkers:
     refused: set[str] = field(default_factory=set)
     _pids: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def memory(self) -> int:
-        """Bytes for group tasks on the largest worker; 0 where there is no worker."""
-        return max((worker.memory for worker in self.present.values()), default=0)
-
     async def check(self) -> list[str]:
         """Refuses new workers with other versions; returns a sentence for each refused worker."""
         keys = [key for key in await self._addresses() if key not in self._pids]

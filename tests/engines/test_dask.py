@@ -6,6 +6,9 @@ import asyncio
 import os
 import pickle
 import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -151,6 +154,27 @@ async def test_stop_drops_what_is_queued_and_interrupts_what_runs(client):
 
 
 @in_head
+async def test_no_task_waits_behind_a_long_task_while_a_worker_is_idle(client):
+    async with started(client) as (engine, events, workers):
+        busy = workers[0].key
+        engine.submit(group("held", "fill", 3.0, worker=busy))
+        await events.until(lambda: "held" in events.ends)
+        engine.submit(group("long", "nap", 20.0, job=7, worker=busy))
+        await events.until(lambda: "long" in events.starts)
+        for number in range(20):
+            engine.submit(group(f"a{number}", "fill", 1.0, 2.0, outputs=2, worker=busy))
+            engine.submit(group(f"b{number}", "add", inputs=[Result(f"a{number}", 1)], worker=busy))
+        engine.submit(group("c", "add", inputs=[Result(f"b{number}", 0) for number in range(20)], worker=busy))
+        await events.until(lambda: "c" in events.ends)
+        assert {events.ends[name][0].worker for name in ("a0", "b0", "c")} == {workers[1].key}
+        assert np.array_equal(await whole(engine, Result("c", 0)), np.full((4, 4), 40.0))
+        assert np.array_equal(await whole(engine, Result("held", 0)), np.full((4, 4), 3.0))
+        assert "long" not in events.ends
+        engine.stop(7, ["long"])
+        await events.until(lambda: "long" in events.ends)
+
+
+@in_head
 async def test_errors_of_groups_and_of_the_worker(client):
     async with started(client) as (engine, events, _):
         engine.submit(group("fails", "fail"))
@@ -185,8 +209,7 @@ def _forget_key(key: str, client: str, dask_scheduler: Any) -> None:
 async def test_more_memory_than_any_worker_has_is_asked_for(client):
     async with started(client) as (engine, events, workers):
         engine.submit(group("big", "fill", 1.0, memory=10**12))
-        engine._tasks.memory = 10**13  # as if a larger worker had left meanwhile
-        engine.submit(group("bigger", "fill", 1.0, memory=10**12, worker=workers[0].key))
+        engine.submit(group("bigger", "fill", 1.0, memory=10**13, worker=workers[0].key))
         await events.until(lambda: len(events.ends) == 2)
 
 
@@ -265,6 +288,41 @@ async def test_workers_with_other_versions_are_refused(client):
         patch.setattr("jmars.engines.dask_workers.versions", lambda: versions() | {"numpy": "1.0"})
         with pytest.raises(ClusterStartError, match=r"numpy .*, not 1\.0"):
             await DaskEngine(client).start(Recorded())
+
+
+OTHER = """
+import numpy
+numpy.__version__ = "1.0"
+from distributed.cli.dask_worker import main
+main()
+"""
+
+
+@in_head
+async def test_a_worker_with_other_versions_that_joins_late_gets_no_group(client):
+    async with started(client) as (engine, events, workers):
+        options = ["--no-nanny", "--no-dashboard", "--nthreads", "4", "--memory-limit", "1GB", "--local-directory"]
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            subprocess.Popen([sys.executable, "-c", OTHER, engine.address, *options, folder], stderr=-3) as process,
+        ):
+            try:
+                await events.until(lambda: engine._workers.refused)
+                (other,) = engine._workers.refused
+                for number in range(12):
+                    planned = ["tcp://127.0.0.1:9", other, workers[0].key][number % 3]
+                    engine.submit(group(f"a{number}", "nap", 0.2, worker=planned))
+                    engine.submit(group(f"b{number}", "add", inputs=[Result(f"a{number}", 0)], worker=planned))
+                for number in range(8):
+                    await engine.put(f"x{number}", b"abc", "")
+                await events.until(lambda: len(events.ends) == 24)
+                assert {ends[0].worker for ends in events.ends.values()} == {worker.key for worker in workers}
+                assert not events.joined and not events.losses
+                held = await asyncio.to_thread(client.has_what)
+                assert not held[other]
+            finally:
+                process.terminate()
+        await events.until(lambda: not engine._workers.refused)
 
 
 @in_head
