@@ -1,4 +1,4 @@
-"""Stand-ins for `run_group`, an `EngineEvents` that records, and a Dask cluster in a process of its own."""
+"""Tests of DaskEngine: stand-ins for `run_group`, an `EngineEvents` that records, a Dask cluster in a process."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import dask
 import numpy as np
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
-from jmars.engines.engine import EngineWorker, GroupReport
+from jmars.engines.dask import DaskEngine
+from jmars.engines.engine import EngineWorker, GroupReport, GroupTask, Result
 from jmars.model.failure import Failure
 
 
@@ -111,6 +112,40 @@ class Recorded:
             await asyncio.sleep(0.01)
 
 
+@asynccontextmanager
+async def started(client: Any) -> AsyncIterator[tuple[DaskEngine, Recorded, list[EngineWorker]]]:
+    engine, events = DaskEngine(client, runner=run_spec), Recorded()
+    workers = list(await engine.start(events))
+    try:
+        yield engine, events, workers
+    finally:
+        await engine.close()
+
+
+def group(name: str, function: str, *args: Any, inputs: list[Result] = (), outputs: int = 1, **more: Any) -> GroupTask:  # type: ignore[assignment]
+    told: dict[str, Any] = {"worker": "", "memory": 10**6, "priority": 0, "job": 1} | more
+    spec = pickle.dumps((function, *args))
+    return GroupTask(name=name, spec=spec, inputs=inputs, outputs=outputs, **told)
+
+
+async def whole(engine: DaskEngine, result: Result) -> np.ndarray[Any, Any]:
+    return np.frombuffer(await engine.read(result, 0, 8, (4, 4), (32, 8))).reshape(4, 4)
+
+
+Test = Callable[[Client], Coroutine[Any, Any, None]]
+
+
+def in_head(test: Test) -> Callable[[Client], None]:
+    """Runs a test in a loop of its own, as the head's."""
+
+    def run(client: Client) -> None:
+        asyncio.run(test(client))
+
+    run.__name__ = test.__name__
+    return run
+
+
+Ask = Callable[[object], str]  # of a cluster in a process
 SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "5s"}
 
 
@@ -123,7 +158,7 @@ def local_cluster(n_workers: int) -> LocalCluster:
 
 
 @contextmanager
-def cluster_process(n_workers: int) -> Iterator[Callable[[object], str]]:
+def cluster_process(n_workers: int) -> Iterator[Ask]:
     """A Dask cluster, as a function that gives its address; it takes a number of workers, "close", or ""."""
     command = [sys.executable, "-m", "tests.engines.dask_groups", str(n_workers)]
     with (

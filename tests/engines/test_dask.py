@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pickle
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +17,9 @@ from distributed import Client, LocalCluster
 
 from jmars.engines.dask import DaskEngine
 from jmars.engines.dask_worker import RESOURCE
-from jmars.engines.engine import EngineWorker, GroupTask, Result
-from jmars.engines.parts import versions
-from jmars.errors import ChunkLostError, ClusterError, ClusterStartError
-from tests.engines.dask_groups import Recorded, cluster_process, run_spec
-
-Ask = Callable[[object], str]
-
-
-@pytest.fixture(scope="module")
-def ask() -> Iterator[Ask]:
-    with cluster_process(2) as ask:
-        ask("")  # waits until the cluster is there
-        yield ask
-
-
-@pytest.fixture
-def client(ask: Ask) -> Iterator[Client]:
-    with Client(ask(""), set_as_default=False) as client:
-        yield client
+from jmars.engines.engine import Result
+from jmars.errors import ChunkLostError, ClusterStartError
+from tests.engines.dask_groups import Recorded, group, in_head, started, whole
 
 
 @pytest.fixture
@@ -52,39 +29,6 @@ def inside(tmp_path: Path) -> Iterator[None]:
         patch.setattr(distributed.utils, "_offload_executor", executor)
         with dask.config.set({"temporary-directory": str(tmp_path)}):
             yield
-
-
-@asynccontextmanager
-async def started(client: Any) -> AsyncIterator[tuple[DaskEngine, Recorded, list[EngineWorker]]]:
-    engine, events = DaskEngine(client, runner=run_spec), Recorded()
-    workers = list(await engine.start(events))
-    try:
-        yield engine, events, workers
-    finally:
-        await engine.close()
-
-
-def group(name: str, function: str, *args: Any, inputs: list[Result] = (), outputs: int = 1, **more: Any) -> GroupTask:  # type: ignore[assignment]
-    told: dict[str, Any] = {"worker": "", "memory": 10**6, "priority": 0, "job": 1} | more
-    spec = pickle.dumps((function, *args))
-    return GroupTask(name=name, spec=spec, inputs=inputs, outputs=outputs, **told)
-
-
-async def whole(engine: DaskEngine, result: Result) -> np.ndarray[Any, Any]:
-    return np.frombuffer(await engine.read(result, 0, 8, (4, 4), (32, 8))).reshape(4, 4)
-
-
-Test = Callable[[Client], Coroutine[Any, Any, None]]
-
-
-def in_head(test: Test) -> Callable[[Client], None]:
-    """Runs a test in a loop of its own, as the head's."""
-
-    def run(client: Client) -> None:
-        asyncio.run(test(client))
-
-    run.__name__ = test.__name__
-    return run
 
 
 @in_head
@@ -154,27 +98,6 @@ async def test_stop_drops_what_is_queued_and_interrupts_what_runs(client):
 
 
 @in_head
-async def test_no_task_waits_behind_a_long_task_while_a_worker_is_idle(client):
-    async with started(client) as (engine, events, workers):
-        busy = workers[0].key
-        engine.submit(group("held", "fill", 3.0, worker=busy))
-        await events.until(lambda: "held" in events.ends)
-        engine.submit(group("long", "nap", 20.0, job=7, worker=busy))
-        await events.until(lambda: "long" in events.starts)
-        for number in range(20):
-            engine.submit(group(f"a{number}", "fill", 1.0, 2.0, outputs=2, worker=busy))
-            engine.submit(group(f"b{number}", "add", inputs=[Result(f"a{number}", 1)], worker=busy))
-        engine.submit(group("c", "add", inputs=[Result(f"b{number}", 0) for number in range(20)], worker=busy))
-        await events.until(lambda: "c" in events.ends)
-        assert {events.ends[name][0].worker for name in ("a0", "b0", "c")} == {workers[1].key}
-        assert np.array_equal(await whole(engine, Result("c", 0)), np.full((4, 4), 40.0))
-        assert np.array_equal(await whole(engine, Result("held", 0)), np.full((4, 4), 3.0))
-        assert "long" not in events.ends
-        engine.stop(7, ["long"])
-        await events.until(lambda: "long" in events.ends)
-
-
-@in_head
 async def test_errors_of_groups_and_of_the_worker(client):
     async with started(client) as (engine, events, _):
         engine.submit(group("fails", "fail"))
@@ -203,14 +126,6 @@ async def test_a_lost_input_does_not_take_the_tasks_beside_it_along(client):
 
 def _forget_key(key: str, client: str, dask_scheduler: Any) -> None:
     dask_scheduler.client_releases_keys(keys=[key], client=client, stimulus_id="test")
-
-
-@in_head
-async def test_more_memory_than_any_worker_has_is_asked_for(client):
-    async with started(client) as (engine, events, workers):
-        engine.submit(group("big", "fill", 1.0, memory=10**12))
-        engine.submit(group("bigger", "fill", 1.0, memory=10**13, worker=workers[0].key))
-        await events.until(lambda: len(events.ends) == 2)
 
 
 def test_nothing_is_left_after_close(client):
@@ -283,49 +198,6 @@ def test_an_async_client_in_the_same_loop(inside):
 
 
 @in_head
-async def test_workers_with_other_versions_are_refused(client):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jmars.engines.dask_workers.versions", lambda: versions() | {"numpy": "1.0"})
-        with pytest.raises(ClusterStartError, match=r"numpy .*, not 1\.0"):
-            await DaskEngine(client).start(Recorded())
-
-
-OTHER = """
-import numpy
-numpy.__version__ = "1.0"
-from distributed.cli.dask_worker import main
-main()
-"""
-
-
-@in_head
-async def test_a_worker_with_other_versions_that_joins_late_gets_no_group(client):
-    async with started(client) as (engine, events, workers):
-        options = ["--no-nanny", "--no-dashboard", "--nthreads", "4", "--memory-limit", "1GB", "--local-directory"]
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            subprocess.Popen([sys.executable, "-c", OTHER, engine.address, *options, folder], stderr=-3) as process,
-        ):
-            try:
-                await events.until(lambda: engine._workers.refused)
-                (other,) = engine._workers.refused
-                for number in range(12):
-                    planned = ["tcp://127.0.0.1:9", other, workers[0].key][number % 3]
-                    engine.submit(group(f"a{number}", "nap", 0.2, worker=planned))
-                    engine.submit(group(f"b{number}", "add", inputs=[Result(f"a{number}", 0)], worker=planned))
-                for number in range(8):
-                    await engine.put(f"x{number}", b"abc", "")
-                await events.until(lambda: len(events.ends) == 24)
-                assert {ends[0].worker for ends in events.ends.values()} == {worker.key for worker in workers}
-                assert not events.joined and not events.losses
-                held = await asyncio.to_thread(client.has_what)
-                assert not held[other]
-            finally:
-                process.terminate()
-        await events.until(lambda: not engine._workers.refused)
-
-
-@in_head
 async def test_results_are_kept_for_readers_that_are_not_sent(client):
     async with started(client) as (engine, events, _):
         engine.submit(group("a", "fill", 1.0))
@@ -341,65 +213,3 @@ def test_no_scheduler_answers(monkeypatch):
     monkeypatch.setattr("jmars.engines.dask.CONNECT", 0.2)
     with pytest.raises(ClusterStartError, match="no Dask scheduler answers"):
         asyncio.run(DaskEngine("tcp://127.0.0.1:9").start(Recorded()))
-
-
-def test_workers_join_and_die_and_the_scheduler_too():
-    async def run(ask: Ask) -> None:
-        async with started(ask("")) as (engine, events, workers):
-            with pytest.raises(ClusterError, match="cannot scale"):  # its client has no cluster
-                await engine.scale(2)
-            await _workers_join(ask, engine, events)
-            await _a_worker_is_killed_between(engine, events, workers)
-            await _a_task_kills_its_workers(engine, events)
-            await _all_workers_die(engine, events)
-            await asyncio.to_thread(ask, "close")
-            await events.until(lambda: events.reasons)
-            assert len(events.reasons) == 1
-
-    with cluster_process(2) as ask:
-        asyncio.run(run(ask))
-
-
-async def _a_worker_is_killed_between(engine: DaskEngine, events: Recorded, workers: list[EngineWorker]) -> None:
-    """Dask makes the results of the dead worker again; an array that was put there is lost."""
-    told = await engine.memory()
-    first, second = workers[0].key, workers[1].key
-    await engine.put("gone", bytes(8), first)
-    for number in range(6):
-        engine.submit(group(f"k{number}", "fill", float(number), worker=first))
-    engine.submit(group("pid", "nap", 0.0, worker=second))
-    await events.until(lambda: len(events.ends) == 7)
-    os.kill(told[first]["pid"], signal.SIGKILL)
-    engine.submit(group("sum", "add", inputs=[Result(f"k{number}", 0) for number in range(6)], worker=second))
-    await events.until(lambda: "sum" in events.ends and first in events.gone and "gone" in events.losses)
-    assert np.array_equal(await whole(engine, Result("sum", 0)), np.full((4, 4), 15.0))
-    assert len(events.ends["k0"]) == 1 and list(events.losses) == ["gone"]
-
-
-async def _a_task_kills_its_workers(engine: DaskEngine, events: Recorded) -> None:
-    engine.submit(group("killer", "die", outputs=2))
-    engine.submit(group("reader", "add", inputs=[Result("killer", 1)]))
-    await events.until(lambda: "killer" in events.losses and "reader" in events.losses)
-    why, how = events.losses["killer"]
-    assert "died" in why and how == "signal"
-
-
-async def _workers_join(ask: Ask, engine: DaskEngine, events: Recorded) -> None:
-    ask(3)
-    before = len(events.joined)
-    await events.until(lambda: len(engine._workers.present) == 3)
-    assert len(events.joined) > before
-    newest = events.joined[-1].key
-    engine.submit(group("there", "fill", 1.0, worker=newest))
-    await events.until(lambda: "there" in events.ends)
-    assert events.ends["there"][0].worker == newest
-
-
-async def _all_workers_die(engine: DaskEngine, events: Recorded) -> None:
-    """A task waits for the next worker, though it was planned for a worker that is gone."""
-    told = await engine.memory()
-    for worker in told.values():
-        os.kill(worker["pid"], signal.SIGKILL)
-    await events.until(lambda: set(told) <= set(events.gone))
-    engine.submit(group("waits", "fill", 1.0, worker=next(iter(told))))
-    await events.until(lambda: "waits" in events.ends)
