@@ -20,6 +20,7 @@ from jmars.engines.dask_worker import RESOURCE
 __all__ = ["cleaner", "facts", "placing_plugin", "reviver"]
 
 LONG = 1.0  # seconds: tasks behind one that runs for longer go elsewhere
+LATE = 5.0  # seconds in which a message of a worker may come after the end
 PERIOD = 0.5  # seconds between looks for such tasks, as often as workers tell
 
 
@@ -160,9 +161,13 @@ def cleaner(topic: str, cluster: str) -> Callable[..., int]:
         with suppress(Exception):  # Dask has no public name for it; at most 1,000 events would stay
             left += dask_scheduler._broker._topics.pop(topic, None) is not None
         others = any(str(name).startswith("jmars-") for name in dask_scheduler.worker_plugins)
-        if left or others:
+        if left:
             return left
-        if not any(RESOURCE in (task.resource_restrictions or ()) for task in dask_scheduler.tasks.values()):
+        with suppress(Exception):  # a message of a worker may be on the way
+            dask_scheduler.loop.call_later(LATE, dask_scheduler._broker._topics.pop, topic, None)
+        if not others and not any(
+            RESOURCE in (task.resource_restrictions or ()) for task in dask_scheduler.tasks.values()
+        ):
             for worker in dask_scheduler.workers.values():
                 worker.resources.pop(RESOURCE, None)
                 worker.used_resources.pop(RESOURCE, None)

@@ -105,7 +105,7 @@ class Recorded:
     def closed(self, why: str) -> None:
         self.reasons.append(why)
 
-    async def until(self, happened: Callable[[], Any], seconds: float = 15) -> None:
+    async def until(self, happened: Callable[[], Any], seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while not happened():
             assert time.monotonic() < end, self

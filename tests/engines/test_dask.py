@@ -138,22 +138,18 @@ def test_nothing_is_left_after_close(client):
             await events.until(lambda: "b" in events.starts)
 
     asyncio.run(run())
-    left = client.run_on_scheduler(_left)
-    assert left == {"keys": [], "plugins": [], "resources": [], "topics": []}
-    end = time.monotonic() + 10
-    while any(client.run(_left_on_worker).values()):
-        assert time.monotonic() < end, client.run(_left_on_worker)
+    end = time.monotonic() + 20
+    while left := client.run_on_scheduler(_left) + [
+        one for some in client.run(_left_on_worker).values() for one in some
+    ]:
+        assert time.monotonic() < end, left
         time.sleep(0.1)
 
 
-def _left(dask_scheduler: Any) -> dict[str, list[str]]:
-    ours = {
-        "keys": dask_scheduler.tasks,
-        "plugins": dask_scheduler.worker_plugins,
-        "resources": dask_scheduler.resources,
-        "topics": dask_scheduler._broker._topics,
-    }
-    return {what: [str(one) for one in there if "jmars" in str(one)] for what, there in ours.items()}
+def _left(dask_scheduler: Any) -> list[str]:
+    state = dask_scheduler
+    names = [*state.tasks, *state.worker_plugins, *state.plugins, *state.resources, *state._broker._topics]
+    return [str(one) for one in names if "jmars" in str(one)]
 
 
 def _left_on_worker(dask_worker: Any) -> list[str]:
