@@ -153,8 +153,9 @@ class RayTasks:
                 found.append(None)
                 continue
             options: dict[str, Any] = {"name": task.name, "num_returns": 1 + task.outputs, "max_retries": RETRIES}
-            if task.worker in nodes:
-                options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(task.worker, soft=True)
+            if task.worker in nodes:  # or where a CPU is free, while the planned node has none
+                planned = NodeAffinitySchedulingStrategy(task.worker, soft=True, _spill_on_unavailable=True)
+                options["scheduling_strategy"] = planned
             if most:
                 options["memory"] = _rounded(task.memory, most)
             call = self.function.options(num_cpus=1, **options)

@@ -29,9 +29,6 @@ __all__ = ["CANNOT", "KINDS", "Kind", "until"]
 CANNOT = {
     ("threads", "test_a_function_that_does_not_end_is_ended"): "a thread cannot be ended from outside",
     ("dask", "test_a_function_that_does_not_end_is_ended"): "Dask cannot end a task that runs",
-    ("ray", "test_a_long_function_of_one_job_holds_up_no_other"): (
-        "Ray leaves tasks with the busy node that they were planned for"
-    ),
 }
 
 
