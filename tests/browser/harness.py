@@ -182,34 +182,85 @@ def running_browser() -> Iterator[Browser]:
 
 
 @dataclass
+class LabPage:
+    """JupyterLab in one page of a browser, which opens notebooks one after another.
+
+    To load JupyterLab takes seven seconds of CPU, to open a notebook in the loaded page and to start its kernel one.
+    """
+
+    browser: Browser
+    lab: Lab
+    page: Page | None = None  # None before the first notebook, and after a test that failed
+    console: list[str] = field(default_factory=list)  # errors that the page has printed since it opened the notebook
+
+    @contextlib.contextmanager
+    def opened(
+        self, name: str, width: int = 1250, height: int = 900, fresh: bool = False, kernel: bool = True
+    ) -> Iterator[NotebookPage]:
+        """Open a notebook, with its kernel or without; the block's end closes it and ends its kernel.
+
+        `fresh`: in a page and a profile that have had no other notebook, whose layout a reload would restore.
+        """
+        if fresh:
+            self.close()
+        self.console.clear()
+        page = self.page or self._load()
+        notebook = NotebookPage(page, self.lab, self.console)
+        try:
+            page.set_viewport_size({"width": width, "height": height})
+            page.evaluate(_OPEN, [name, kernel])
+            if kernel:
+                notebook.wait_until_ready()
+            else:
+                notebook.wait_until_drawn()
+            yield notebook
+            notebook.theme("light")
+            page.evaluate(_LEAVE)
+        except BaseException as error:
+            error.add_note(notebook.told())
+            self.close()
+            raise
+        finally:
+            self.lab.end_kernels()
+
+    def close(self) -> None:
+        """Close the page and forget its profile."""
+        if self.page is not None:
+            self.page.context.close()
+            self.page = None
+
+    def _load(self) -> Page:
+        self.page = page = self.browser.new_context().new_page()
+        page.on("console", lambda m: self.console.append(m.text[:500]) if m.type == "error" else None)
+        page.on("pageerror", lambda error: self.console.append(str(error.stack)[:800]))
+        page.goto(f"{self.lab.url}lab?reset&token={TOKEN}")
+        page.wait_for_selector(".jp-Launcher", timeout=60_000)
+        return page
+
+
+_OPEN = """async ([path, kernel]) => {
+  const { commands, shell } = window.jupyterapp;
+  const opened = await commands.execute('docmanager:open', { path, kernelPreference: { shouldStart: kernel } });
+  [...shell.widgets('main')].filter(it => it !== opened).forEach(it => it.dispose());
+}"""
+# not by JupyterLab's commands, which ask whether to save
+_LEAVE = """async () => {
+  const { shell } = window.jupyterapp;
+  for (const it of [...shell.widgets('main')]) {
+    await it.context?.sessionContext.shutdown();
+    it.dispose();
+  }
+  shell.collapseRight();
+}"""
+
+
+@dataclass
 class NotebookPage:
     """One notebook, open in JupyterLab."""
 
     page: Page
     lab: Lab
-    console: list[str] = field(default_factory=list)  # errors that the page printed
-
-    @classmethod
-    @contextlib.contextmanager
-    def opened(
-        cls, browser: Browser, lab: Lab, name: str, width: int = 1250, height: int = 900
-    ) -> Iterator[NotebookPage]:
-        """Open `name` in a fresh profile; the block's end closes it and ends its kernel."""
-        context = browser.new_context(viewport={"width": width, "height": height})
-        page = context.new_page()
-        notebook = cls(page, lab)
-        page.on("console", lambda m: notebook.console.append(m.text[:500]) if m.type == "error" else None)
-        page.on("pageerror", lambda error: notebook.console.append(str(error)[:500]))
-        try:
-            page.goto(f"{lab.url}lab/tree/{name}?reset&token={TOKEN}")
-            notebook.wait_until_ready()
-            yield notebook
-        except Exception as error:
-            error.add_note(notebook.told())
-            raise
-        finally:
-            context.close()
-            lab.end_kernels()
+    console: list[str]  # errors that the page has printed
 
     def wait_until_drawn(self) -> None:
         """The notebook is drawn and our commands are there; its kernel may be busy or gone."""
@@ -259,8 +310,10 @@ class NotebookPage:
 
     def theme(self, name: str) -> None:
         """ "light" or "dark"."""
-        self.command("apputils:change-theme", {"theme": f"JupyterLab {name.capitalize()}"})
-        self.page.wait_for_function(f"document.body.dataset.jpThemeLight === '{str(name == 'light').lower()}'")
+        shown = f"document.body.dataset.jpThemeLight === '{str(name == 'light').lower()}'"
+        if not self.page.evaluate(shown):
+            self.command("apputils:change-theme", {"theme": f"JupyterLab {name.capitalize()}"})
+            self.page.wait_for_function(shown)
 
     def outputs(self, cell: int) -> list[dict[str, Any]]:
         """The outputs of a cell as the notebook's model holds them."""
@@ -300,6 +353,22 @@ class NotebookPage:
     def view(self, cell: int) -> Locator:
         """The live view under a cell."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
+
+    def moved(self, cell: int) -> list[int]:
+        """Percentages that the bar under a cell shows one after another: the first three, or fewer in 20 s."""
+        script = """cell => new Promise(done => {
+          const seen = [];
+          const look = setInterval(() => {
+            const view = document.querySelectorAll('.jp-Notebook .jp-Cell')[cell];
+            const now = Number(view.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow') ?? 0);
+            if (now !== seen.at(-1)) seen.push(now);
+            if (seen.length === 3) end();
+          }, 50);
+          const late = setTimeout(() => end(), 20000);
+          const end = () => { clearInterval(look); clearTimeout(late); done(seen); };
+        })"""
+        found: list[int] = self.page.evaluate(script, cell)
+        return found
 
     def save(self) -> None:
         """Save the notebook."""

@@ -53,6 +53,24 @@ def open_view(page: Page, dark: bool = False) -> None:
     page.evaluate(HOST, [(STATIC / "widget.js").read_text(), dark])
 
 
+def on_each_tab(page: Page, expression: str) -> dict[str, Any]:
+    """What an expression of JavaScript gives on each tab of the view, when the tab is drawn.
+
+    All in one call: a click by Playwright takes 40 ms of CPU.
+    """
+    script = """async ([tabs, expression]) => {
+      const found = {};
+      for (const tab of tabs) {
+        [...document.querySelectorAll('[role=tab]')].find(it => it.textContent.startsWith(tab)).click();
+        await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+        found[tab] = await eval(expression);
+      }
+      return found;
+    }"""
+    found: dict[str, Any] = page.evaluate(script, [TABS, expression])
+    return found
+
+
 def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict[str, Any]:
     """What is shown `t` seconds after the first event."""
     run = RunState(attached=attached)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.harness import ROOT, NotebookPage, running_browser, running_lab
+from tests.browser.harness import ROOT, LabPage, running_browser, running_lab
 
 CELL = 5  # the `%%jmars` cell of the first notebook
 PICTURE = ROOT / "docs" / "images" / "first-cell.png"
@@ -20,7 +20,7 @@ def main(share: float = 55.0) -> None:
     """Save what a person sees when about `share` percent of the cell's operands are done."""
     with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder), {"JMARS_DISPLAY": "widget"}) as lab:
         shutil.copy(ROOT / "notebooks" / "00_first_cell.ipynb", lab.folder / "first_cell.ipynb")
-        with running_browser() as browser, NotebookPage.opened(browser, lab, "first_cell.ipynb", 1180, 860) as notebook:
+        with running_browser() as browser, LabPage(browser, lab).opened("first_cell.ipynb", 1180, 860) as notebook:
             notebook.command("application:toggle-left-area")
             for cell in (1, 3):
                 notebook.run(cell, wait=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.harness import THEMES, NotebookPage, running_browser, running_lab
+from tests.browser.harness import THEMES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -16,24 +16,11 @@ total = b.sum(axis=0)
 """
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    cache = str(tmp_path_factory.mktemp("costs"))
-    with running_lab(tmp_path_factory.mktemp("lab"), {"JMARS_DISPLAY": "widget", "JMARS_CACHE_DIR": cache}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with running_browser() as started:
-        yield started
-
-
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_cell_that_is_planned_shows_its_plan(lab, browser, theme):
+def test_a_cell_that_is_planned_shows_its_plan(lab, lab_page, theme):
     planned = CELL.format(flags="--plan", name="plan")
     lab.write(f"plan-{theme}.ipynb", [SETUP, planned, "plan.what_if(workers=4)"])
-    with NotebookPage.opened(browser, lab, f"plan-{theme}.ipynb", height=1400) as notebook:
+    with lab_page.opened(f"plan-{theme}.ipynb", height=1400) as notebook:
         notebook.theme(theme)
         notebook.run(0, wait=True)
         notebook.run(1, wait=True)
@@ -50,9 +37,9 @@ def test_a_cell_that_is_planned_shows_its_plan(lab, browser, theme):
 
 @pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
-def test_what_was_predicted_stands_beside_what_was_measured(lab, browser, theme):
+def test_what_was_predicted_stands_beside_what_was_measured(lab, lab_page, theme):
     lab.write(f"run-{theme}.ipynb", [SETUP, CELL.format(flags="", name="job")])
-    with NotebookPage.opened(browser, lab, f"run-{theme}.ipynb", height=1000) as notebook:
+    with lab_page.opened(f"run-{theme}.ipynb", height=1000) as notebook:
         notebook.theme(theme)
         notebook.run(0, wait=True)
         notebook.run(1, wait=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from jmars.notebook.run_state import RunState
 from jmars.notebook.static_view import final_bundle
 from jmars.notebook.view import MIME_TYPE
-from tests.browser.harness import PROMPT, ROOT, THEMES, NotebookPage, running_browser, running_lab
-from tests.browser.look import open_view, picture_at
+from tests.browser.harness import PROMPT, ROOT, THEMES
+from tests.browser.look import on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -28,25 +27,12 @@ job.wait(60)
 print("it is", job.state)
 cluster.close()"""
 AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
-TABS = ("Graph", "Workers", "Operands", "Memory & spill", "Plan")
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with running_lab(tmp_path_factory.mktemp("lab")) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with running_browser() as started:
-        yield started
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, browser, theme):
+def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, lab_page, theme):
     lab.write(f"side-{theme}.ipynb", [SETUP, SLOW])
-    with NotebookPage.opened(browser, lab, f"side-{theme}.ipynb", width=1500) as notebook:
+    with lab_page.opened(f"side-{theme}.ipynb", width=1500) as notebook:
         notebook.theme(theme)
         notebook.command("jmars:show")
         side = notebook.page.locator(".jmars-Sidebar")
@@ -64,18 +50,16 @@ def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, browser, the
         for tab in ("Workers", "Operands", "Memory", "Plan"):
             side.get_by_role("tab", name=tab).click()
             notebook.screenshot(f"side-{theme}-{tab.lower()}")
-        begun = time.monotonic()
         side.get_by_role("button", name="Cancel", exact=True).click()
-        notebook.wait_for_text(1, "it is cancelled", timeout=5)
-        assert time.monotonic() - begun < PROMPT
+        notebook.wait_for_text(1, "it is cancelled", timeout=PROMPT)
         side.get_by_text("No cluster is running").wait_for(timeout=10_000)
         assert notebook.console == []
 
 
 @pytest.mark.long
-def test_a_page_that_is_reloaded_while_a_cell_blocks_shows_the_job_again(lab, browser):
+def test_a_page_that_is_reloaded_while_a_cell_blocks_shows_the_job_again(lab, lab_page):
     lab.write("again.ipynb", [SETUP, SLOW.replace("sleep(0.1)", "sleep(0.5)")])  # blocks beyond any wait
-    with NotebookPage.opened(browser, lab, "again.ipynb", width=1500) as notebook:
+    with lab_page.opened("again.ipynb", width=1500) as notebook:
         notebook.run(0, wait=True)
         notebook.run(1)
         notebook.command("jmars:show")
@@ -91,20 +75,22 @@ def test_a_page_that_is_reloaded_while_a_cell_blocks_shows_the_job_again(lab, br
         notebook.wait_until_ready()  # the cell has ended
 
 
-def test_a_saved_job_opens_as_the_full_view_without_kernel_or_trust(lab, browser):
+def test_a_saved_job_opens_as_the_full_view_without_kernel_or_trust(lab, lab_page):
     lab.write("saved-job.ipynb", ["1"])
     saved = lab.read("saved-job.ipynb")
     bundle = json.loads(json.dumps(final_bundle(_finished())))
     saved.cells[0].outputs = [{"output_type": "display_data", "data": bundle, "metadata": {}}]
     (lab.folder / "saved-job.ipynb").write_text(json.dumps(saved))
     assert MIME_TYPE in bundle
-    with NotebookPage.opened(browser, lab, "saved-job.ipynb") as notebook:
+    with lab_page.opened("saved-job.ipynb", kernel=False) as notebook:
         view = notebook.view(0)
         view.get_by_role("tab", name="Operands").click()
         view.get_by_role("rowheader", name="multiply").wait_for()
         assert view.get_by_role("button", name="Cancel").count() == 0
         notebook.screenshot("saved-job")
-        assert notebook.console == []
+        # ipywidgets' manager does not expect a notebook without a kernel
+        assert [error for error in notebook.console if "@jupyter-widgets/jupyterlab-manager" not in error] == []
+        assert json.loads(lab.get("api/kernels")[1]) == []
 
 
 def _finished():
@@ -115,37 +101,32 @@ def _finished():
     return run.picture(events[-1][1])
 
 
-@pytest.mark.long(beyond=2)
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("width", [320, 1000])
-def test_the_view_is_accessible(browser, dark, width):
+def test_the_view_is_accessible_in_both_themes(page, width):
     if not AXE.exists():
         pytest.skip("axe-core is not installed: run `jlpm` in labextension/")
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    open_view(page, dark)
-    page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
     scenes = {"running": picture_at(simulate(32), 3.5), "big": picture_at(simulate(500, seconds=20), 9.0)}
     scenes |= {"cancelling": picture_at(simulate(3, seconds=4, cancel_at=2.0), 2.4)}
     scenes |= {"failed": picture_at(simulate(32, fail_at=3.0), 9.0)}
+    rules = {"light": "['wcag2a', 'wcag2aa', 'wcag21aa']", "dark": "{type: 'rule', values: ['color-contrast']}"}
     found = []
-    for scene, picture in scenes.items():
-        page.evaluate("picture => window.put(picture)", picture)
-        for tab in TABS:
-            page.get_by_role("tab", name=tab.split()[0]).click()
-            result = page.evaluate(
-                "axe.run(document.querySelector('.jm'), {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa']})"
-            )
-            for rule in result["violations"]:
-                found.append((scene, tab, rule["id"], [node["html"][:120] for node in rule["nodes"]][:2]))
-    page.close()
+    page.set_viewport_size({"width": width, "height": 900})
+    for theme, rule in rules.items():  # the themes differ in colours only
+        open_view(page, theme == "dark")
+        page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
+        check = f"axe.run('.jm', {{runOnly: {rule}, preload: false, resultTypes: ['violations']}})"
+        for scene, picture in scenes.items():
+            page.evaluate("picture => window.put(picture)", picture)
+            for tab, result in on_each_tab(page, f"{check}.then(it => it.violations)").items():
+                for broken in result:
+                    where = [node["html"][:120] for node in broken["nodes"]][:2]
+                    found.append((theme, scene, tab, broken["id"], where))
     assert found == []
-    assert errors == []
 
 
-def test_a_widget_that_is_wider_or_narrower_is_drawn_anew(browser):
-    page = browser.new_page(viewport={"width": 1000, "height": 900})
+def test_a_widget_that_is_wider_or_narrower_is_drawn_anew(page):
+    page.set_viewport_size({"width": 1000, "height": 900})
     open_view(page)
     page.evaluate("picture => window.put(picture)", picture_at(simulate(32), 3.5))
     for width in (1000, 400, 700):
@@ -154,23 +135,20 @@ def test_a_widget_that_is_wider_or_narrower_is_drawn_anew(browser):
             "() => [...document.querySelectorAll('canvas')].every(c => c.clientWidth === c.parentElement.clientWidth)"
         )
         assert page.evaluate("document.querySelector('.jm').scrollWidth <= document.querySelector('.jm').clientWidth")
-    page.close()
 
 
-def test_plan_and_workers_fit_the_narrowest_side_bar(browser):
-    page = browser.new_page(viewport={"width": 284, "height": 900})
+def test_plan_and_workers_fit_the_narrowest_side_bar(page):
+    page.set_viewport_size({"width": 284, "height": 900})
     open_view(page)
     page.evaluate("picture => window.put(picture)", picture_at(simulate(32), 60.0))
-    wider = """() => [...document.querySelectorAll('.jm-tabs, .jm-panel:not([hidden])')]
+    wider = """[...document.querySelectorAll('.jm-tabs, .jm-panel:not([hidden])')]
       .filter(it => it.scrollWidth > it.clientWidth).map(it => [it.className, it.scrollWidth, it.clientWidth])"""
-    for tab in ("Graph", "Workers", "Memory", "Plan"):
-        page.get_by_role("tab", name=tab).click()
-        assert page.evaluate(wider) == [], tab
-    page.close()
+    found = on_each_tab(page, wider)
+    assert {tab: found[tab] for tab in ("Graph", "Workers", "Memory", "Plan") if found[tab]} == {}
 
 
-def test_a_click_tells_about_an_operand(browser):
-    page = browser.new_page(viewport={"width": 1000, "height": 900})
+def test_a_click_tells_about_an_operand(page):
+    page.set_viewport_size({"width": 1000, "height": 900})
     open_view(page)
     page.evaluate("picture => window.put(picture)", picture_at(simulate(3, seconds=4), 2.0))
     page.locator("canvas").last.click(position={"x": 60, "y": 110})
@@ -179,11 +157,10 @@ def test_a_click_tells_about_an_operand(browser):
     assert "np.sqrt(c) - 1" in told
     page.get_by_role("button", name="by worker").click()
     assert page.get_by_role("button", name="by worker").get_attribute("aria-pressed") == "true"
-    page.close()
 
 
-def test_what_was_predicted_stands_beside_what_was_measured(browser):
-    page = browser.new_page(viewport={"width": 1000, "height": 900})
+def test_what_was_predicted_stands_beside_what_was_measured(page):
+    page.set_viewport_size({"width": 1000, "height": 900})
     open_view(page)
     page.evaluate("picture => window.put(picture)", picture_at(simulate(32), 3.5))
     page.get_by_role("tab", name="Plan").click()
@@ -194,7 +171,6 @@ def test_what_was_predicted_stands_beside_what_was_measured(browser):
     cells = [row.split("\t") for row in table.inner_text().splitlines()]
     assert cells[1][1] == "8.00 s" and cells[1][2].endswith(" s") and cells[1][3].endswith(" %")
     assert page.get_by_role("table", name="plans tried").get_by_role("row").count() == 6
-    page.close()
 
 
 HOSTILE = [
@@ -210,7 +186,7 @@ HOSTILE = [
 
 @pytest.mark.long(beyond=2)
 @pytest.mark.parametrize("name", HOSTILE, ids=["img", "script", "url", "svg", "nul", "rtl", "long"])
-def test_a_hostile_name_runs_nothing_and_the_graph_is_still_drawn(browser, name):
+def test_a_hostile_name_runs_nothing_and_the_graph_is_still_drawn(page, name):
     events = simulate(3, seconds=4, name=name)
     for event in events:
         if event[2] == "GraphBuilt":
@@ -219,19 +195,21 @@ def test_a_hostile_name_runs_nothing_and_the_graph_is_still_drawn(browser, name)
             event[4]["predicted"] |= {"chosen": name, "tried": [[name, 1.0, 1, 1, 1]] * 3}
         if event[2] == "WorkerMoved":
             event[4]["name"] = name
-    page = browser.new_page(viewport={"width": 800, "height": 900})
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.set_viewport_size({"width": 800, "height": 900})
     open_view(page)
-    before = len(asked)
+    asked = []
+
+    def ask(request):
+        asked.append(request.url)
+
+    page.on("request", ask)
     page.evaluate("picture => window.put(picture)", picture_at(events, 2.0))
-    for tab in TABS:
-        page.get_by_role("tab", name=tab).click()
+    on_each_tab(page, "0")
     page.get_by_role("tab", name="Graph").click()
     assert page.evaluate("window.hit") is None
-    assert asked[before:] == []
+    page.remove_listener("request", ask)
+    assert asked == []
     assert page.evaluate("document.querySelectorAll('.jm img, .jm script, .jm a, .jm iframe').length") == 0
     colours = """() => [...document.querySelectorAll('canvas')].map(c => new Set(
       new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size)"""
     assert min(page.evaluate(colours)) > 5
-    page.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.harness import THEMES, NotebookPage, running_browser, running_lab
+from tests.browser.harness import THEMES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -23,24 +23,12 @@ a = np.random.default_rng(1).random((2000, 2000), chunk_size=250)
 b = mt.map_blocks(waits, (a * 2).sum(axis=0), dtype=float)"""
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with running_lab(tmp_path_factory.mktemp("lab"), {"JMARS_DISPLAY": "widget"}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with running_browser() as started:
-        yield started
-
-
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, browser, theme, tmp_path: Path):
+def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, lab_page, theme, tmp_path: Path):
     gate = tmp_path / "gate"
     name = f"why-{theme}.ipynb"
     lab.write(name, [SETUP.format(gate=str(gate)), CELL, "%jmars why", "%jmars trace run.json"])
-    with NotebookPage.opened(browser, lab, name, height=1300) as notebook:
+    with lab_page.opened(name, height=1300) as notebook:
         notebook.theme(theme)
         notebook.run(0, wait=True)
         notebook.run(1, wait=True)

@@ -6,27 +6,16 @@ import json
 
 import pytest
 
-from tests.browser.harness import running_browser
-from tests.browser.look import STATIC, TABS, open_view, picture_at
+from tests.browser.look import on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 WIDTHS = (280, 320, 360, 420, 430, 480, 520, 600, 700, 860, 900, 1200)  # pixels of the page
-CUT = """() => [...document.querySelectorAll('.jm, .jm-head, .jm-panel:not([hidden]), .jm-panel:not([hidden]) *')]
+CUT = """[...document.querySelectorAll('.jm, .jm-head, .jm-panel:not([hidden]), .jm-panel:not([hidden]) *')]
   .filter(it => it.scrollWidth > it.clientWidth + 1 && it.clientWidth > 0 && getComputedStyle(it).display !== 'inline'
     && getComputedStyle(it).textOverflow !== 'ellipsis')
   .map(it => `${it.tagName}.${it.className}: ${it.scrollWidth} in ${it.clientWidth}`)"""
-
-
-@pytest.fixture(scope="module")
-def page():
-    if not (STATIC / "widget.js").exists():
-        pytest.skip("the front end is not built: run `jlpm && jlpm build:prod` in labextension/")
-    with running_browser() as browser:
-        opened = browser.new_page(viewport={"width": 1000, "height": 700})
-        open_view(opened)
-        yield opened
 
 
 @pytest.mark.long(beyond=1)
@@ -35,12 +24,11 @@ def test_nothing_is_cut_at_any_width(page, run):
     events = simulate(1000, seconds=20) if run == "big" else simulate(32, n_workers=4)
     picture = picture_at(events, {"running": 3.5, "big": 9.0, "done": 60.0}[run])
     picture["workers"][1]["replaced"] = 12
+    open_view(page)
     page.evaluate("p => window.put(p)", json.loads(json.dumps(picture)))
     found = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 700})
-        for tab in TABS:
-            page.get_by_role("tab", name=tab).click()
-            page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            found += [f"{width} px, {tab}: {text}" for text in page.evaluate(CUT)]
+        for tab, cut in on_each_tab(page, CUT).items():
+            found += [f"{width} px, {tab}: {text}" for text in cut]
     assert "\n".join(found) == ""
