@@ -1,7 +1,8 @@
 """Which tests run, in which order, and beside which others.
 
 A pytest plugin. The short run, README's, leaves out what is marked `long`; `--all` runs everything, with all examples
-of Hypothesis. Tests run in several processes (`-n 2`, pytest-xdist), a file in one of them; a test marked `alone`
+of Hypothesis. Tests run in several processes (`-n 2`, pytest-xdist), a file in one of them, and so the files of a
+folder `TOGETHER`, whose tests share a server or a browser; a test marked `alone`
 measures the machine, so it waits for the running tests of the other processes to end and no other begins beside it.
 The folders that take longest come first, so that no process is left with a long file at the end.
 """
@@ -28,6 +29,7 @@ settings.register_profile("short", settings.get_profile("everywhere"), max_examp
 settings.register_profile("long", settings.get_profile("everywhere"), max_examples=2000, derandomize=False)
 
 FIRST = ("browser", "cluster", "fault", "notebook", "notebooks", "docs", "house", "client", "web", "deploy", "seeds")
+TOGETHER = ("tests/browser",)
 SHARE = 4  # a short run takes one of so many examples
 
 
@@ -122,6 +124,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Take what collecting made, hundreds of megabytes, out of the garbage collector's later rounds."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`: the unit that goes to one process."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of(nodeid)
+
+    return ByFileOrFolder(config, log)
+
+
+def unit_of(nodeid: str) -> str:
+    """The file of a test, or its folder of `TOGETHER`: runs in one process."""
+    return next((folder for folder in TOGETHER if nodeid.startswith(f"{folder}/")), nodeid.split("::")[0])
 
 
 def _long(items: list[pytest.Item]) -> list[pytest.Item]:
