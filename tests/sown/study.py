@@ -75,12 +75,12 @@ class Study:
 
     def batches(self, path: Path, files: Sequence[str]) -> Iterator[list[str]]:
         """Files in the order of their runs: near ones before far ones, of these quick ones before slow ones."""
-        folder = Path("tests", *path.parts[1:-1])
+        own = Path("tests", *path.parts[1:-1][:1])
 
         def distance(file: str) -> int:
-            if Path(file).name == f"test_{path.stem}.py" and Path(file).is_relative_to(folder):
-                return 0
-            return 1 if Path(file).is_relative_to(folder) and folder != Path("tests") else 2
+            if not Path(file).is_relative_to(own) or own == Path("tests"):
+                return 2
+            return 0 if Path(file).name == f"test_{path.stem}.py" else 1
 
         ordered = sorted(files, key=lambda file: (distance(file), self.reach.seconds.get(file, HOUR)))
         batch: list[str] = []

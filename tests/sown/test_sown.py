@@ -84,6 +84,7 @@ def test_near_and_quick_files_run_first() -> None:
         ["tests/web/test_b.py", "tests/web/test_a.py"],
         ["tests/test_c.py"],
     ]
+    assert next(study.batches(Path("jmars/web/folder/a.py"), sorted(seconds))) == ["tests/web/test_a.py"]
     assert list(study.batches(Path("jmars/units.py"), sorted(seconds))) == [
         ["tests/web/test_b.py", "tests/test_c.py", "tests/web/test_slices.py", "tests/web/test_a.py"]
     ]
