@@ -32,12 +32,9 @@ class Reach:
 
     @classmethod
     def kept(cls, folder: Path) -> Reach | None:
-        """What was found before, where it knows all faults."""
+        """What was found before, if anything."""
         path = folder / "reach.json"
-        if not path.exists():
-            return None
-        reach = cls(**json.loads(path.read_text()), at=path.stat().st_mtime)
-        return reach if all(fault.old in reach.files for fault in FAULTS) else None
+        return cls(**json.loads(path.read_text()), at=path.stat().st_mtime) if path.exists() else None
 
     @classmethod
     def found(cls, folder: Path, arguments: list[str]) -> Reach:
@@ -64,14 +61,15 @@ class Reach:
     def of(self, old: str, everything: bool, root: Path = ROOT) -> set[str]:
         """The test files that may find a fault: those that reach it, and those that have changed since.
 
-        With `everything`, files too whose tests are all long: the run of the probes has left them out.
+        Of a row that has been added since, all. With `everything`, files too whose tests are all long: the run of the
+        probes has left them out.
         """
         tests = [path for folder in ("tests", "notebooks") for path in (root / folder).rglob("*")]
         named = [path for path in tests if path.suffix == ".ipynb" or path.match("test_*.py")]
         new = {str(path.relative_to(root)) for path in named if path.stat().st_mtime > self.at}
         if everything:
             new |= {str(path.relative_to(root)) for path in named} - set(self.seconds)
-        reached = {path for path in self.files[old] if (root / path).exists()}
+        reached = {path for path in self.files.get(old, self.seconds) if (root / path).exists()}
         return {path for path in reached | new if not path.startswith("tests/house/")}  # these read the source
 
 

@@ -83,9 +83,9 @@ FAULTS = (
     ),
     Fault(
         "jmars/tensor/**/*.py",
-        'count = np.searchsorted(cuts, cuts, "right") - first + 1',
-        'count = np.searchsorted(cuts, cuts, "right") - first',
-        "a sample sort has one part too few",
+        'low, high = np.searchsorted(run, cuts, "left"), np',
+        'low, high = np.searchsorted(run, cuts, "right"), np',
+        "one part of a sample sort gets all equal elements",
     ),
     Fault(
         "jmars/tensor/**/*.py",

@@ -106,6 +106,7 @@ def test_reached_and_new_files_run(tmp_path: Path) -> None:
     reach.seconds.update({"tests/house/test_a.py": 1.0, "tests/test_b.py": 1.0, "tests/test_c.py": 1.0})
     assert reach.of("x", False, tmp_path) == {"tests/test_b.py", "tests/new/test_d.py"}
     assert reach.of("x", True, tmp_path) == {"tests/test_b.py", "tests/new/test_d.py", "tests/test_long.py"}
+    assert reach.of("row added since", False, tmp_path) == {"tests/test_b.py", "tests/test_c.py", "tests/new/test_d.py"}
 
 
 def test_a_summary_names_tests_and_reasons() -> None:

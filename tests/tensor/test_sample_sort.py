@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.sort.sample_sort import sort_long_axis
+from jmars.tensor.ops.sort.sample_sort import FINE, MergeParts, sort_long_axis
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import OneByOne
 
@@ -66,6 +66,17 @@ def test_no_chunk_of_a_sorted_line_is_much_larger_than_the_others(tight):
     same(np.sort(x), np.sort(x.fetch()))
     largest = max(chunk.nbytes for held in tight.chunks.values() for chunk in held.values())
     assert largest <= 5000 * 8  # the samples of 50 chunks are the largest
+
+
+@pytest.mark.parametrize("kind", ["spread", "equal", "few"])
+def test_a_merge_reads_little_more_than_it_writes(tight, kind):
+    a = values(kind, 5000, "f8", 1)
+    same(np.sort(mt.asarray(a).rechunk(100)), np.sort(a))
+    (merge,) = [op for op in tight.stages[-1].graph.operands if isinstance(op, MergeParts)]
+    starts, stops = (np.frombuffer(one, np.int64).reshape(50, 50) for one in (merge.starts, merge.stops))
+    assert (stops - starts).sum(axis=1).max() <= 100 * (
+        1 + 4 / FINE
+    )  # a part more at both ends, of up to twice its size
 
 
 @pytest.mark.parametrize("cut", [(3, 0, 4), (0, 7), (0, 2, 0, 5, 0)])
