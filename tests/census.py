@@ -168,7 +168,7 @@ class Census:
             processes={process: process.text() for process in found},
             threads={id(t): f"thread {t.name!r}" for t in threading.enumerate() if not _is_kept(t)},
             descriptors=_descriptors(),
-            maps=_maps(),
+            maps=_shared_maps.find(),
             shared=_shared_files(),
             sessions={stat.session for stat in found.values()} - {finder.session},
         )
@@ -213,6 +213,28 @@ def _descriptors() -> dict[tuple[int, str], str]:
         if not target.startswith(f"/proc/{os.getpid()}/fd"):
             found[int(name), target] = f"file descriptor {name} -> {target}"
     return found
+
+
+class _SharedMaps:
+    """Shared memory mapped into this process.
+
+    /proc/self/maps has a thousand lines and more, which take the kernel a millisecond to write; so it is read again
+    only when the size of the address space has changed.
+    """
+
+    def __init__(self) -> None:
+        self._size = b""
+        self._found: dict[str, str] = {}
+
+    def find(self) -> dict[str, str]:
+        """What is mapped, by device and inode, as a message names it."""
+        size = _bytes("/proc/self/statm").split()[0]
+        if size != self._size:
+            self._size, self._found = size, _maps()
+        return self._found
+
+
+_shared_maps = _SharedMaps()
 
 
 def _maps() -> dict[str, str]:
