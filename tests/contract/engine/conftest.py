@@ -38,10 +38,20 @@ def wanted() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="package")
+def dask_kind() -> Iterator[Kind]:
+    """One Dask for all files that end no worker of it: to start it and to end it takes four seconds of CPU."""
+    with KINDS["dask"]() as made:
+        yield made
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def kind(wanted: Cluster, request: pytest.FixtureRequest) -> Iterator[Kind]:
-    with KINDS[request.param]() as made:
-        yield made
+    if request.param == "dask" and not getattr(request.module, "ENDS_WORKERS", False):
+        yield request.getfixturevalue("dask_kind")
+    else:
+        with KINDS[request.param]() as made:
+            yield made
 
 
 @pytest.fixture(scope="module")

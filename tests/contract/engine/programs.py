@@ -101,7 +101,7 @@ def arrays_without_dimensions(xp, cut):
 
 @exact
 def strides(xp, cut):
-    x = cut(numbers(60 * 40).reshape(60, 40), (17, 13))
+    x = cut(numbers(60 * 40).reshape(60, 40), (32, 17))
     return x[::-1, ::3], x.T[5:30:4, 7], x[None, 10:50, ..., None], xp.flip(x)[3:9]
 
 
@@ -113,7 +113,7 @@ def masks(xp, cut):
 
 @exact
 def picks(xp, cut):
-    x, rows = cut(numbers(900).reshape(90, 10), (25, 4)), numbers(200, "i8", 3)
+    x, rows = cut(numbers(900).reshape(90, 10), (50, 6)), numbers(200, "i8", 3)
     return x[rows], xp.take(x, rows % 10, axis=1), x[rows, rows % 10], xp.where(x > 20, x, -1)
 
 
@@ -137,19 +137,19 @@ def running_sums(xp, cut):
 
 @exact
 def reductions(xp, cut):
-    x = cut(numbers(2400, "i4").reshape(60, 40), (19, 11))
+    x = cut(numbers(2400, "i4").reshape(60, 40), (35, 17))
     return x.sum(), x.max(axis=0), x.argmin(axis=1), x.any(), (x > 3).all(axis=1), xp.ptp(x), x.prod(dtype="u8")
 
 
 @exact
 def shapes(xp, cut):
-    x = cut(numbers(2400).reshape(4, 60, 10), (3, 17, 4))
+    x = cut(numbers(2400).reshape(4, 60, 10), (3, 35, 6))
     return x.reshape(240, 10), xp.moveaxis(x, 0, 2), x.swapaxes(0, 1).ravel(), xp.pad(x[0], 2, mode="edge")
 
 
 @exact
 def joins(xp, cut):
-    x, y = cut(numbers(600).reshape(30, 20), 9), cut(numbers(600, seed=4).reshape(30, 20), 7)
+    x, y = cut(numbers(600).reshape(30, 20), 16), cut(numbers(600, seed=4).reshape(30, 20), 12)
     return xp.concatenate([x, y], axis=1), xp.stack([x, y]), xp.tile(x, (2, 3)), xp.repeat(y, 2, axis=0), xp.roll(x, 5)
 
 

@@ -14,6 +14,8 @@ import jmars.tensor as mt
 from jmars.errors import WorkerLostError
 from tests.contract.engine.kinds import until
 
+ENDS_WORKERS = True  # so these tests have an engine of their own
+
 
 def test_a_worker_killed_in_mid_run_costs_no_value(kind, cluster, gate):
     x = mt.asarray(np.arange(4000.0), chunk_size=400)

@@ -1,0 +1,1 @@
+"""Tests of jmars; docs/CONTRIBUTING.md says how to run them."""

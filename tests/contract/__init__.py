@@ -1,0 +1,1 @@
+"""Contracts: promises that several implementations keep."""
