@@ -11,6 +11,8 @@ import os
 import re
 import threading
 import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 SETTLED = 5.0  # seconds of age after which a process that is not of this run will not turn out to be
@@ -260,31 +262,43 @@ def _shared_files() -> dict[str, str]:
 class ForeignFiles:
     """Files in /dev/shm that processes outside this run have open or mapped, and no process of it.
 
-    To find the holders of a file, maps and descriptors of all processes are read, some milliseconds for each process;
+    To find the holders of files, maps and descriptors of processes are read, a third of a millisecond for each process;
     a file that was found to be foreign stays so, and is known by its inode.
     """
 
     def __init__(self) -> None:
         self._known: set[tuple[str, int]] = set()  # name, inode
 
-    def holds(self, name: str, ours: set[int]) -> bool:
-        """Whether /dev/shm/`name` is foreign, or gone by now; `ours` are the pids of this run."""
-        path = f"/dev/shm/{name}"
-        try:
-            inode = os.stat(path).st_ino
-        except FileNotFoundError:
-            return True
-        if (name, inode) not in self._known:
-            mapped = re.compile(rb" %d +/dev/shm/" % inode)  # a semaphore is mapped before it gets its name
-            holders = {pid for pid in _pids() if _has_open(pid, path) or mapped.search(_bytes(f"/proc/{pid}/maps"))}
-            if not holders or holders & ours:
-                return False
-            self._known.add((name, inode))
-        return True
+    def among(self, names: Iterable[str], ours: set[int]) -> set[str]:
+        """The names of /dev/shm that are foreign, or gone by now; `ours` are the pids of this run."""
+        inodes = {name: inode for name in names if (inode := _inode(name))}
+        unknown = dict(set(inodes.items()) - self._known)
+        # ours first, for what they hold is not foreign, whoever else holds it; then the youngest, whose files are new
+        for pid in sorted(_pids(), key=lambda pid: (pid not in ours, -pid)):
+            if not unknown:
+                break
+            for name in _held(pid, unknown):
+                inode = unknown.pop(name)
+                if pid not in ours:
+                    self._known.add((name, inode))
+        return {name for name in names if name not in inodes or (name, inodes[name]) in self._known}
 
 
-def _has_open(pid: int, path: str) -> bool:
+def _inode(name: str) -> int:
     try:
-        return any(os.readlink(f"/proc/{pid}/fd/{fd}") == path for fd in os.listdir(f"/proc/{pid}/fd"))
+        return os.stat(f"/dev/shm/{name}").st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _held(pid: int, inodes: Mapping[str, int]) -> list[str]:
+    """Names of the files that a process has mapped or open; a semaphore is mapped before it gets its name."""
+    mapped = {int(inode) for inode in re.findall(rb" (\d+) +/dev/shm/", _bytes(f"/proc/{pid}/maps"))}
+    opened = set()
+    try:
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(FileNotFoundError):
+                opened.add(os.readlink(f"/proc/{pid}/fd/{number}"))
     except OSError:
-        return False
+        pass  # the process has ended
+    return [name for name, inode in inodes.items() if inode in mapped or f"/dev/shm/{name}" in opened]

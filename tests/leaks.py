@@ -216,7 +216,8 @@ class LeakCheck:
         left = Census.take(self.finder) - accounted
         if left.shared:  # another run beside this one may have made it
             ours = self._pids()
-            left.shared = {name: text for name, text in left.shared.items() if not self.foreign.holds(name, ours)}
+            foreign = self.foreign.among(left.shared, ours)
+            left.shared = {name: text for name, text in left.shared.items() if name not in foreign}
         if parents and left.processes:  # a shared cluster may replace its executors while a test runs
             stats = self.finder.find()
             for process in list(left.processes):

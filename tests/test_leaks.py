@@ -166,15 +166,15 @@ def test_a_shared_file_of_another_run_is_told_from_one_of_this_run() -> None:
     held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with held, path.open("rb") as mine:
         assert held.stdout is not None and held.stdout.readline() == b"up\n"
-        foreign = ForeignFiles()
-        assert not foreign.holds(path.name, {os.getpid()})  # both have it open
+        foreign, ours, names = ForeignFiles(), {os.getpid()}, {path.name}
+        assert foreign.among(names, ours) == set()  # both have it open
         mine.close()
-        assert not foreign.holds(path.name, {held.pid})
-        assert foreign.holds(path.name, {os.getpid()})
+        assert foreign.among(names, {held.pid}) == set()
+        assert foreign.among(names, ours) == names
         held.communicate(b"end\n")
-        assert foreign.holds(path.name, {os.getpid()})  # known by now
+        assert foreign.among(names, ours) == names  # known by now
         path.unlink()
         path.touch()
-        assert not foreign.holds(path.name, {os.getpid()})  # another file of the same name, that no process has open
+        assert foreign.among(names, ours) == set()  # another file of the same name, that no process has open
     path.unlink()
-    assert foreign.holds(path.name, {os.getpid()})
+    assert foreign.among(names, ours) == names
