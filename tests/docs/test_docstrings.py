@@ -6,6 +6,7 @@ import builtins
 import doctest
 import importlib
 import os
+import re
 import subprocess
 import sys
 
@@ -15,7 +16,9 @@ from tests.house.source import modules
 
 WITH_EXAMPLES = [module.name for module in modules() if ">>>" in module.text]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
+STARTS_CLUSTER = {
+    module.name for module in modules() if re.search(r">>> with jmars\.(Cluster|new_session)\(", module.text)
+}
 NEEDS_CLUSTER = ("tensor", "client", "deploy")
 
 PROGRAM = """
@@ -39,8 +42,11 @@ def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.attempted and not result.failed
 
 
-def test_examples_on_a_cluster() -> None:
-    names = [name for name in WITH_EXAMPLES if name.split(".")[1] in NEEDS_CLUSTER]
+@pytest.mark.long(beyond=1)
+@pytest.mark.parametrize("own", [False, True], ids=["open before", "of their own"])
+def test_examples_on_a_cluster(own: bool) -> None:
+    modules = [name for name in WITH_EXAMPLES if name.split(".")[1] in NEEDS_CLUSTER]
+    names = [name for name in modules if (name in STARTS_CLUSTER) == own]
     environment = os.environ | {"JMARS_DISPLAY": "none"}
     command = [sys.executable, "-c", PROGRAM, *names]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from tests.docs.pages import PAGES, Snippet, name, snippets
 
-SHORT = {"README.md", "docs/tutorials/first-cell.md", "docs/reference/magic.md", "docs/reference/python.md"}
+SHORT = {"README.md", "docs/tutorials/first-cell.md"}
 WITH_PYTHON = [
     pytest.param(page, id=name(page), marks=[] if name(page) in SHORT else pytest.mark.long)
     for page in PAGES

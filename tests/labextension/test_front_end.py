@@ -22,7 +22,7 @@ def test_the_front_end_passes_its_own_tests(tmp_path):
     if not program.exists() or node is None:
         pytest.skip("no node, or no packages: run `jlpm` in labextension/")
     env = os.environ | {"NO_COLOR": "1", "CI": "true", "HOME": str(tmp_path)}
-    command = [node, str(program), "run"]
+    command = [node, str(program), "run", "--no-isolate", "--maxWorkers=1"]  # one process: node and jsdom start once
     done = subprocess.run(command, cwd=FOLDER, env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-3000:]
     passed = re.search(r"Tests\s+(\d+) passed", done.stdout)

@@ -11,7 +11,8 @@ from tests.notebook.test_magic_in_kernel import running_view
 
 pytest.importorskip("dask.array", reason="dask is not installed (extra jmars[dask])")
 
-CELL = """%%jmars -w 2 --memory 512MiB
+# with less memory a worker that has imported Dask is replaced
+CELL = """%%jmars -w 2 --memory 1GiB
 x = da.zeros({chunks}, chunks=1).map_blocks(slow, dtype=float)
 with jmars.dask_scheduler():
     total = x.sum().compute()
@@ -26,7 +27,7 @@ def kernel(tmp_path_factory):
     with running_kernel(tmp_path_factory.mktemp("kernel"), "newest", {"JMARS_DISPLAY": "widget"}) as client:
         client.run("%load_ext jmars\nimport time\nimport dask.array as da\nimport jmars\ntotal = 'old'")
         client.run("def slow(block):\n    time.sleep(0.2)\n    return block + 1")
-        client.run("%%jmars -w 2 --memory 512MiB\nimport numpy as np\nnp.ones(3).sum()")
+        client.run("%%jmars -w 2 --memory 1GiB\nimport numpy as np\nnp.ones(3).sum()")
         client.iopub.clear()
         yield client
         client.run("%jmars stop")

@@ -79,7 +79,7 @@ def test_what_a_loop_carries_is_kept_if_it_is_small_and_told_of_if_not(cluster):
         cluster(f"%%jmars -w 1 --memory 400MiB\ny = x + 0.0\n{turns}")
         small = cluster("seen")
         assert not [one for one in caught if "again each time" in str(one.message)]
-        cluster(f"%%jmars\ny = np.ones(20_000_000)\n{turns}")
+        cluster(f"%%jmars\ny = np.ones(14_000_000)\n{turns}")
     (one,) = [one for one in caught if "again each time" in str(one.message)]
     assert "the array of line 4 (y = np.sqrt(y + 1)) again each time" in str(one.message)
     assert one.lineno == 5
@@ -87,4 +87,4 @@ def test_what_a_loop_carries_is_kept_if_it_is_small_and_told_of_if_not(cluster):
     for _ in range(12):
         real, ones = np.sqrt(real + 1), np.sqrt(ones + 1)
     assert small == pytest.approx(real.sum(), rel=1e-12)
-    assert cluster["seen"] == pytest.approx(ones * 20_000_000, rel=1e-12)
+    assert cluster["seen"] == pytest.approx(ones * 14_000_000, rel=1e-12)
