@@ -5,7 +5,6 @@
     ├── GraphError (ValueError)                a graph that cannot run
     ├── UnsupportedError (NotImplementedError, TypeError)   a NumPy function that jmars lacks
     │   └── MissingNameError (AttributeError)  a method or attribute of NumPy's arrays that jmars lacks
-    ├── ViewWriteError (ValueError)            a write through a view, which lazy arrays do not share
     ├── ArrayChangedError (ValueError)         a NumPy array changed before the cluster had read it
     ├── SettingError (ValueError)              an unknown setting, or a wrong value
     ├── NotReadyError (RuntimeError)           a value is needed where none can be computed
@@ -64,7 +63,6 @@ __all__ = [
     "StorageError",
     "UnknownTaskError",
     "UnsupportedError",
-    "ViewWriteError",
     "WorkerLostError",
     "fault_of",
     "text_of",
@@ -113,10 +111,6 @@ class UnsupportedError(JmarsError, NotImplementedError, TypeError):
 
 class MissingNameError(UnsupportedError, AttributeError):
     """A method or attribute of NumPy's arrays that jmars lacks: `hasattr` is False, and the text says what to use."""
-
-
-class ViewWriteError(JmarsError, ValueError):
-    """A write that NumPy would share between a view and its base, which lazy arrays do not."""
 
 
 class ArrayChangedError(JmarsError, ValueError):

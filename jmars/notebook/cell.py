@@ -6,12 +6,10 @@ Jobs and waiting are in cell_engine.py, the user's names in namespace.py.
 from __future__ import annotations
 
 import inspect
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jmars.errors import ViewWriteError
 from jmars.notebook.cell_error import shorten_traceback
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.display_hook import compute_displayed_values
@@ -67,8 +65,6 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
         engine.finish(tensors_in([value] if lazy else [*assigned.values(), value]))
     except BaseException as error:
         inside.roll_back()
-        if isinstance(error, ViewWriteError):  # IPython keeps the traceback, and with it the view in its frames
-            traceback.clear_frames(error.__traceback__)
         if hint := note_for_unhashable(error):
             error.add_note(hint)
         failed = engine.job.line if engine.job is not None else None

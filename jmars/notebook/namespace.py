@@ -16,12 +16,10 @@ import numpy as np
 from jmars import tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
+from jmars.tensor.buffers import PlaceState
 from jmars.tensor.composite import Composite
-from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
-from jmars.tensor.temporaries import put_aside
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.views import discard_results
 
 __all__ = ["Namespace", "tensors_in"]
 
@@ -50,7 +48,7 @@ class Namespace:
     names: dict[str, Any]  # the user's namespace itself
     before: dict[str, Any]  # value of every name before the cell
     given: dict[str, Any] = field(default_factory=dict)  # lazy value of a name in the cell
-    data: dict[int, tuple[Tensor, TensorData]] = field(default_factory=dict)  # data of every tensor at the start
+    tensors: dict[int, tuple[Tensor, PlaceState]] = field(default_factory=dict)  # state of every tensor at the start
     composites: dict[int, tuple[Composite, Any]] = field(default_factory=dict)  # state of every composite at the start
 
     @classmethod
@@ -73,22 +71,20 @@ class Namespace:
                     continue  # objects stay arrays
         within = inside.before | inside.given
         tensors, composites = found_in(value for name, value in within.items() if not _IPYTHON.fullmatch(name))
-        inside.data = {id(one): (one, one.data) for one in tensors}  # raises for a write through a view that was lost
+        inside.tensors = {id(one): (one, one.state()) for one in tensors}
         inside.composites = {id(one): (one, one.state()) for one in composites}
         names.update(inside.given)
-        put_aside([*inside.before.values(), *inside.given.values(), *tensors])
         return inside
 
     def leave(self) -> dict[str, Any]:
         """Restores names that the cell left alone; returns assigned or written names with their values."""
-        put_aside([])
         assigned: dict[str, Any] = {}
         for name, value in list(self.names.items()):
             if _IPYTHON.fullmatch(name):
                 continue
             untouched = self.given.get(name, self.before.get(name, _NOTHING)) is value
-            if isinstance(value, Tensor) and id(value) in self.data:  # `x[0] = 1` changes what a tensor holds
-                untouched = untouched and value.data is self.data[id(value)][1]
+            if isinstance(value, Tensor) and id(value) in self.tensors:  # `x[0] = 1` changes the value of x
+                untouched = untouched and self._has_its_value(value)
             elif isinstance(value, Composite) and id(value) in self.composites:
                 untouched = untouched and self._is_as_it_was(value)
             if untouched:
@@ -101,23 +97,25 @@ class Namespace:
 
     def roll_back(self) -> None:
         """Restores every name and every tensor as before the cell."""
-        put_aside([])
         for name in [name for name in self.names if name not in self.before and not _IPYTHON.fullmatch(name)]:
             del self.names[name]
         for name, value in self.before.items():
             if not _IPYTHON.fullmatch(name):
                 self.names[name] = value
-        discard_results(tensor for tensor, _ in self.data.values())
-        for tensor, data in self.data.values():
-            tensor.data = data
+        for tensor, tensor_state in self.tensors.values():
+            tensor.restore(tensor_state)
         for composite, state in self.composites.values():
             composite.restore(state)
-        self.before, self.given, self.data, self.composites = {}, {}, {}, {}  # IPython keeps the traceback, and so us
+        self.before, self.given = {}, {}  # IPython keeps the traceback, and with it this object
+        self.tensors, self.composites = {}, {}
+
+    def _has_its_value(self, tensor: Tensor) -> bool:
+        """Whether a tensor has the same value as before the cell."""
+        return tensor.data is self.tensors[id(tensor)][1].node
 
     def _is_as_it_was(self, value: Composite) -> bool:
         """Whether a composite has the same parts with the same data as before the cell."""
-        parts = [self.data.get(id(part)) for part in value.parts()]
-        same = all(held is not None and held[0].data is held[1] for held in parts)
+        same = all(id(part) in self.tensors and self._has_its_value(part) for part in value.parts())
         return same and all(x is y for x, y in zip(value.state(), self.composites[id(value)][1], strict=True))
 
 

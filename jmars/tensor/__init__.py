@@ -17,8 +17,8 @@ In reading order:
 - overrides.py: overrides of NumPy's functions by arguments of other libraries
 - protocols.py: the table of functions
 - tensor_format.py: formats tensors as NumPy prints arrays
-- temporaries.py: values that only the running statement refers to
-- views.py: handles that would share memory in NumPy
+- buffers.py, steps.py: handles that share memory in NumPy share a buffer
+- memory_attributes.py: `base`, `strides`, `flags`
 - aliases.py: Dask's and Mars's names of methods
 - methods.py, tensor.py: `Tensor`, the handle
 - composite.py: values that consist of several tensors

@@ -69,7 +69,7 @@ def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
     """Remove chunks that turned out to be empty from tensors; nothing is copied."""
     for one in tensors:
         if any(0 in axis and len(axis) > 1 for axis in one.data.chunks):
-            one.data = rechunked(one.data, tuple(map(_filled, one.data.chunks)))
+            one._place.restore(rechunked(one.data, tuple(map(_filled, one.data.chunks))))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.aliases import Aliases
+from jmars.tensor.memory_attributes import MemoryAttributes
 from jmars.tensor.protocols import call
 
 __all__ = ["TensorMethods"]
@@ -20,7 +21,7 @@ __all__ = ["TensorMethods"]
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
 
 
-class TensorMethods(Aliases):
+class TensorMethods(Aliases, MemoryAttributes):
     """NumPy's array methods, lazily. Base class of `Tensor`."""
 
     __slots__ = ()
@@ -84,10 +85,7 @@ class TensorMethods(Aliases):
 
     @real.setter
     def real(self, value: Any) -> None:
-        if self.dtype.kind == "c":
-            call("method.set_complex_part", self, "real", value)
-        else:
-            self[...] = value
+        self.real[...] = value
 
     @property
     def imag(self) -> Any:
@@ -98,7 +96,7 @@ class TensorMethods(Aliases):
     def imag(self, value: Any) -> None:
         if self.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")  # NumPy's words
-        call("method.set_complex_part", self, "imag", value)
+        self.imag[...] = value
 
     # Reductions
 
@@ -233,8 +231,8 @@ class TensorMethods(Aliases):
 
     @property
     def flat(self) -> Any:
-        """The flattened tensor; `x.flat = v` writes the elements in C order, repeating v."""
-        return call("ravel", self)
+        """The flattened tensor, as a view; `x.flat = v` writes the elements in C order, repeating v."""
+        return call("method.flat", self)
 
     @flat.setter
     def flat(self, value: Any) -> None:

@@ -1,20 +1,28 @@
-"""`Tensor`: the user's handle of a node of the tensor graph, with NumPy's protocols and value semantics.
+"""`Tensor`: the user's handle of a node of the tensor graph, with NumPy's protocols.
 
-Writes (`x += 1`, `x[i] = v`, `out=x`) make a new node and replace the handle's node (`data`), so no other handle sees
-a write. Where NumPy would show the write in a view or its base, `ViewWriteError` is raised. Operators and methods call
-the functions of tensor/ops through the table in protocols.py; methods.py holds the methods.
+A handle has a place: a buffer, or a view of a buffer. Writes (`x += 1`, `x[i] = v`, `out=x`) put a new node
+there, so that handles that share memory in NumPy see the write (buffers.py). Operators and methods call the functions
+of tensor/ops through the table in protocols.py; methods.py holds the methods.
 """
 
 from __future__ import annotations
 
 import operator
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.buffers import (
+    Buffer,
+    Place,
+    View,
+    ViewStep,
+    basic_index,
+    strides_like,
+    taken_strides,
+)
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.from_array import FromArray, plain_array
@@ -25,11 +33,9 @@ from jmars.tensor.overrides import call_override, calls_method
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.temporaries import CHANGED, TEMPORARY
 from jmars.tensor.tensor_format import summary
-from jmars.tensor.views import ViewFamily
 
-__all__ = ["Tensor", "as_tensor"]
+__all__ = ["Tensor", "as_tensor", "index_step"]
 
 Array = np.ndarray[Any, Any]
 
@@ -52,9 +58,6 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        family = self._family
-        if family is not None and family.sharers(self) and sys.getrefcount(self) <= CHANGED:
-            return family.leave(call(name, self, other, out=Tensor(self.data)))  # of x[i] += v: x[i] = result follows
         return call(name, self, other, out=self)
 
     return method
@@ -71,26 +74,22 @@ class Tensor(TensorMethods):
     ((4, 6), dtype('float64'), ((2, 2), (3, 3)))
     """
 
-    __slots__ = ("__weakref__", "_family", "_node")
+    __slots__ = ("__weakref__", "_place")
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, data: TensorData) -> None:
-        self._node = data  # replaced at each write
-        self._family: ViewFamily | None = None  # handles that share memory in NumPy
+        self._place: Place = Buffer(data)
 
     # Attributes
 
     @property
     def data(self) -> TensorData:
-        """Node of the tensor graph."""
-        if self._family is not None and self._family.waits:
-            self._family.refuse()
-        return self._node
-
-    @data.setter
-    def data(self, node: TensorData) -> None:
-        self._node = node
+        """Node of the tensor graph, which changes with writes to the tensor and to its views."""
+        place = self._place
+        if place.__class__ is View and len(place.buffer.sharers()) == 1:
+            place = self._place = place.alone()  # no other handle is left: let go of the rest of the whole
+        return place.node
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,7 +98,10 @@ class Tensor(TensorMethods):
 
     @shape.setter
     def shape(self, lengths: Any) -> None:
-        self.data = call("reshape", self, lengths).data
+        shaped = call("reshape", self, lengths)
+        if shaped._place.buffer is not self._place.buffer:
+            raise AttributeError("Incompatible shape for in-place modification. Use `.reshape()` to make a copy")
+        self._place = shaped._place
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -108,7 +110,7 @@ class Tensor(TensorMethods):
 
     @dtype.setter
     def dtype(self, kind: Any) -> None:
-        self.data = self.view(kind).data
+        self._place = self.view(kind)._place
 
     @property
     def chunks(self) -> Splits:
@@ -222,46 +224,40 @@ class Tensor(TensorMethods):
 
     def __getitem__(self, index: Any) -> Tensor:
         part = cast(Tensor, call("method.getitem", self, index))
-        return part._view_of(self) if _shares_memory(index, part) else part
+        entries = basic_index(index)
+        if entries is None and isinstance(part._place, Buffer) and not part.data.has_unknown_lengths:
+            part._place.strides = taken_strides(self._place, index, part.shape, part.itemsize)
+        if entries is None or not part.ndim and Ellipsis not in entries:
+            return part
+        return part._as_view_of(self, index_step(entries))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if self._accept_result(value):  # x[i] += v
-            value._leave_family()
-        elif isinstance(value, Tensor) and value is not self and sys.getrefcount(value) <= TEMPORARY:
-            value = value._leave_family()  # x[1:] = x[:-1]: the program cannot read the right-hand view again
-        self._check_write()
-        self._rebind(call("method.setitem", self, index, value))
+        place = value._place if isinstance(value, Tensor) else None
+        if isinstance(place, View) and place.is_step_from(self._place, basic_index(index)):
+            return  # of `x[i] += v`, which has written to x[i]
+        self._put(call("method.setitem", self, index, value))
 
-    def _view_of(self, base: Tensor) -> Tensor:
-        """Note that in NumPy this handle would share memory with `base`."""
-        if base._family is None:
-            base._family = ViewFamily(base)
-        self._family = base._family
-        self._family.add(self)
+    def _as_view_of(self, base: Tensor, step: ViewStep) -> Tensor:
+        """Share memory with `base`, from whose value `step` has made this tensor's value."""
+        place = self._place = View(base._place, step, self._place.node)
+        if not place.buffer.sharers():
+            place.buffer.share(base)
+        place.buffer.share(self)
         return self
 
-    def _leave_family(self) -> Tensor:
-        """Stop sharing memory with other handles; returns the handle itself."""
-        if self._family is not None:
-            self._family.remove(self)
-            self._family = None
+    def _laid_out_like(self, places: Sequence[Place]) -> Tensor:
+        """Take the order of axes in memory that NumPy's order "K" takes from inputs at these places."""
+        if isinstance(self._place, Buffer) and not self.data.has_unknown_lengths:
+            self._place.strides = strides_like(places, self.data.shape, self.data.dtype.itemsize)
         return self
 
-    def _check_write(self) -> None:
-        """Raise ViewWriteError for a write that NumPy would show in other arrays."""
-        if self._family is not None:
-            self._family.check_write(self)
-
-    def _accept_result(self, value: object) -> bool:
-        """Whether `value` is the result of an in-place operation on a view of this handle."""
-        return self._family is not None and self._family.accept(value)
-
-    def _rebind(self, value: Tensor) -> None:
-        """Replace the node by a node of the same shape and dtype."""
+    def _put(self, value: Tensor) -> None:
+        """Write a value of the same shape and dtype; raises ValueError for a read-only tensor."""
         assert value.dtype == self.dtype and value.ndim == self.ndim
         assert value.data.shape == self.data.shape or value.data.has_unknown_lengths
-        self.data = value.data
-        self._family = None
+        if not self._place.writeable:
+            raise ValueError("assignment destination is read-only")  # NumPy's words
+        self._place.put(value.data)
 
     def _assign(self, value: Tensor, casting: str = "same_kind", ufunc: str = "copyto") -> Tensor:
         """Assign `value`, cast and broadcast to this tensor's dtype and shape, as `out=` does."""
@@ -276,9 +272,8 @@ class Tensor(TensorMethods):
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape "
                 f"{value.shape}"
             )
-        self._check_write()
         whole = () if same else (self.shape, self.chunks)
-        self._rebind(call("method.cast_and_broadcast" if whole else "method.astype", value, self.dtype, *whole))
+        self._put(call("method.cast_and_broadcast" if whole else "method.astype", value, self.dtype, *whole))
         return self
 
     # NumPy's protocols
@@ -371,7 +366,20 @@ def as_tensor(
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
     owned = not np.may_share_memory(array, value) if isinstance(value, np.ndarray) else not hasattr(value, "__array__")
-    return Tensor(new_data(FromArray.take(array, owned, line), array.shape, array.dtype, splits))
+    made = Tensor(new_data(FromArray.take(array, owned, line), array.shape, array.dtype, splits))
+    if not array.flags.c_contiguous:
+        made._place = Buffer(made.data, array.strides)
+    return made
+
+
+def index_step(entries: tuple[Any, ...]) -> ViewStep:
+    """The step to `x[entries]`, for the entries of a basic index."""
+    return ViewStep(
+        lambda whole: cast(Tensor, call("method.getitem", Tensor(whole), entries)).data,
+        lambda whole, part: cast(Tensor, call("method.setitem", Tensor(whole), entries, Tensor(part))).data,
+        lambda array: array[entries],
+        entries,
+    )
 
 
 def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
@@ -384,16 +392,3 @@ def _is_operand(value: Any) -> bool:
     if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
         return True
     return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)
-
-
-def _shares_memory(index: Any, part: Tensor) -> bool:
-    """Whether NumPy returns a view for this index: slices, None, Ellipsis and ints, and more than an element."""
-    entries = index if isinstance(index, tuple) else (index,)
-    basic = all(
-        entry is None
-        or entry is Ellipsis
-        or isinstance(entry, slice | int | np.integer)
-        and not isinstance(entry, bool)
-        for entry in entries
-    )
-    return basic and (part.ndim > 0 or any(entry is Ellipsis for entry in entries))

@@ -25,6 +25,9 @@ def test_text_is_numpy_s():
     assert np.array_repr(x) == np.array_repr(a) and np.array_str(x) == np.array_str(a)
 
 
-def test_tensors_share_no_memory():
-    x = jt.ones(3)
-    assert not np.shares_memory(x, x) and not np.may_share_memory(x, np.ones(3))
+def test_tensors_share_memory_with_their_views():
+    x = jt.ones(6)
+    assert np.shares_memory(x, x) and np.shares_memory(x, x[2:]) and not np.shares_memory(x, x + 0)
+    even, odd = x[::2], x[1::2]
+    assert np.may_share_memory(even, odd) and not np.shares_memory(even, odd)
+    assert not np.shares_memory(x, np.ones(3)) and not np.may_share_memory(x, np.ones(3))

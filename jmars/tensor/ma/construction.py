@@ -12,7 +12,8 @@ from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.steps import share
+from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
 __all__ = ["array", "asarray", "filled", "masked_array", "masked_where"]
 
@@ -52,7 +53,7 @@ def masked_array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: 
     own = mask_of(data)
     x = data_of(data)
     x = call("array", x, dtype, copy=copy, ndmin=ndmin, chunk_size=chunk_size, chunks=chunks)
-    x = x._view_of(data_of(data)) if isinstance(data_of(data), Tensor) and not copy else x
+    x = x if copy else share(x, data_of(data), index_step((Ellipsis,)))
     if own is not None:
         own = own if own.ndim == x.ndim else call("reshape", own, x.shape)
         own = own if own.data.chunks == x.data.chunks else own.rechunk(chunks=x.chunks)

@@ -93,8 +93,6 @@ class MaskedTensor(MaskedMethods):
     @shape.setter
     def shape(self, lengths: Any) -> None:
         shaped = call("ma.reshape", self, lengths)  # other handles of data and mask keep their shape
-        for part in self.parts():
-            part._leave_family()  # replaced by the reshaped parts
         self._data, self._mask = shaped._data, shaped._mask
 
     @property
@@ -234,10 +232,6 @@ class MaskedTensor(MaskedMethods):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index = _plain_index(index)
-        if isinstance(value, MaskedTensor) and self._data._accept_result(value._data):  # x[i] += v
-            value._data._leave_family()
-        for part in self.parts():
-            part._check_write()
         if value is masked:
             if self._mask is None:
                 self._mask = _none_masked(self._data)
@@ -261,19 +255,9 @@ class MaskedTensor(MaskedMethods):
         lost = self.dtype.kind == "c" != data.dtype.kind  # a complex fill value does not fit real data
         return MaskedTensor(data, mask, None if lost else self._fill_value, self._hardmask)
 
-    def _is_view(self) -> bool:
-        """Whether this handle would share memory with another handle in NumPy."""
-        return any(part._family is not None and part._family.sharers(part) for part in self.parts())
-
-    def _detached(self) -> MaskedTensor:
-        """Copy the handle without its views."""
-        return self._like(*(Tensor(part.data) for part in self.parts()), *[None] * (self._mask is None))
-
     def _take(self, other: Any) -> MaskedTensor:
         """Replace data and mask by those of `other`, of the same shape, cast to this dtype, as `x += 1` does."""
         data, mask = data_of(other), mask_of(other)
-        for part in self.parts():
-            part._check_write()
         self._data._assign(data)
         if mask is not None and self._mask is None:
             self._mask = Tensor(mask.data)

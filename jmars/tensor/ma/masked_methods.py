@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.composite import Composite
 from jmars.tensor.protocols import call
-from jmars.tensor.temporaries import CHANGED
 
 __all__ = ["REDUCES", "MaskedMethods"]
 
@@ -39,13 +37,7 @@ def _binary(name: str) -> tuple[Any, Any, Any]:
     def in_place(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        value = call("ma.operator", name, self, other)
-        family = self._data._family
-        if family is not None and self._is_view() and sys.getrefcount(self) <= CHANGED:
-            result = self._detached()._take(value)  # of x[i] += v: x[i] = result follows
-            family.leave(result._data)
-            return result
-        return self._take(value)
+        return self._take(call("ma.operator", name, self, other))
 
     return forward, reflected, in_place
 

@@ -50,8 +50,6 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 
 def _writable(a: MaskedTensor, lost: Any) -> None:
-    """Raise ViewWriteError for a write that NumPy would show in other arrays; make a mask if masked values come in."""
-    for part in a.parts():
-        part._check_write()
+    """Make a mask if masked values come in."""
     if lost is not None and a._mask is None:
         a._mask = whole_mask(a)

@@ -24,7 +24,7 @@ In reading order:
 from jmars.tensor.ops import attributes, control_flow, ndenumerate, passthrough
 from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
 from jmars.tensor.ops.create import constants, convert, datetimes, ranges
-from jmars.tensor.ops.elementwise import bits, ufuncs
+from jmars.tensor.ops.elementwise import bits, complex_parts, ufuncs
 from jmars.tensor.ops.index import boolean_mask, flat_index, getitem, nonzero, put, select, setitem
 from jmars.tensor.ops.io import from_blocks, npy
 from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
@@ -48,6 +48,7 @@ __all__ = [
     "bits",
     "boolean_mask",
     "calculus",
+    "complex_parts",
     "concatenate",
     "constants",
     "control_flow",

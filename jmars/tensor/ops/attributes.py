@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from jmars.tensor.buffers import layout_of
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor
 
@@ -18,6 +20,7 @@ __all__ = [
     "common_type",
     "iscomplexobj",
     "isrealobj",
+    "may_share_memory",
     "ndim",
     "result_type",
     "shape",
@@ -99,7 +102,20 @@ def array_repr(arr: Any, *args: Any, **kwargs: Any) -> str:
     return np.array_repr(arr.fetch(), *args, **kwargs)
 
 
-@offers("shares_memory", "may_share_memory")
+@offers("shares_memory")
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    """`np.shares_memory`: always False, since tensors are immutable values."""
-    return False
+    """`np.shares_memory`: whether a write to one tensor can be seen in the other; False for a tensor and an array."""
+    return _overlap(np.shares_memory, a, b)
+
+
+@offers("may_share_memory")
+def may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    """`np.may_share_memory`: whether the parts of a buffer between first and last elements overlap."""
+    return _overlap(np.may_share_memory, a, b)
+
+
+def _overlap(asked: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a._place.buffer is not b._place.buffer:
+        return False
+    layouts = layout_of(a._place), layout_of(b._place)
+    return None in [None if one is None else 0 for one in layouts] or asked(*layouts)

@@ -219,6 +219,7 @@ EXACT: dict[str, Row] = {
     "array_str": lambda d: call(d.array("bif")),
     "array_repr": lambda d: call(d.array("bif")),
     "shares_memory": _asked("i", "i"),
+    "may_share_memory": _asked("i", "i"),
     "tril_indices_from": lambda d: call(d.array("i", d.int(0, 5), d.int(0, 5)), **d.some(k=1)),
     "triu_indices_from": lambda d: call(d.array("i", d.int(0, 5), d.int(0, 5)), **d.some(k=-1)),
     "diag_indices_from": lambda d: call(d.array("i", n := d.int(0, 5), n)),

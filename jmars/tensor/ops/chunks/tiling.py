@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Program
 from jmars.tensor.chunk import ChunkGraphBuilder
 from jmars.tensor.operand import Splits
-from jmars.tensor.tensor import Tensor
 
-__all__ = ["add_by_class", "boxes", "chunk_classes", "chunk_starts", "corners", "mark_view"]
+__all__ = ["add_by_class", "boxes", "chunk_classes", "chunk_starts", "corners"]
 
 Ints = NDArray[np.int64]
 
@@ -102,8 +101,3 @@ def boxes(shape: Sequence[int], start: int, stop: int) -> Iterator[tuple[slice, 
         yield (slice(first, last), *(slice(0, n) for n in shape[1:]))
     if end and first <= last:
         yield from ((slice(last, last + 1), *box) for box in boxes(shape[1:], 0, end))
-
-
-def mark_view(result: Tensor, base: Any) -> Tensor:
-    """Marks `result` as a view of `base`, if `base` is another tensor; in NumPy both would share memory."""
-    return result._view_of(base) if isinstance(base, Tensor) and base is not result else result

@@ -9,14 +9,14 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunk
-from jmars.tensor.ops.chunks.tiling import mark_view
 from jmars.tensor.ops.create.constants import check_device
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.reduce.reduction import all_
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.steps import share, step
+from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
 __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 
@@ -33,7 +33,14 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
     if not isinstance(a, Tensor):
         return as_tensor(a, dtype, chunk_size, chunks)
     x = a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype)
-    return mark_view(rechunk(x, chunk_size, chunks), a) if chunk_size is not None or chunks is not None else x
+    if chunk_size is None and chunks is None:
+        return x
+    cutting = step(
+        lambda whole: rechunk(whole, chunk_size, chunks),
+        lambda whole, part: rechunk(part, chunks=whole.chunks),
+        lambda array: array,
+    )
+    return share(rechunk(x, chunk_size, chunks), x, cutting)
 
 
 @offers("asarray_chkfinite")
@@ -74,14 +81,20 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
 def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
     """`x.view`: reinterprets the bytes of the elements as another dtype of the same size."""
     if dtype is None:
-        return mark_view(Tensor(x.data), x)
+        return share(Tensor(x.data), x, index_step((Ellipsis,)))
     kind = np.dtype(dtype)
     if kind.itemsize != x.dtype.itemsize:
         raise UnsupportedError(
             f"a view of {x.dtype} as {kind} changes the number of elements, which jmars does not do; view the "
             "value, x.fetch()"
         )
-    return mark_view(blockwise("view", _view_block, [x], x.chunks, kind, (kind,)), x)
+    own = x.dtype
+    viewing = step(
+        lambda whole: reinterpret(Tensor(whole.data), kind),
+        lambda whole, part: reinterpret(Tensor(part.data), own),
+        lambda array: array.view(kind),
+    )
+    return share(blockwise("view", _view_block, [x], x.chunks, kind, (kind,)), x, viewing)
 
 
 def _view_block(block: Any, kind: np.dtype[Any]) -> Any:

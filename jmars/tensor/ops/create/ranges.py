@@ -271,7 +271,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     shape = tuple(lines[i].size for i in order)
     cut = tuple(lines[i].chunks[0] for i in order)
     found = [expand_dims(x, tuple(i for i in range(len(lines)) if i != at)) for x, at in zip(lines, place)]
-    return tuple(found) if sparse else tuple(broadcast_to(x, shape, chunks=cut) for x in found)
+    whole = found if sparse else [broadcast_to(x, shape, chunks=cut) for x in found]
+    return tuple(Tensor(x.data) for x in whole) if copy else tuple(whole)
 
 
 @offers("indices")

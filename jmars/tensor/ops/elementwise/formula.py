@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from jmars.kernels.expression import CONSTANT, Expression, Node, constant
 from jmars.kernels.program import Call, ChunkType, single
-from jmars.kernels.program import Elementwise as Step
+from jmars.kernels.program import Elementwise as ViewStep
+from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
@@ -60,6 +61,7 @@ class Formula:
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[TensorData] = []
+        self._permuted: list[Place] = []  # places of inputs whose elements may lie in another order than C
         self._nodes: list[Node] = []  # values of inputs are their numbers, of nodes -2 - k
         self._constants: dict[tuple[np.dtype[Any], bytes], int] = {}
 
@@ -80,6 +82,8 @@ class Formula:
             if known is value.data:
                 return FormulaValue(i, value.dtype)
         self.inputs.append(value.data)
+        if value._place.permuted:
+            self._permuted.append(value._place)
         return FormulaValue(len(self.inputs) - 1, value.dtype)
 
     def apply(self, op: str, *values: FormulaValue, dtype: Any = None) -> FormulaValue:
@@ -150,7 +154,8 @@ class Formula:
         unique = tuple(dict.fromkeys(cut))
         assert len(unique) == len(cut)
         op = ElementwiseOperand(self.name, expression, chunks, inputs=cut)
-        return Tensor(new_data(op, whole, expression.dtype, chunks))
+        made = Tensor(new_data(op, whole, expression.dtype, chunks))
+        return made._laid_out_like(self._permuted) if self._permuted else made
 
     def _expression(self, value: FormulaValue) -> tuple[list[TensorData], Expression]:
         """Inputs and nodes that lead to a value, in order and densely numbered."""
@@ -266,7 +271,7 @@ class ElementwiseOperand(Operand):
         for shape in shapes:
             chunk = ChunkType(shape, output.dtype)
             types = [ChunkType(_input_shape(shape, g, output), g.dtype) for g in inputs]
-            programs.append(single(self.function, types, Step(self.expression, tuple(range(len(types))), chunk)))
+            programs.append(single(self.function, types, ViewStep(self.expression, tuple(range(len(types))), chunk)))
         ids = [np.broadcast_to(g.ids, grid).reshape(-1) for g in inputs]
         rows = np.stack(ids, axis=1) if ids else np.empty((which.size, 0), np.int64)
         return builder.add_many(programs, which.reshape(-1), rows).reshape(grid)

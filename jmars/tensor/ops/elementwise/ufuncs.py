@@ -285,23 +285,6 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
     return Tensor(as_tensor(a).data)
 
 
-def _offer_part(name: str) -> None:
-    @offers(name)
-    def function(val: Any) -> Tensor:
-        x = as_tensor(val)
-        if x.dtype.kind != "c" and name == "real":
-            return Tensor(x.data)._view_of(x)
-        formula = Formula(name)
-        return formula.tensor(formula.part(name, formula.read(x)), x.shape, x.chunks)._view_of(x)
-
-    function.__name__ = name
-    function.__doc__ = f"`np.{name}`."
-
-
-_offer_part("real")
-_offer_part("imag")
-
-
 @offers("angle")
 def angle(z: Any, deg: bool = False) -> Tensor:
     """`np.angle`: argument of complex numbers, in radians or degrees."""

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.chunks.tiling import mark_view
 from jmars.tensor.ops.index.basic_indexing import slice_tensor
 from jmars.tensor.ops.index.boolean_mask import select_by_mask, select_by_mask_at
-from jmars.tensor.ops.index.structured import field, field_names
+from jmars.tensor.ops.index.structured import field, field_names, field_step
 from jmars.tensor.ops.index.take import in_bounds, take_positions
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel, reshape
 from jmars.tensor.protocols import offers
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.steps import share, step
+from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
 __all__ = ["Index", "getitem", "take"]
 
@@ -131,7 +131,7 @@ def _axis_entries(entry: Any) -> list[Any]:
 def getitem(x: Tensor, index: Any) -> Tensor:
     """`x[index]`: lazy, but integer tensors in the index are computed at once."""
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
-        return mark_view(field(x, names), x)
+        return share(field(x, names), x, field_step(names))
     entries = index if isinstance(index, tuple) else (index,)
     if len(entries) == 1 and is_bool_scalar(entries[0]):  # x[None] for True, an empty array for False
         one, entry = expand_dims(x, 0), entries[0]
@@ -234,7 +234,8 @@ def flip(m: Any, axis: Any = None) -> Tensor:
     """`np.flip`: reverses axes."""
     x = as_tensor(m)
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    return mark_view(slice_tensor(x, [slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim)]), m)
+    entries = tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim))
+    return share(slice_tensor(x, entries), m, index_step(entries))
 
 
 @offers("fliplr")
@@ -264,13 +265,13 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     order[first], order[second] = second, first
     match k % 4:
         case 0:
-            return mark_view(Tensor(x.data), m)
+            return share(Tensor(x.data), m, index_step((Ellipsis,)))
         case 1:
-            return mark_view(_permute_axes(flip(x, second), order), m)
+            return _permute_axes(flip(x, second), order)
         case 2:
             return flip(m, (first, second))
         case _:
-            return mark_view(flip(_permute_axes(x, order), second), m)
+            return flip(_permute_axes(x, order), second)
 
 
 def _permute_axes(x: Tensor, order: list[int]) -> Tensor:
@@ -279,8 +280,22 @@ def _permute_axes(x: Tensor, order: list[int]) -> Tensor:
 
 @offers("diagonal")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """`np.diagonal`, as a copy instead of a view."""
+    """`np.diagonal`: a read-only view."""
     x = as_tensor(a)
+    found = _diagonal(x, offset, axis1, axis2)
+    return share(
+        found,
+        a,
+        step(
+            lambda whole: _diagonal(whole, offset, axis1, axis2),
+            None,
+            lambda array: np.diagonal(array, offset, axis1, axis2),
+            permutes=True,
+        ),
+    )
+
+
+def _diagonal(x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
     if x.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")
     x = moveaxis(x, (axis1, axis2), (-2, -1))

@@ -213,7 +213,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not isinstance(dst, Tensor):
         np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
         return
-    value = as_tensor(src)
+    weak = type(src) in (bool, int, float, complex)  # takes its dtype from dst
+    value = as_tensor(np.asarray(src, np.result_type(dst.dtype, src)) if weak else src)
     dst._assign(value if where is True else _where(where, value, dst), casting)
 
 

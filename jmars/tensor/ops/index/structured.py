@@ -5,16 +5,18 @@ Functions that only move elements (slices, shapes, joining, masks, files) handle
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.buffers import ViewStep
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.steps import step
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["check_sort_order", "compare_structured", "field", "field_names", "set_field"]
@@ -63,6 +65,15 @@ def field(x: Tensor, names: Names) -> Tensor:
     return blockwise("field", _read_field_block, [source], chunks, base, (names, len(inner)))
 
 
+def field_step(names: Names) -> ViewStep:
+    """The step to the view `x["f"]`, or of several fields."""
+    return step(
+        lambda whole: field(whole, names),
+        lambda whole, part: set_field(whole, names, part),
+        lambda array: array[names if isinstance(names, str) else list(names)],
+    )
+
+
 def _read_field_block(block: Array, names: Names, inner: int) -> Array:
     whole = block.reshape(block.shape[: block.ndim - inner]) if inner else block
     found: Array = whole[names] if isinstance(names, str) else whole[list(names)]
@@ -88,13 +99,12 @@ def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
     return blockwise("set field", _set_field_block, [x, cut], x.data.chunks, x.dtype, (names,))
 
 
-@offers("method.set_complex_part")
-def set_complex_part(x: Tensor, half: str, value: Any) -> None:
-    """`x.real = value` or `x.imag = value`: views a complex tensor as a structured array of two fields."""
-    x._check_write()
+@offers("method.with_complex_part")
+def with_complex_part(x: Tensor, half: str, value: Any) -> Tensor:
+    """Returns `x` after `x.real = value` or `x.imag = value`: views `x` as a structured array of two fields."""
     number = np.zeros(0, x.dtype).real.dtype
     pairs = call("method.view", Tensor(x.data), [("real", number), ("imag", number)])
-    x._rebind(call("method.view", set_field(pairs, half, value), x.dtype))
+    return cast(Tensor, call("method.view", set_field(pairs, half, value), x.dtype))
 
 
 def _set_field_block(block: Array, value: Array, names: Names) -> Array:

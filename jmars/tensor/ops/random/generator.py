@@ -180,8 +180,7 @@ class Generator:
             self._drawer.shuffle(x, *([axis] if self._drawer is self._numpy else []))
             return
         axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
-        x._check_write()
-        x._rebind(self._shuffled(x, axis, x.ndim > 1).rechunk(chunks=x.chunks))
+        x._put(self._shuffled(x, axis, x.ndim > 1).rechunk(chunks=x.chunks))
 
     def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
                             *, method: str = "svd", chunk_size: ChunkSize = None,

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, mark_view
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.steps import share, step
+from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
 __all__ = ["broadcast_to", "expand_dims", "moveaxis", "reshape_chunks", "squeeze", "swapaxes", "transpose"]
 
@@ -124,10 +125,17 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     if len(order) != x.ndim:
         raise ValueError("axes don't match array")
     if order == tuple(range(x.ndim)):
-        return mark_view(Tensor(x.data), a)
+        return share(Tensor(x.data), a, index_step((Ellipsis,)))
     chunks = tuple(x.chunks[i] for i in order)
     data = new_data(Transpose(order, inputs=(x.data,)), tuple(x.shape[i] for i in order), x.dtype, chunks)
-    return mark_view(Tensor(data), a)
+    back = tuple(np.argsort(order).tolist())
+    transposing = step(
+        lambda whole: transpose(whole, order),
+        lambda whole, part: transpose(part, back),
+        lambda array: array.transpose(order),
+        permutes=True,
+    )
+    return share(Tensor(data), a, transposing)
 
 
 @offers("matrix_transpose", "linalg.matrix_transpose")
@@ -174,7 +182,13 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
     ndim = x.ndim + (len(axis) if isinstance(axis, tuple | list) else 1)
     new = normal_axes(axis, ndim)
     lengths = iter(x.chunks)
-    return mark_view(reshape_chunks(x, tuple((1,) if i in new else next(lengths) for i in range(ndim))), a)
+    result = reshape_chunks(x, tuple((1,) if i in new else next(lengths) for i in range(ndim)))
+    expanding = step(
+        lambda whole: expand_dims(whole, new),
+        lambda whole, part: squeeze(part, new),
+        lambda array: np.expand_dims(array, new),
+    )
+    return share(result, a, expanding)
 
 
 @offers("squeeze")
@@ -184,7 +198,13 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else normal_axes(axis, x.ndim)
     if any(x.shape[i] != 1 for i in gone):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return mark_view(reshape_chunks(x, tuple(lengths for i, lengths in enumerate(x.chunks) if i not in gone)), a)
+    result = reshape_chunks(x, tuple(lengths for i, lengths in enumerate(x.chunks) if i not in gone))
+    squeezing = step(
+        lambda whole: squeeze(whole, tuple(gone)),
+        lambda whole, part: expand_dims(part, tuple(gone)),
+        lambda array: np.squeeze(array, tuple(gone)),
+    )
+    return share(result, a, squeezing)
 
 
 def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
@@ -228,7 +248,14 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False, *, chunk_size: Chu
             f"operands could not be broadcast together with remapped shapes [original->remapped]: {x.shape} and "
             f"requested shape {whole}"
         )
-    return mark_view(cast_and_broadcast(x, x.dtype, whole, decide_splits(whole, x.dtype, chunk_size, chunks)), array)
+    cut = decide_splits(whole, x.dtype, chunk_size, chunks)
+    broadcasting = step(
+        lambda one: cast_and_broadcast(one, one.dtype, whole, cut),
+        None,
+        lambda layout: np.broadcast_to(layout, whole),
+        permutes=True,
+    )
+    return share(cast_and_broadcast(x, x.dtype, whole, cut), array, broadcasting)
 
 
 @offers("broadcast_arrays")

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import mark_view
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.index.basic_indexing import Slice, slice_tensor
 from jmars.tensor.ops.index.take import take_positions
@@ -28,7 +27,8 @@ from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, expa
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.steps import share
+from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
 __all__ = ["array_split", "concatenate", "repeat", "slice_axis", "stack", "tile"]
 
@@ -224,7 +224,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
         each, longer = divmod(length, sections)
         ends = [i * each + min(i, longer) for i in range(sections + 1)]
     axis = normal_axis(axis, x.ndim)
-    return [mark_view(slice_axis(x, axis, slice(low, high)), ary) for low, high in zip(ends, ends[1:])]
+    cuts = [(*(slice(None),) * axis, slice(low, high)) for low, high in zip(ends, ends[1:])]
+    return [share(slice_axis(x, axis, cut[-1]), ary, index_step(cut)) for cut in cuts]
 
 
 @offers("split")

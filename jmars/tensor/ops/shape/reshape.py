@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, reshaped_layout
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunk
-from jmars.tensor.ops.chunks.tiling import mark_view
 from jmars.tensor.ops.shape.axes import reshape_chunks, transpose
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, chunk_bytes, split_axis
+from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["merge_axes", "ravel", "reshape"]
 
 SMALL = 2**16  # elements; chunks may grow to this size to keep rows whole
+Array = np.ndarray[Any, Any]
 Group = tuple[tuple[int, ...], tuple[int, ...]]  # lengths of the old axes and of the new axes
 
 
@@ -83,7 +85,23 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
             result = reshape_chunks(rechunk(reshape_chunks(runs, flat), chunks=between), final)
     if chunk_size is not None or chunks is not None:
         result = rechunk(result, chunk_size, chunks)
-    return mark_view(result, a)
+    if copy or not can_reshape(x._place, whole):
+        if copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")  # NumPy's words
+        return Tensor(result.data)
+    return share(result, a, _reshaping(whole, chunk_size, chunks))
+
+
+def _reshaping(shape: tuple[int, ...], chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> ViewStep:
+    def layout(array: Array) -> Array:
+        found = reshaped_layout(array, shape)
+        assert found is not None
+        return found
+
+    def back(whole: Tensor, part: Tensor) -> Tensor:
+        return rechunk(reshape(part, whole.shape), chunks=whole.chunks)
+
+    return step(lambda whole: reshape(whole, shape, chunk_size=chunk_size, chunks=chunks), back, layout)
 
 
 def merge_axes(x: Tensor, first: int, count: int) -> Tensor:
@@ -94,7 +112,21 @@ def merge_axes(x: Tensor, first: int, count: int) -> Tensor:
 @offers("ravel")
 def ravel(a: Any, order: str = "C") -> Tensor:
     """`np.ravel`: flattens an array."""
-    return reshape(a, -1, "C" if order == "K" else order)
+    flat = reshape(a, -1, "C" if order == "K" else order)
+    x = as_tensor(a)
+    shares = can_ravel(x._place, "F" if order == "F" else "C")
+    return flat if shares or not isinstance(a, Tensor) else Tensor(flat.data)
+
+
+@offers("method.flat")
+def flat_view(x: Tensor) -> Tensor:
+    """`x.flat`: the elements in C order, as a view whatever the order in memory."""
+    flattening = step(
+        lambda whole: reshape(whole, -1),
+        lambda whole, part: rechunk(reshape(part, whole.shape), chunks=whole.chunks),
+        lambda array: np.empty(0, array.dtype),
+    )
+    return share(Tensor(reshape(x, -1).data), x, flattening)
 
 
 def _full_shape(shape: Any, x: Tensor) -> tuple[int, ...]:

@@ -1,0 +1,325 @@
+"""Buffers and views: tensors that would share memory in NumPy read and write one `Buffer`.
+
+A buffer has a current node, and a write gives it a new node; nodes are immutable. A view is a chain of steps from its
+buffer, such as a slice and a transpose. Reading a view derives its node from the buffer's current node; writing to a
+view derives the buffer's next node. Whether a reshape is a view depends on strides, which `layout` asks NumPy for.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jmars.tensor.operand import TensorData
+    from jmars.tensor.tensor import Tensor
+
+__all__ = ["Buffer", "MemoryFlags", "Place", "PlaceState", "View", "ViewStep"]
+__all__ += ["basic_index", "can_ravel", "can_reshape", "layout_of", "reshaped_layout", "strides_like", "taken_strides"]
+
+Array = np.ndarray[Any, Any]
+ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
+
+
+@dataclass(frozen=True)
+class ViewStep:
+    """One step from a place to a view of that place.
+
+    Attributes
+    ----------
+    read
+        Node of the view, from the node of the place.
+    write
+        Node of the place after a write, from its node and the new node of the view; None for a read-only view.
+    layout
+        The same step on a NumPy array, without reading elements.
+    key
+        Equal for equal steps from one place; None where that is not known.
+    permutes
+        Whether axes change their order in memory.
+    """
+
+    read: Callable[[TensorData], TensorData]
+    write: Callable[[TensorData, TensorData], TensorData] | None
+    layout: Callable[[Array], Array]
+    key: Hashable = None
+    permutes: bool = False
+
+
+class Buffer:
+    """Memory of an array that is not a view; place of the handle that owns it.
+
+    Attributes
+    ----------
+    node
+        The current value.
+    version
+        Number of writes.
+    strides
+        Bytes between neighbours along each axis in NumPy; None in C order.
+    writeable
+        Whether the owner may write.
+    """
+
+    __slots__ = ("__weakref__", "_handles", "node", "strides", "version", "writeable")
+
+    def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None) -> None:
+        self.node, self.strides = node, strides
+        self.version, self.writeable = 0, True
+        self._handles: list[weakref.ref[Tensor]] = []  # the owner and views, once there are views
+
+    @property
+    def buffer(self) -> Buffer:
+        """Itself."""
+        return self
+
+    @property
+    def permuted(self) -> bool:
+        """Whether elements may lie in another order than C."""
+        return self.strides is not None
+
+    def put(self, node: TensorData) -> None:
+        """Write a new value."""
+        self.node = node
+        self.version += 1
+
+    def restore(self, node: TensorData) -> None:
+        """Keep the same value as another node."""
+        self.node = node
+
+    def take_back(self, node: TensorData) -> None:
+        """Take back writes."""
+        if self.node is not node:
+            self.node = node
+            self.version += 1
+
+    def share(self, handle: Tensor) -> None:
+        """Note a handle that reads or writes this buffer."""
+        self._handles.append(weakref.ref(handle))
+
+    def sharers(self) -> list[Tensor]:
+        """Handles that are in use, once there were views."""
+        found = [handle for ref in self._handles if (handle := ref()) is not None]
+        if len(found) < len(self._handles):
+            self._handles = [ref for ref in self._handles if ref() is not None]
+        return found
+
+
+class View:
+    """Place of a view: a step from another place."""
+
+    __slots__ = ("_node", "_version", "buffer", "parent", "permuted", "step", "writeable")
+
+    def __init__(self, parent: Place, step: ViewStep, node: TensorData) -> None:
+        self.parent, self.step = parent, step
+        self.buffer: Buffer = parent.buffer
+        self._node, self._version = node, self.buffer.version
+        self.permuted: bool = step.permutes or parent.permuted
+        self.writeable: bool = parent.writeable and step.write is not None
+
+    @property
+    def node(self) -> TensorData:
+        """The current value, read from the buffer after writes by other handles."""
+        if self._version != self.buffer.version:
+            self._node, self._version = self.step.read(self.parent.node), self.buffer.version
+        return self._node
+
+    def put(self, node: TensorData) -> None:
+        """Write a new value to the buffer."""
+        assert self.step.write is not None
+        self.parent.put(self.step.write(self.parent.node, node))
+        self._node, self._version = node, self.buffer.version
+
+    def alone(self) -> Buffer:
+        """A buffer with the elements of this view only."""
+        layout = layout_of(self)
+        contiguous = layout is None or layout.flags.c_contiguous
+        made = Buffer(self.node, None if contiguous or layout is None else layout.strides)
+        made.writeable = self.writeable
+        return made
+
+    def restore(self, node: TensorData) -> None:
+        """Keep the same value as another node."""
+        self._node, self._version = node, self.buffer.version
+
+    def is_step_from(self, parent: Place, key: Hashable) -> bool:
+        """Whether this is the view of `parent` with that key, so that writing its value there changes no element."""
+        return self.parent is parent and key is not None and self.step.key == key
+
+
+Place = Buffer | View
+
+
+class MemoryFlags:
+    """`x.flags`: how the elements would lie in memory in NumPy, and whether they may be written.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> x = ones((2, 3))
+    >>> x.flags.c_contiguous, x.T.flags["F"], x[0].flags.owndata, x.flags.writeable
+    (True, True, False, True)
+    """
+
+    _SHORT: ClassVar = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned"}
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        layout = layout_of(place)
+        self.c_contiguous = bool(layout is None or layout.flags.c_contiguous)
+        self.f_contiguous = bool(layout is not None and layout.flags.f_contiguous)
+        self.contiguous, self.owndata, self.aligned = self.c_contiguous, isinstance(place, Buffer), True
+
+    @property
+    def writeable(self) -> bool:
+        """Whether the tensor may be written; False can be set, and True where no base is read-only."""
+        return self._place.writeable
+
+    @writeable.setter
+    def writeable(self, value: bool) -> None:
+        place = self._place
+        if value and isinstance(place, View) and (place.step.write is None or not place.parent.writeable):
+            raise ValueError("cannot set WRITEABLE flag to True of this array")  # NumPy's words
+        place.writeable = bool(value)
+
+    def __getitem__(self, name: str) -> bool:
+        found: bool = getattr(self, self._SHORT.get(name, name.lower()))
+        return found
+
+    def __setitem__(self, name: str, value: bool) -> None:
+        setattr(self, self._SHORT.get(name, name.lower()), value)
+
+
+class PlaceState(NamedTuple):
+    """A place, its node, and the node of its buffer, at one moment."""
+
+    place: Place
+    node: TensorData
+    whole: TensorData
+
+
+def layout_of(place: Place) -> Array | None:
+    """A NumPy array with the shape, dtype and strides that the place would have in NumPy; None for unknown lengths.
+
+    Its elements are not in memory: only functions that read no elements may be called on it.
+    """
+    if place.node.has_unknown_lengths and not place.node.resolve_lengths():
+        return None
+    if isinstance(place, View):
+        parent = layout_of(place.parent)
+        return None if parent is None else place.step.layout(parent)
+    return _pretend(place.node.shape, place.node.dtype, place.strides)
+
+
+class _Memory:
+    """Pretended memory, as NumPy's array interface describes memory."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None) -> None:
+        self.__array_interface__ = {
+            "data": (ADDRESS, False), "shape": shape, "strides": strides, "typestr": f"|V{dtype.itemsize}", "version": 3
+        }  # fmt: skip
+
+
+def _pretend(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None) -> Array:
+    if not dtype.itemsize or not math.prod(shape):
+        return np.empty(shape, dtype)
+    found: Array = np.asarray(_Memory(shape, dtype, strides)).view(dtype)
+    return found
+
+
+def basic_index(index: Any) -> tuple[Any, ...] | None:
+    """Entries of a basic index (slices, ints, None, Ellipsis), which makes a view; None for other indices."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return tuple(map(_plain, entries)) if all(map(_is_basic, entries)) else None
+
+
+def _plain(entry: Any) -> Any:
+    """An entry without tensors."""
+    if not isinstance(entry, slice):
+        return entry
+    return slice(*(None if one is None else operator.index(one) for one in (entry.start, entry.stop, entry.step)))
+
+
+def _is_basic(entry: Any) -> bool:
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return True
+    return isinstance(entry, int | np.integer) and not isinstance(entry, bool)
+
+
+def reshaped_layout(layout: Array, shape: tuple[int, ...]) -> Array | None:
+    """The layout with another shape; None where NumPy would copy."""
+    try:
+        return layout.reshape(shape, copy=False)
+    except ValueError:
+        return None
+
+
+def can_reshape(place: Place, shape: tuple[int, ...]) -> bool:
+    """Whether a reshape shares memory with the place in NumPy."""
+    if isinstance(place, Buffer) and not place.permuted:
+        return True
+    layout = layout_of(place)
+    return layout is not None and reshaped_layout(layout, shape) is not None
+
+
+def can_ravel(place: Place, order: str = "C") -> bool:
+    """Whether flattening in order "C" or "F" shares memory with the place in NumPy."""
+    if order == "C" and isinstance(place, Buffer) and not place.permuted:
+        return True
+    layout = layout_of(place)
+    return layout is not None and bool(layout.flags.c_contiguous if order == "C" else layout.flags.f_contiguous)
+
+
+def strides_like(places: Sequence[Place], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+    """Strides of a new array that NumPy allocates in the order of its inputs (order "K"); None for C order."""
+    if len(shape) < 2 or not any(place.permuted for place in places):
+        return None
+    layouts = [layout_of(place) for place in places]
+    if None in [None if one is None else 0 for one in layouts]:
+        return None
+    small = [_small(one) for one in layouts if one is not None]
+    return _strides_in_order(np.nditer([*small, None], flags=["zerosize_ok"]).operands[-1], shape, itemsize)
+
+
+def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+    """Strides of `x[index]`, a copy of that shape by arrays among the entries of the index; None for C order."""
+    layout = layout_of(place) if len(shape) > 1 else None
+    if layout is None:
+        return None
+    entries: list[Any] = []
+    for entry in index if isinstance(index, tuple) else (index,):
+        if isinstance(entry, slice) or entry is None or entry is Ellipsis:
+            entries.append(slice(None) if isinstance(entry, slice) else entry)
+        elif getattr(entry, "dtype", None) == np.dtype(bool):
+            entries += [np.zeros(2, np.int8)] * np.ndim(entry)  # as its positions
+        else:
+            entries.append(np.zeros([min(n, 2) for n in np.shape(entry)], np.int8))
+    try:
+        return _strides_in_order(_small(layout)[tuple(entries)], shape, itemsize)
+    except IndexError:  # of an axis without elements
+        return None
+
+
+def _strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+    """Strides of a new array whose axes lie in memory in the order of `made`; None for C order."""
+    order = sorted(range(len(shape)), key=lambda axis: (-abs(made.strides[axis]), axis))
+    if made.ndim != len(shape) or order == list(range(len(shape))):
+        return None
+    found, step = [0] * len(shape), itemsize
+    for axis in reversed(order):
+        found[axis] = step
+        step *= max(1, shape[axis])
+    return tuple(found)
+
+
+def _small(layout: Array) -> Array:
+    """An array with at most two elements along each axis, in memory in the order of `layout`."""
+    order = sorted(range(layout.ndim), key=lambda axis: (-abs(layout.strides[axis]), axis))
+    made = np.zeros([min(layout.shape[axis], 2) for axis in order], np.int8)
+    return made.transpose(np.argsort(order)) if layout.ndim else made

@@ -1,0 +1,42 @@
+"""`real` and `imag`, as views that write."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from jmars.tensor.ops.elementwise.formula import Formula
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.steps import share, step
+from jmars.tensor.tensor import Tensor, as_tensor, index_step
+
+__all__ = ["imag", "real"]
+
+
+@offers("real")
+def real(val: Any) -> Tensor:
+    """`np.real`: a view."""
+    x = as_tensor(val)
+    if x.dtype.kind == "c":
+        return _half("real", x, val)
+    return share(Tensor(x.data), val, index_step((Ellipsis,)))
+
+
+@offers("imag")
+def imag(val: Any) -> Tensor:
+    """`np.imag`: a view of a complex array, zeros for other arrays."""
+    x = as_tensor(val)
+    return _half("imag", x, val) if x.dtype.kind == "c" else _read("imag", x)
+
+
+def _half(name: str, x: Tensor, val: Any) -> Tensor:
+    halving = step(
+        lambda whole: _read(name, whole),
+        lambda whole, part: cast(Tensor, call("method.with_complex_part", whole, name, part)),
+        lambda array: getattr(array, name),
+    )
+    return share(_read(name, x), val, halving)
+
+
+def _read(name: str, x: Tensor) -> Tensor:
+    formula = Formula(name)
+    return formula.tensor(formula.part(name, formula.read(x)), x.shape, x.chunks)

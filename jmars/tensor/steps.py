@@ -1,0 +1,40 @@
+"""Steps to views by functions of tensors: how the functions of tensor/ops that return views make them.
+
+Source: docs/explanation/views.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.buffers import ViewStep
+from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["share", "step"]
+
+Array = np.ndarray[Any, Any]
+
+
+def step(
+    read: Callable[[Tensor], Tensor],
+    write: Callable[[Tensor, Tensor], Tensor] | None,
+    layout: Callable[[Array], Array],
+    key: Hashable = None,
+    permutes: bool = False,
+) -> ViewStep:
+    """A `ViewStep` by functions of tensors instead of nodes; parameters as the attributes of `ViewStep`."""
+
+    def put(whole: TensorData, part: TensorData) -> TensorData:
+        assert write is not None
+        return write(Tensor(whole), Tensor(part)).data
+
+    return ViewStep(lambda whole: read(Tensor(whole)).data, None if write is None else put, layout, key, permutes)
+
+
+def share(part: Tensor, whole: Any, made_by: ViewStep) -> Tensor:
+    """Make `part` a view of `whole`, unless that is no tensor; returns `part`."""
+    return part._as_view_of(whole, made_by) if isinstance(whole, Tensor) and whole is not part else part

@@ -1,0 +1,163 @@
+"""Tensors that share memory in NumPy share a buffer: writes through views, `shares_memory`, memory that is let go."""
+
+from __future__ import annotations
+
+import gc
+import operator
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+
+MAKES = {  # views, or copies where NumPy copies
+    "T": lambda a, n: a.T,
+    "row": lambda a, n: a[n % len(a)] if a.ndim > 1 and len(a) else a[:],
+    "slice": lambda a, n: a[n % 3 :],
+    "step": lambda a, n: a[:: 1 + n % 2],
+    "backwards": lambda a, n: a[::-1],
+    "last axis": lambda a, n: a[..., n % 2 :],
+    "new axis": lambda a, n: a[None],
+    "ellipsis": lambda a, n: a[...],
+    "ravel": lambda a, n: a.ravel(),
+    "reshape": lambda a, n: a.reshape(-1),
+    "columns": lambda a, n: a.reshape((-1, 2)) if a.size % 2 == 0 else a,
+    "Fortran": lambda a, n: a.reshape(-1, order="F"),
+    "squeeze": lambda a, n: a.squeeze(),
+    "swapaxes": lambda a, n: a.swapaxes(0, -1) if a.ndim else a,
+    "moveaxis": lambda a, n: np.moveaxis(a, 0, -1) if a.ndim else a,
+    "flip": lambda a, n: np.flip(a),
+    "rot90": lambda a, n: np.rot90(a, n) if a.ndim == 2 else a,
+    "split": lambda a, n: np.array_split(a, 2)[n % 2] if a.ndim else a,
+    "view": lambda a, n: a.view(),
+    "bits": lambda a, n: a.view("u8" if a.dtype.kind == "i" else "i8"),
+    "at least": lambda a, n: np.atleast_2d(a),
+    "copy": lambda a, n: a.copy(),
+    "sum": lambda a, n: a + 1,
+    "fancy": lambda a, n: a[[0, -1]] if a.ndim and len(a) else a,
+    "fancy last": lambda a, n: a[..., [0]] if a.ndim and a.shape[-1] else a,
+    "same dtype": lambda a, n: a.astype(a.dtype),
+}
+WRITES = {
+    "add": lambda a, n: operator.iadd(a, n),
+    "multiply": lambda a, n: operator.imul(a, 2),
+    "element": lambda a, n: operator.setitem(a, (n % len(a),), n) if a.ndim and len(a) else None,
+    "slice": lambda a, n: operator.setitem(a, slice(n % 3, None), n),
+    "own slice": lambda a, n: operator.setitem(a, slice(1, None), a[:-1]) if a.ndim else None,
+    "part": lambda a, n: operator.setitem(a, slice(0, 1), operator.iadd(a[0:1], n)) if a.ndim else None,
+    "nested": lambda a, n: operator.setitem(a[n % len(a)], 0, n) if a.ndim > 1 and a.size else None,
+    "out": lambda a, n: np.add(a, n, out=a),
+    "mask": lambda a, n: operator.setitem(a, a > n, n),
+    "fill": lambda a, n: a.fill(n),
+    "rows": lambda a, n: [operator.iadd(row, i) for i, row in enumerate(a)] if a.ndim > 1 else None,
+    "sort": lambda a, n: a.sort() if a.ndim else None,
+    "copyto": lambda a, n: np.copyto(a, n),
+    "flat": lambda a, n: operator.setitem(a.flat, slice(None, None, 2), n) if a.size else None,
+}
+STATEMENTS = st.tuples(
+    st.integers(0, 50), st.sampled_from([*MAKES, *MAKES, *(f"write {name}" for name in WRITES)]), st.integers(0, 5)
+)
+
+
+def run(start, statements):
+    """All arrays after a program; each statement makes an array from an earlier array, or writes to it."""
+    arrays = list(start)
+    for number, what, n in statements:
+        at = number % len(arrays)
+        if what.startswith("write "):
+            WRITES[what[6:]](arrays[at], n)
+        else:
+            arrays.append(MAKES[what](arrays[at], n))
+    return arrays
+
+
+@pytest.mark.timeout(3600)
+@given(st.lists(STATEMENTS, min_size=1, max_size=30), st.integers(1, 5))
+def test_programs_with_views_give_what_numpy_gives(statements, chunk):
+    starts = np.arange(24).reshape(4, 6), np.arange(6), np.arange(8).reshape(2, 2, 2)
+    theirs = run([one.copy() for one in starts], statements)
+    ours = run([mt.asarray(one, chunk_size=chunk) for one in starts], statements)
+    note(str(statements))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one.fetch(), other)
+        assert one.dtype == other.dtype
+    for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        for second, fourth in zip(ours[:i], theirs[:i], strict=True):
+            assert np.shares_memory(one, second) == np.shares_memory(other, fourth)
+
+
+def test_halves_of_complex_numbers_and_fields_are_written():
+    c = mt.zeros(4, complex, chunk_size=2)
+    part = c[1:]
+    part.imag = 1
+    c.real[0] = 5
+    c.imag[1:2] += 2
+    assert c.tolist() == [5, 3j, 1j, 1j] and part.tolist() == [3j, 1j, 1j]
+    records = mt.asarray(np.zeros(3, [("a", "i4"), ("b", "f8")]), chunk_size=2)
+    column = records["a"]
+    column += 2
+    records["b"][0] = 7
+    records[1] = (8, 9)
+    assert records.tolist() == [(2, 7.0), (8, 9.0), (2, 0.0)] and column.tolist() == [2, 8, 2]
+
+
+def test_views_in_lists_dicts_and_loops_write_to_the_whole():
+    x = mt.zeros((3, 2), chunk_size=2)
+    rows, named = [x[0], x[1]], {"last": x[2:]}
+    rows[0] += 1
+    named["last"] += 2
+    for row in x:
+        row += 1
+    for k, row in enumerate(x):
+        x[k] = row + k
+    assert x.tolist() == [[2, 2], [2, 2], [5, 5]] and rows[0].tolist() == [2, 2]
+
+
+def test_read_only_views_see_writes_and_refuse_them():
+    x = mt.arange(9, chunk_size=2).reshape(3, 3)
+    diagonal, wide = np.diagonal(x), np.broadcast_to(x[0], (2, 3))
+    x[0, 0] = 7
+    assert diagonal.tolist() == [7, 4, 8] and wide.tolist() == [[7, 1, 2], [7, 1, 2]]
+    for view in (diagonal, wide, wide[0]):
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 1
+        with pytest.raises(ValueError, match="read-only"):
+            view += 1
+    np.fill_diagonal(x.T, 0)
+    assert diagonal.tolist() == [0, 0, 0]
+
+
+def test_the_shape_of_a_handle_is_its_own():
+    x = mt.arange(6, chunk_size=4)
+    y = x[:]
+    y.shape = (2, 3)
+    y[1] = 0
+    assert x.tolist() == [0, 1, 2, 0, 0, 0] and x.shape == (6,)
+    turned = y.T
+    with pytest.raises(AttributeError, match="Incompatible shape"):
+        turned.shape = (6,)
+
+
+def test_a_part_lets_go_of_the_whole_when_no_other_handle_is_left():
+    x = mt.ones((4, 4), chunk_size=2)
+    part = x[0]
+    x += 1
+    whole = weakref.ref(x._place)
+    del x
+    assert part.tolist() == [2, 2, 2, 2]
+    gc.collect()
+    assert whole() is None
+    part += 1
+    assert part.tolist() == [3, 3, 3, 3]
+
+
+def test_a_copy_is_kept_apart_from_what_numpy_copies():
+    x = mt.arange(4, chunk_size=2)
+    kept = [x.copy(), x[[0, 1]], x[x > 1], x + 0, x.astype(int), np.array(x), x.reshape(2, 2).T.ravel()]
+    x += 1
+    assert [one.tolist() for one in kept] == [
+        [0, 1, 2, 3], [0, 1], [2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 2, 1, 3]
+    ]  # fmt: skip
