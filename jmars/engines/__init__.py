@@ -10,6 +10,7 @@ running_group.py  a group that runs, and what became of its operands
 engine_job.py   the operands and groups of a job: what is reported, and when (`EngineJob`)
 port.py         the engine's workers as the scheduler sees them (`EngineWorkers`)
 engine_status.py  status of the workers, for `why`
+task_book.py    tasks and results by names of ours, for all engines (`TaskBook`)
 dask_scheduler.py  what runs in Dask's scheduler: places of group tasks, clean-up
 dask_worker.py  what runs in Dask's workers
 dask_workers.py  Dask's workers: memory, versions, ends

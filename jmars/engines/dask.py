@@ -176,8 +176,15 @@ class DaskEngine:
 
     def stop(self, job: int, tasks: Sequence[str]) -> None:
         """Drop queued tasks; running tasks see the job's stop flag."""
-        self._tasks.stop(job, tasks)
-        self._spawn(partial(self._cross, partial(self._client.run, raise_flag(self._topic, job), on_error="ignore")))
+        self._spawn(partial(self._raise_flag, job, self._tasks.stop(job, tasks)))
+
+    async def _raise_flag(self, job: int, dropped: Sequence[Any]) -> None:
+        running: dict[str, str] = {}
+        try:
+            told = await self._cross(partial(self._client.run, raise_flag(self._topic, job), on_error="ignore"))
+            running = {task: worker for worker, tasks in told.items() for task in tasks}
+        finally:
+            self._tasks.flagged(dropped, running)
 
     def kill(self, tasks: Sequence[str]) -> bool:
         """Whether Dask ended tasks: never, since a worker also has other people's tasks and results."""
@@ -201,13 +208,13 @@ class DaskEngine:
                 raise
             others = [key for key in self._workers.present if key != worker] or None
             futures = await self._cross(partial(scatter, workers=others))
-        self._tasks.futures[Result(name, 0)] = futures[key]
+        self._tasks.results[Result(name, 0)] = futures[key]
 
     async def read(
         self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
     ) -> bytes:
         """Elements of a chunk, cut out by a small task where the chunk lies."""
-        future = self._tasks.futures.get(result)
+        future = self._tasks.results.get(result)
         if future is None:
             raise ChunkLostError(f"the Dask cluster does not have chunk {result.number} of {result.task}")
         self._reads += 1
@@ -303,6 +310,7 @@ class DaskEngine:
     async def _look(self) -> None:
         came, left = await self._workers.look()
         for key, why in left.items():
+            self._tasks.left(key)
             self._events.left(key, why)
             self._watch = WATCHED
         for worker in came:

@@ -55,9 +55,14 @@ def run_task(runner: Runner, topic: str, task: str, job: int, outputs: int, spec
     """
     worker: Any = get_worker()
     channel = _channel(worker, topic)
-    channel.add((task, worker.address))
-    report, chunks = runner(spec, inputs, partial(_is_stopped, topic, job), worker.address)
-    channel.add((task, report))
+    with _lock:
+        _running[topic, task] = job
+    try:
+        channel.add((task, worker.address))
+        report, chunks = runner(spec, inputs, partial(_is_stopped, topic, job), worker.address)
+        channel.add((task, report))
+    finally:
+        _running.pop((topic, task), None)
     if outputs < 2:
         return chunks[0] if outputs else None
     return tuple(chunks)
@@ -100,6 +105,7 @@ class _Channel:
 _lock = Lock()
 _channels: dict[tuple[str, str], _Channel] = {}  # by worker address, since a process may have several workers
 _flags: dict[str, dict[int, None]] = {}  # stopped jobs by topic, oldest first
+_running: dict[tuple[str, str], int] = {}  # jobs by topic and task
 _closed: dict[str, None] = {}  # topics of clusters that are closed
 
 
@@ -115,10 +121,11 @@ def _is_stopped(topic: str, job: int) -> bool:
     return topic in _closed or job in _flags.get(topic, ())
 
 
-def set_flag(topic: str, job: int) -> None:
-    """Raise the stop flag of a job on this worker."""
+def set_flag(topic: str, job: int) -> list[str]:
+    """Raise the stop flag of a job on this worker; returns tasks that began before."""
     with _lock:
         _remember(_flags.setdefault(topic, {}), job)
+        return [task for (other, task), number in _running.items() if (other, number) == (topic, job)]
 
 
 def forget(topic: str) -> None:
@@ -136,13 +143,12 @@ def _remember(seen: dict[Any, None], key: Any) -> None:
         del seen[next(iter(seen))]
 
 
-def raise_flag(topic: str, job: int) -> Callable[[], None]:
-    """Function for `Client.run` that raises the stop flag of a job; workers without jmars do nothing."""
+def raise_flag(topic: str, job: int) -> Callable[[], list[str]]:
+    """Function for `Client.run`: `set_flag`; workers without jmars do nothing."""
     name = __name__
 
-    def raise_it() -> None:
-        if name in sys.modules:
-            sys.modules[name].set_flag(topic, job)
+    def raise_it() -> list[str]:
+        return sys.modules[name].set_flag(topic, job) if name in sys.modules else []
 
     return raise_it
 

@@ -170,13 +170,13 @@ class RayEngine:
 
     async def put(self, name: str, data: bytes, worker: str) -> None:
         """Store bytes on the node of this process; Ray moves them to the tasks."""
-        self._there.references[Result(name, 0)] = await self._call(ray.put, np.frombuffer(data, np.uint8))
+        self._there.results[Result(name, 0)] = await self._call(ray.put, np.frombuffer(data, np.uint8))
 
     async def read(
         self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
     ) -> bytes:
         """Elements of a chunk; a small task cuts them out on the node of the chunk, this process if it is near."""
-        reference = self._there.references.get(result)
+        reference = self._there.results.get(result)
         try:
             if reference is None:
                 raise KeyError("it was released")

@@ -243,10 +243,10 @@ def run_group(
     with np.errstate(all="ignore"):  # warnings of kernels would go to a log that is not read
         for number, step in enumerate(group.steps):
             try:
+                if stop():  # before a user's object is unpickled
+                    raise ExecutionInterrupted("the job was told to stop")
                 program, kernel = _program(*group.programs[step.program])
                 before = perf_counter()
-                if stop():
-                    raise ExecutionInterrupted("the job was told to stop")
                 chunk = _run(program, kernel, values.read(program, step), step.args, stop)
             except ExecutionInterrupted:
                 stopped = True

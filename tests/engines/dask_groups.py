@@ -49,6 +49,11 @@ def _nap(inputs: Any, stop: Any, worker: str, seconds: float) -> Any:
     return GroupReport(worker, [int(seconds * 1e6)]), [np.array([os.getpid()])]
 
 
+def _deaf(inputs: Any, stop: Any, worker: str, seconds: float) -> Any:
+    time.sleep(seconds)
+    return GroupReport(worker, [int(seconds * 1e6)]), [np.array([os.getpid()])]
+
+
 def _die(inputs: Any, stop: Any, worker: str) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -68,7 +73,7 @@ def _miss(inputs: Any, stop: Any, worker: str) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "fill": _fill, "add": _add, "nap": _nap, "die": _die, "hog": _hog, "fail": _fail, "miss": _miss
+    "fill": _fill, "add": _add, "nap": _nap, "deaf": _deaf, "die": _die, "hog": _hog, "fail": _fail, "miss": _miss
 }  # fmt: skip
 
 

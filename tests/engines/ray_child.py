@@ -240,7 +240,7 @@ async def the_maker_of_a_lost_result_is_told(shared: Shared) -> None:
     engine, events, _ = shared
     engine.submit(group("made", fill, 1.0))
     await events.until(lambda: "made" in events.ends)
-    lost = engine._there.references[Result("made", 0)].hex()
+    lost = engine._there.results[Result("made", 0)].hex()
     engine.submit(group("reads", nap, 20.0, inputs=[Result("made", 0)], job=11))
     await events.until(lambda: "reads" in events.starts)
     answer: Future[Any] = Future()  # as if the node of the result were gone

@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 
 from jmars.engines.dask import DaskEngine
 from jmars.engines.dask_worker import RESOURCE
-from jmars.engines.engine import Result
+from jmars.engines.engine import GroupReport, Result
 from jmars.errors import ChunkLostError, ClusterStartError
 from tests.engines.dask_groups import Recorded, group, in_head, started, whole
 
@@ -95,6 +95,28 @@ async def test_stop_drops_what_is_queued_and_interrupts_what_runs(client):
         assert all(len(events.ends[name]) == 1 and events.ends[name][0].stopped for name in names)
         assert not events.ends["after"][0].stopped
         assert not engine.kill(names)
+
+
+@in_head
+async def test_a_task_that_started_unheard_ends_once_when_it_has_ended(client):
+    async with started(client) as (engine, events, _):
+        held, hear = [], engine._tasks.heard
+        engine._tasks.heard = held.append
+        engine.submit(group("deaf", "deaf", 1.0, job=7))
+        engine.submit(group("after", "add", inputs=[Result("deaf", 0)], job=7))
+        await events.until(lambda: held)
+        engine.stop(7, ["deaf", "after"])
+        await events.until(lambda: "after" in events.ends)  # the workers have told what runs
+        assert events.ends == {"after": [GroupReport("", stopped=True)]}
+        engine._tasks.heard = hear
+        for message in held:
+            hear(message)
+        await events.until(lambda: "deaf" in events.ends)
+        (report,) = events.ends["deaf"]
+        assert report == GroupReport(events.starts["deaf"], stopped=True)
+        assert not engine._tasks._tasks and not engine._tasks.results
+        while any("jmars-run" in name for name in await asyncio.to_thread(client.run_on_scheduler, _left)):
+            await asyncio.sleep(0.05)
 
 
 @in_head

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jmars.engines.dask import DaskEngine
-from jmars.engines.engine import EngineWorker, Result
+from jmars.engines.engine import EngineWorker, GroupReport, Result
 from jmars.engines.parts import versions
 from jmars.errors import ClusterError, ClusterStartError
 from tests.engines.dask_groups import Ask, Recorded, cluster_process, group, in_head, started, whole
@@ -99,6 +99,7 @@ def test_workers_join_and_die_and_the_scheduler_too():
             await _workers_join(ask, engine, events)
             await _a_worker_is_killed_between(engine, events, workers)
             await _a_task_kills_its_workers(engine, events)
+            await _a_worker_dies_under_a_dropped_task(engine, events)
             await _all_workers_die(engine, events)
             await asyncio.to_thread(ask, "close")
             await events.until(lambda: events.reasons)
@@ -132,6 +133,24 @@ async def _a_task_kills_its_workers(engine: DaskEngine, events: Recorded) -> Non
     assert "died" in why and how == "signal"
 
 
+async def _a_worker_dies_under_a_dropped_task(engine: DaskEngine, events: Recorded) -> None:
+    """Its start is not heard before the stop, and it never ends."""
+    hear = engine._tasks.heard
+    held: list[bytes] = []
+    engine._tasks.heard = held.append  # type: ignore[method-assign]
+    engine.submit(group("deaf", "deaf", 60.0, job=7))
+    await events.until(lambda: any(b"deaf" in message for message in held))
+    engine.stop(7, ["deaf"])
+    await events.until(lambda: engine._tasks._tasks["deaf"].worker)
+    engine._tasks.heard = hear  # type: ignore[method-assign]
+    worker = engine._tasks._tasks["deaf"].worker
+    await events.until(lambda: worker in engine._workers.present)
+    told = await engine.memory()
+    os.kill(told[worker]["pid"], signal.SIGKILL)
+    await events.until(lambda: "deaf" in events.ends and worker in events.gone)
+    assert events.ends["deaf"] == [GroupReport(worker, stopped=True)]
+
+
 async def _workers_join(ask: Ask, engine: DaskEngine, events: Recorded) -> None:
     ask(3)
     before = len(events.joined)
@@ -145,6 +164,7 @@ async def _workers_join(ask: Ask, engine: DaskEngine, events: Recorded) -> None:
 
 async def _all_workers_die(engine: DaskEngine, events: Recorded) -> None:
     """A task waits for the next worker, though it was planned for a worker that is gone."""
+    await events.until(lambda: engine._workers.present)
     told = await engine.memory()
     for worker in told.values():
         os.kill(worker["pid"], signal.SIGKILL)

@@ -139,6 +139,16 @@ def test_a_stop_between_operands() -> None:
     assert [one is None for one in outputs] == [False, False, True]
 
 
+def test_a_stop_before_a_function_is_loaded() -> None:
+    class Mine:
+        def __reduce__(self) -> Any:
+            return _not_here, ()
+
+    table = job([single("mine", [F8], Call(double, (Mine(),), (0,), F8))], [-1, 0], [(), (0,)])
+    report, outputs = run(table, whole(table, [1]), [np.ones(4)], stop=lambda: True)
+    assert report == GroupReport("tcp://1", [], stopped=True) and outputs == [None]
+
+
 def test_an_operand_without_its_input_is_not_run() -> None:
     table = job([call(ones), call(double, 1)], [-1, 0, 1, 1], [(), (), (0,), (1,)])
     report, outputs = run(table, whole(table, [1, 2, 3]), [None])
