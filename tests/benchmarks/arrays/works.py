@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 Array = Any
+WINDOW = 1024  # samples that a spectrum is taken of
 
 
 class Tools(Protocol):
@@ -136,6 +137,29 @@ def _overlap(t: Tools, x: Array) -> Array:
     return (y * y).sum() / x.size
 
 
+def _samples(t: Tools, scale: float) -> Sequence[Array]:
+    n = max(1, int(2**26 * scale) // (16 * WINDOW)) * WINDOW
+    return (t.random(1, (16 * n,), (n,)),)
+
+
+def _spectrum(t: Tools, x: Array) -> Array:
+    """Welch's power spectrum of a signal: the mean over windows of 1024 samples, then one number."""
+    windows = x.reshape((-1, WINDOW)) * np.hanning(WINDOW)
+    power = abs(t.np.fft.rfft(windows, axis=1)) ** 2
+    return power.mean(axis=0).sum() / WINDOW**2
+
+
+def _columns_of_a_table(t: Tools, scale: float) -> Sequence[Array]:
+    n = int(2**25 * scale) // 16
+    return tuple(t.random(seed, (16 * n,), (n,)) for seed in (1, 2))
+
+
+def _selection(t: Tools, x: Array, y: Array) -> Array:
+    """Mean and spread of a column, of the tenth of all rows in which another column is large."""
+    chosen = y[x > 0.9]
+    return t.np.stack([chosen.mean(), chosen.std()])
+
+
 WORKS = [
     Work("matmul", _matrices, _matmul),
     Work("rechunk", _rows, _columns),
@@ -145,4 +169,6 @@ WORKS = [
     Work("anomaly", _months, _anomaly),
     Work("vorticity", _winds, _vorticity, tolerance=0.05),
     Work("overlap", _field, _overlap),
+    Work("spectrum", _samples, _spectrum),
+    Work("selection", _columns_of_a_table, _selection),
 ]
