@@ -16,9 +16,14 @@ from tests.contract.engine.kinds import CANNOT, KINDS, Kind, Own
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """The short run takes the programs on a real engine; the stand-in on threads has the same port and task."""
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    if params.get("kind") == "threads" and getattr(item, "originalname", "") == "test_a_program_has_the_same_bits":
+    """The short run takes programs on a real engine, where the stand-in on threads has the same port and task, and two
+    array works on Dask."""
+    call, name = getattr(item, "callspec", None), getattr(item, "originalname", "")
+    if call is None:
+        return
+    is_again = call.params.get("kind") == "threads" and name == "test_a_program_has_the_same_bits"
+    is_slow = name == "test_a_worker_killed_in_a_work_costs_no_value" and call.id not in ("dask-sort", "dask-selection")
+    if is_again or is_slow:
         item.add_marker(pytest.mark.long)
 
 
@@ -65,18 +70,26 @@ def cluster(shared: Cluster, request: pytest.FixtureRequest) -> Iterator[Cluster
     """The shared cluster, as the default cluster."""
     make_default(shared)
     yield shared
-    _account(request)
+    holds, now = _accounts(request, "shared")  # connections and semaphores of a new worker
+    holds.threads |= now.threads
+    holds.descriptors |= now.descriptors
+    holds.shared |= now.shared
 
 
-def _account(request: pytest.FixtureRequest) -> None:
-    """What an engine opened in a test, connections or semaphores of a new worker, belongs to the shared cluster."""
+@pytest.fixture
+def new_workers(kind: Kind, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets a test end workers: semaphores of the next ones belong to the engine."""
+    yield
+    holds, now = _accounts(request, "kind")
+    holds.shared |= now.shared
+
+
+def _accounts(request: pytest.FixtureRequest, fixture: str) -> tuple[Census, Census]:
+    """What a fixture holds, and what is there now; nothing where no engine opened it, or without the leak check."""
     check: Any = request.config.pluginmanager.get_plugin("jmars-leak-check")
-    if check is not None and not isinstance(request.getfixturevalue("kind"), Own):
-        holds = check.shared[id(request._get_active_fixturedef("shared"))].holds
-        now = Census.take(check.finder)
-        holds.threads |= now.threads
-        holds.descriptors |= now.descriptors
-        holds.shared |= now.shared
+    if check is None or isinstance(request.getfixturevalue("kind"), Own):
+        return Census(), Census()
+    return check.shared[id(request._get_active_fixturedef(fixture))].holds, Census.take(check.finder)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ A kind keeps what its clusters run on: nothing, or an engine in a process of its
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -51,11 +52,17 @@ class Kind:
         Whether each worker is a process of its own, which a user's function may end.
     workers
         Workers of a cluster.
+    scale
+        Size of array works, 1 for workers of half a gigabyte.
+    notices, notices_nodes
+        Seconds until a dead worker, a dead node, is noticed.
     """
 
     share = 2**28
     processes = True
     workers = 2
+    scale = 1.0
+    notices, notices_nodes = 2.0, 2.0
 
     def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
         """A new cluster."""
@@ -73,7 +80,7 @@ class Kind:
             found[:] = [row["pid"] for row in cluster.info()["workers"] if row["state"] != "lost" and row["pid"]]
             return len(found) == self.workers and all(map(psutil.pid_exists, found))
 
-        until(all_there)
+        until(all_there, 60)
         return found
 
     def left(self) -> list[str]:
@@ -88,6 +95,8 @@ class Kind:
 class Own(Kind):
     """Processes that jmars starts."""
 
+    scale = 0.4
+
     def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
         return Cluster(n_workers=self.workers, memory_limit=2 * self.share, name=name)
 
@@ -96,6 +105,7 @@ class Threads(Kind):
     """Threads of this process."""
 
     processes = False
+    scale = 0.4
 
     def __init__(self) -> None:
         self.engines: list[InProcessEngine] = []
@@ -142,23 +152,20 @@ class Dask(Kind):
 
     @contextmanager
     def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
-        with dask_nodes(["<b>1</b>/../x", "two\nlines"]) as (file, nodes), Cluster.dask(file) as cluster:
-            yield cluster, lambda: _end_node(nodes[0])
+        with dask_nodes(["<b>1</b>/../x", "two\nlines"]) as (file, nodes):
+            with Cluster.dask(file) as cluster:
+                yield cluster, lambda: _end_node(nodes[0])
+            until(lambda: not _left_on_dask(scheduler_file=file))
 
     def left(self) -> list[str]:
-        from distributed import Client
-
-        with Client(self.address, set_as_default=False) as client:
-            found = list(client.run_on_scheduler(_left_on_scheduler))
-            for names in client.run(_left_on_worker).values():
-                found += names
-            return found
+        return _left_on_dask(self.address)
 
 
 class Ray(Kind):
     """Workers of a Ray of two nodes that this process has joined; see `test_ray.py`."""
 
     share = 10**8
+    notices_nodes = 15.0
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
@@ -177,12 +184,33 @@ class Ray(Kind):
         until(lambda: len(cluster.info()["workers"]) == self.workers)
         return [0] * self.workers
 
+    def left(self) -> list[str]:
+        import ray
+        from ray._private.worker import global_worker
+
+        gc.collect()  # a future and its reference hold each other
+        actors = [f"actor {one['name']}" for one in ray.util.list_named_actors(all_namespaces=True)]
+        references = [f"reference {one.decode()}" for one in global_worker.core_worker.get_all_reference_counts()]
+        there, free = ray.cluster_resources(), ray.available_resources()
+        taken = [f"{name} taken" for name in ("CPU", "object_store_memory") if free.get(name, 0) < there[name]]
+        return actors + references + taken
+
     @contextmanager
     def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
         third = self.ray.add_node(num_cpus=1, object_store_memory=2 * 10**8)
         with self.cluster() as cluster:
             until(lambda: len(cluster.info()["workers"]) == 3)
             yield cluster, lambda: self.ray.remove_node(third, allow_graceful=False)
+
+
+def _left_on_dask(address: str | None = None, **where: str) -> list[str]:
+    from distributed import Client
+
+    with Client(address, set_as_default=False, **where) as client:
+        found = list(client.run_on_scheduler(_left_on_scheduler))
+        for names in client.run(_left_on_worker).values():
+            found += names
+        return found
 
 
 def _left_on_scheduler(dask_scheduler: Any) -> list[str]:

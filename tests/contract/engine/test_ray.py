@@ -12,23 +12,24 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 300
+SECONDS = 600
+HERE = Path(__file__).parent
 
 
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 20)
 @pytest.mark.skipif("JMARS_CONTRACT_KINDS" in os.environ, reason="this is the process of its own")
-def test_the_suite_passes_on_ray():
+@pytest.mark.parametrize("what", [[HERE], [HERE / "test_works.py", "--all"]], ids=["suite", "works"])
+def test_the_suite_passes_on_ray(what):
     pytest.importorskip("ray", reason="ray is not installed")
     pytest.importorskip("jmars.engines.ray", exc_type=ImportError)
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: Ray's sockets lie in it
-    here = str(Path(__file__).parent)
     options = ["-q", "-p", "no:jmars-leak-check", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning"]
     folders = dict.fromkeys(["HOME", "TMPDIR", "RAY_TMPDIR", "JMARS_RUNTIME_DIR"], folder)
     settings = {"JMARS_CONTRACT_KINDS": "ray"} | folders
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, here],
+        [sys.executable, "-m", "pytest", *options, *map(str, what)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
