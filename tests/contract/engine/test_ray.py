@@ -26,7 +26,9 @@ def test_the_suite_passes_on_ray(what):
     pytest.importorskip("jmars.engines.ray", exc_type=ImportError)
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: Ray's sockets lie in it
     options = ["-q", "-p", "no:jmars-leak-check", "-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning"]
-    folders = dict.fromkeys(["HOME", "TMPDIR", "RAY_TMPDIR", "JMARS_RUNTIME_DIR"], folder)
+    ours = os.path.join(folder, "jmars")  # apart from Ray's files
+    os.mkdir(ours, 0o700)
+    folders = dict.fromkeys(["HOME", "TMPDIR", "RAY_TMPDIR"], folder) | {"JMARS_RUNTIME_DIR": ours}
     settings = {"JMARS_CONTRACT_KINDS": "ray"} | folders
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *map(str, what)],
