@@ -16,13 +16,12 @@ from tests.contract.engine.kinds import CANNOT, KINDS, Kind, Own
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """The short run takes programs on a real engine, where the stand-in on threads has the same port and task, and two
-    array works on Dask."""
+    """The short run takes programs on a real engine, where the stand-in on threads has the same port and task."""
     call, name = getattr(item, "callspec", None), getattr(item, "originalname", "")
     if call is None:
         return
     is_again = call.params.get("kind") == "threads" and name == "test_a_program_has_the_same_bits"
-    is_slow = name == "test_a_worker_killed_in_a_work_costs_no_value" and call.id not in ("dask-sort", "dask-selection")
+    is_slow = name == "test_a_worker_killed_in_a_work_costs_no_value" and call.id != "dask-sort"
     if is_again or is_slow:
         item.add_marker(pytest.mark.long)
 

@@ -32,6 +32,8 @@ CANNOT = {
     ("dask", "test_a_function_that_does_not_end_is_ended"): "Dask cannot end a task that runs",
 }
 
+RAYS_OWN = "ray::Dash", "ray::Runtime"  # agents, whose end is the end of their node
+
 
 def until(true: Callable[[], Any], seconds: float = 20) -> None:
     """Wait for what no event tells."""
@@ -174,10 +176,11 @@ class Ray(Kind):
         return Cluster.ray(name=name)
 
     def kill(self, cluster: Cluster, worker: int) -> None:
-        """End all processes that run tasks of the node without the driver; a node ends with its agents."""
+        """End all processes that run tasks of the node without the driver; those that read and write files stay."""
         node = self.ray.list_all_nodes()[1].all_processes["raylet"][0].process.pid
         for process in psutil.Process(node).children(recursive=True):
-            if process.name().startswith("ray::") and not process.name().startswith(("ray::Dash", "ray::Runtime")):
+            name = process.name()
+            if name.startswith("ray::") and not name.startswith(RAYS_OWN) and "Worker" not in name:
                 process.kill()
 
     def pids(self, cluster: Cluster) -> list[int]:

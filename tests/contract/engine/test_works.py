@@ -1,7 +1,7 @@
 """A worker, or a node, is killed in the middle of an array work: the right value, in bounded time, and nothing left.
 
 The works are those that engines race in. Their inputs are there, and a lost worker takes its part of them along. The
-short run has two of them, on Dask (`conftest.py`).
+short run has the sort, on Dask (`conftest.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tests.benchmarks.arrays.engines import Jmars
 from tests.benchmarks.arrays.works import WORKS, Work
 from tests.contract.engine.kinds import Kind, until
 
+ENDS_WORKERS = True  # so these tests have an engine of their own
 SLACK = 5.0  # seconds, beyond the work and the time in which a kind notices a loss
 SCALES = {
     "matmul": 0.12, "rechunk": 0.6, "sort": 0.4, "percentile": 1.0, "svd": 0.5, "anomaly": 0.6, "vorticity": 0.6,
