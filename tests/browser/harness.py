@@ -34,7 +34,6 @@ BASE = "/user/ann/"
 TOKEN = "a-token-for-tests"
 # a page of JupyterLab in the other theme: the bare view is looked at in both, by test_side_bar.py and test_widths.py
 THEMES = ["light", pytest.param("dark", marks=pytest.mark.long)]
-PROMPT = 3.0  # seconds from a click to its effect where other tests run too; one is promised on an idle machine
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jmars.notebook.view import MIME_TYPE
-from tests.browser.harness import PROMPT, THEMES, NotebookPage
-from tests.notebook.kernels import IN_LAB, write_kernelspec
+from tests.browser.harness import THEMES, NotebookPage
+from tests.notebook.kernels import IN_LAB, PROMPT, write_kernelspec
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

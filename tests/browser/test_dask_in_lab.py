@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.harness import PROMPT
-
 pytest.importorskip("distributed")
 from tests.engines.dask_groups import cluster_process
+from tests.notebook.kernels import PROMPT
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

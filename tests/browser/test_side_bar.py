@@ -9,9 +9,10 @@ import pytest
 from jmars.notebook.run_state import RunState
 from jmars.notebook.static_view import final_bundle
 from jmars.notebook.view import MIME_TYPE
-from tests.browser.harness import PROMPT, ROOT, THEMES
+from tests.browser.harness import ROOT, THEMES
 from tests.browser.look import on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
+from tests.notebook.kernels import PROMPT
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 

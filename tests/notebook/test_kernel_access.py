@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.notebook.kernels import VERSIONS, Client, running_kernel
+from tests.notebook.kernels import PROMPT, VERSIONS, Client, running_kernel
 
 SETUP = """
 import threading, time
@@ -61,7 +61,6 @@ def test_nothing_is_missing_here(kernel):
     assert kernel.run("print(kernel_access.missing())") == "[]"
 
 
-@pytest.mark.alone
 def test_the_control_channel_answers_while_a_cell_blocks(kernel):
     cell = kernel.send("wait(pump=False)")
     kernel.printed("waiting")
@@ -70,7 +69,7 @@ def test_the_control_channel_answers_while_a_cell_blocks(kernel):
     assert answer["status"] == "ok"
     assert "ontrol" in answer["thread"]
     assert kernel.reply(cell)["status"] == "ok"
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < PROMPT
     assert "{'op': 'cancel', 'job': 'j1'}" in kernel.text(cell)
 
 

@@ -136,11 +136,9 @@ def test_cancel_from_another_thread_ends_the_cell_and_the_next_one_runs(notebook
     assert float(notebook(f"%%jmars {FLAGS}\nnp.ones(4).sum()")) == 4
 
 
-@pytest.mark.alone
 def test_background_returns_at_once_and_the_values_come(notebook):
-    begun = time.monotonic()
     ran = notebook.run(SLOW.replace("-o job", "-b -o job").replace("200", "20"))
-    assert time.monotonic() - begun < 1
+    assert notebook["job"].state in ("preparing", "running")
     assert ran.text == "jmars: running in the background\n"
     jobs = len(default_cluster().jobs())
     assert float(notebook("x.sum()")) == 20
