@@ -9,6 +9,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.notebook.numpy_names import lazy_names, resolve
 from jmars.tensor.tensor import Tensor
+from tests.cases import case
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed (extra jmars[test])")
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
@@ -95,13 +96,14 @@ def same(found, expected):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_numpys_outcome_type_and_labels(name, kind):
-    expected = outcome(FUNCTIONS[name], np, OBJECTS[kind])
-    same(outcome(FUNCTIONS[name], mt, OBJECTS[kind]), expected)
-    with lazy_names():
-        same(outcome(FUNCTIONS[name], resolve("numpy"), OBJECTS[kind]), expected)
+def test_numpys_outcome_type_and_labels(name):
+    for kind, of in OBJECTS.items():
+        with case(kind):
+            expected = outcome(FUNCTIONS[name], np, of)
+            same(outcome(FUNCTIONS[name], mt, of), expected)
+            with lazy_names():
+                same(outcome(FUNCTIONS[name], resolve("numpy"), of), expected)
 
 
 def test_labels_are_aligned_and_nan_is_skipped():
