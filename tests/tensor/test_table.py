@@ -18,7 +18,7 @@ from jmars.tensor.protocols import FUNCTIONS
 from tests.tensor.engine import OneByOne
 from tests.tensor.table import BY_PROPERTY, CLOSE, ROWS
 from tests.tensor.table.comparing import agree, arguments, outcome
-from tests.tensor.table.draws import Draw
+from tests.tensor.table.draws import Call, Draw
 
 ANY_ORDER = {"unique_values"}  # NumPy promises none, we give them sorted
 EXAMPLES = max(1, settings().max_examples // 5)
@@ -31,30 +31,26 @@ def numpys(name: str) -> Any:
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_it_is_numpy_s(name: str, engine: OneByOne) -> None:
-    compared(name, engine, EXAMPLES, hidden=False)
+    """One draw in five, the simplest among them, is also made of arrays whose lengths only a run tells."""
 
-
-@pytest.mark.parametrize("name", sorted(ROWS))
-def test_of_arrays_whose_length_only_a_run_tells_too(name: str, engine: OneByOne) -> None:
-    compared(name, engine, max(1, EXAMPLES // 4), hidden=True)
-
-
-def compared(name: str, engine: OneByOne, examples: int, *, hidden: bool) -> None:
-    """The function called with drawn arguments, ours and NumPy's."""
-
-    @settings(max_examples=examples)
+    @settings(max_examples=EXAMPLES)
     @given(st.data())
     def check(data: Any) -> None:
-        call = ROWS[name](Draw(data.draw, hidden))
-        note(f"np.{name} of {call}")
-        ours, theirs = arguments(call)
-        expected = outcome(numpys(name), *theirs)
-        if name in ANY_ORDER:
-            expected = np.sort(expected)
-        agree(outcome(FUNCTIONS[name], *ours), expected, name in CLOSE, engine)
-        engine.chunks.clear()
+        for hidden in [True, False] if data.draw(st.integers(0, 4)) == 0 else [False]:
+            compared(name, ROWS[name](Draw(data.draw, hidden)), engine)
+            engine.chunks.clear()
 
     check()
+
+
+def compared(name: str, call: Call, engine: OneByOne) -> None:
+    """The function called with drawn arguments, ours and NumPy's."""
+    note(f"np.{name} of {call}")
+    ours, theirs = arguments(call)
+    expected = outcome(numpys(name), *theirs)
+    if name in ANY_ORDER:
+        expected = np.sort(expected)
+    agree(outcome(FUNCTIONS[name], *ours), expected, name in CLOSE, engine)
 
 
 def test_each_lazy_function_has_a_row() -> None:
