@@ -10,7 +10,7 @@ import pytest
 from tests.sim.faults import Faults
 from tests.sim.world import run
 
-SEEDS, BLOCK = 1000, 50
+SEEDS, BLOCK = 1000, 30
 
 
 @pytest.mark.long(beyond=2)
@@ -24,13 +24,13 @@ def test_every_run_keeps_the_promise(first: int) -> None:
 
 
 def test_without_faults_every_job_succeeds_or_raises_its_own_error() -> None:
-    for seed in range(40):
+    for seed in range(20):
         report = run(seed, Faults())
         assert set(report.ends) <= {"succeeded", "failed"}, report
 
 
 def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
-    code = "from tests.sim.world import run; print([run(seed).trace for seed in range(12)])"
+    code = "from tests.sim.world import run; print([run(seed).trace for seed in range(6)])"
     runs = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -42,4 +42,4 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert runs == {f"{[run(seed).trace for seed in range(12)]}\n"}
+    assert runs == {f"{[run(seed).trace for seed in range(6)]}\n"}
