@@ -29,7 +29,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run_it(text: str) -> pytest.RunResult:
         pytester.makepyfile(textwrap.dedent(text))
-        without = [f"-pno:{name}" for name in ("cacheprovider", "nbval", "hypothesispytest", "anyio", "zarr")]  # starts sooner
+        without = [
+            f"-pno:{name}" for name in ("cacheprovider", "nbval", "hypothesispytest", "anyio", "zarr")
+        ]  # starts sooner
         return pytester.runpytest_subprocess(*without, timeout=60)
 
     return run_it
