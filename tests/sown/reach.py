@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import json
 import shutil
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.sown.copies import Copy
@@ -28,17 +29,18 @@ class Reach:
 
     files: dict[str, list[str]]  # by `Fault.old`
     seconds: dict[str, float]  # by test file, on a busy machine
-    at: float = field(default=0.0)  # when it was found, seconds since the epoch
+    at: float  # when the run began, seconds since the epoch
 
     @classmethod
     def kept(cls, folder: Path) -> Reach | None:
         """What was found before, if anything."""
         path = folder / "reach.json"
-        return cls(**json.loads(path.read_text()), at=path.stat().st_mtime) if path.exists() else None
+        return cls(**json.loads(path.read_text())) if path.exists() else None
 
     @classmethod
     def found(cls, folder: Path, arguments: list[str]) -> Reach:
         """Run the tests and keep what is found; it counts neither who fails nor why."""
+        began = time.time()
         with Copy.made() as copy:
             lines: dict[Path, dict[int, int]] = {}
             for number, fault in enumerate(FAULTS):
@@ -53,10 +55,10 @@ class Reach:
             print(*ran.failures, sep="\n", flush=True)
             hits = [line.split(" ", 1) for line in (told / "hits").read_text().splitlines()]
             found = {fault.old: sorted({path for n, path in hits if int(n) == k}) for k, fault in enumerate(FAULTS)}
-            reach = cls(found, json.loads((told / "seconds").read_text()))
+            reach = cls(found, json.loads((told / "seconds").read_text()), began)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "reach.json").write_text(json.dumps({"files": reach.files, "seconds": reach.seconds}, indent=1))
-        return cls.kept(folder) or reach
+        (folder / "reach.json").write_text(json.dumps(asdict(reach), indent=1))
+        return reach
 
     def of(self, old: str, everything: bool, root: Path = ROOT) -> set[str]:
         """The test files that may find a fault: those that reach it, and those that have changed since.
