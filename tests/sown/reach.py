@@ -20,6 +20,7 @@ from tests.sown.table import FAULTS, ROOT
 PROBE = Path("jmars/_probe.py")
 IMPORT = "from jmars._probe import hit as _hit"
 BLOCKS = ("body", "orelse", "finalbody")
+READERS = ("tests/house/", "tests/sown/")  # their tests read the source and would see the change itself
 HOUR = 3600.0  # seconds
 
 
@@ -72,7 +73,7 @@ class Reach:
         if everything:
             new |= {str(path.relative_to(root)) for path in named} - set(self.seconds)
         reached = {path for path in self.files.get(old, self.seconds) if (root / path).exists()}
-        return {path for path in reached | new if not path.startswith("tests/house/")}  # these read the source
+        return {path for path in reached | new if not path.startswith(READERS)}
 
 
 def with_probes(text: str, lines: dict[int, int]) -> str:

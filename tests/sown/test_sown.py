@@ -102,8 +102,12 @@ def test_reached_and_new_files_run(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
         os.utime(file, (200.0, 200.0) if "new" in name else (50.0, 50.0))
-    reach = Reach({"x": ["tests/house/test_a.py", "tests/test_b.py", "tests/test_gone.py"]}, {}, at=100.0)
-    reach.seconds.update({"tests/house/test_a.py": 1.0, "tests/test_b.py": 1.0, "tests/test_c.py": 1.0})
+    reach = Reach(
+        {"x": ["tests/house/test_a.py", "tests/sown/test_a.py", "tests/test_b.py", "tests/test_gone.py"]}, {}, at=100.0
+    )
+    reach.seconds.update(
+        {"tests/house/test_a.py": 1.0, "tests/sown/test_a.py": 1.0, "tests/test_b.py": 1.0, "tests/test_c.py": 1.0}
+    )
     assert reach.of("x", False, tmp_path) == {"tests/test_b.py", "tests/new/test_d.py"}
     assert reach.of("x", True, tmp_path) == {"tests/test_b.py", "tests/new/test_d.py", "tests/test_long.py"}
     assert reach.of("row added since", False, tmp_path) == {"tests/test_b.py", "tests/test_c.py", "tests/new/test_d.py"}
