@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jmars.engines.engine import EngineWorker
 from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
@@ -15,7 +16,11 @@ __all__ = ["planned_groups"]
 
 
 def planned_groups(
-    table: JobTable, workers: Sequence[EngineWorker], profile: Profile, task_seconds: tuple[float, float]
+    table: JobTable,
+    workers: Sequence[EngineWorker],
+    profile: Profile,
+    task_seconds: tuple[float, float],
+    there: Mapping[int, int],
 ) -> Sequence[Group]:
     """Groups of a job.
 
@@ -29,6 +34,8 @@ def planned_groups(
         Measured costs.
     task_seconds
         CPU of an empty task of the engine: on a worker, and where submission is serial.
+    there
+        Workers of stored operands, where these are known.
     """
     slots = sum(worker.cores for worker in workers)
     cost = np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
@@ -36,4 +43,23 @@ def planned_groups(
     least = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
     limits = GroupLimits(group_seconds(*task_seconds, slots, float(seconds.sum())), least)
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
-    return plan_groups(table, planned, seconds, table.results, limits)
+    return plan_groups(table, _near(table, planned, there), seconds, table.results, limits)
+
+
+def _near(table: JobTable, planned: ArrayLike, there: Mapping[int, int]) -> ArrayLike:
+    """Planned workers; operands that read stored chunks, or chunks made of these, move to most of the bytes."""
+    if not there:
+        return planned
+    found = np.asarray(planned).tolist()
+    moved = dict(there)
+    for operand in np.argsort(table.rank, kind="stable").tolist():
+        bytes_at: dict[int, int] = {}
+        for i in table.inputs[operand]:
+            if i in moved:
+                bytes_at[moved[i]] = bytes_at.get(moved[i], 0) + table.nbytes[i]
+        if bytes_at and table.program[operand] >= 0:
+            most = max(bytes_at.values())
+            if 2 * bytes_at.get(found[operand], 0) < most:
+                found[operand] = max(bytes_at, key=bytes_at.__getitem__)
+            moved[operand] = found[operand]
+    return np.array(found, np.int64)

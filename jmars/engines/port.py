@@ -138,7 +138,10 @@ class EngineWorkers:
         release, report = self.engine.release, self.report
         link = EngineLink(self._submit, release, report, self._wake, self._key, self._name, make_spec)
         here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
-        job = EngineJob(table, planned_groups(table, here, self.profile, self.engine.task_seconds), self.results, link)
+        kept = {operand: self.results.find(table.chunk[operand]) for operand in table.stored}
+        there = {one: found.worker for one, found in kept.items() if found is not None and found.worker >= 0}
+        groups = planned_groups(table, here, self.profile, self.engine.task_seconds, there)
+        job = EngineJob(table, groups, self.results, link)
         self._jobs[table.job] = job
         self._submit_ahead()
 
