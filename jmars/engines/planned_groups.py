@@ -35,7 +35,7 @@ def planned_groups(
     task_seconds
         CPU of an empty task of the engine: on a worker, and where submission is serial.
     there
-        Workers of stored operands, where these are known.
+        Workers of stored chunks, by operand, where they are known.
     """
     slots = sum(worker.cores for worker in workers)
     cost = np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
@@ -47,19 +47,20 @@ def planned_groups(
 
 
 def _near(table: JobTable, planned: ArrayLike, there: Mapping[int, int]) -> ArrayLike:
-    """Planned workers; operands that read stored chunks, or chunks made of these, move to most of the bytes."""
+    """Planned workers, except of operands that read stored chunks, or chunks made of stored chunks: where their
+    planned worker has less than half as many input bytes as the worker with the most, that worker takes its place.
+    """
     if not there:
         return planned
-    found = np.asarray(planned).tolist()
-    moved = dict(there)
+    workers, place = np.asarray(planned).tolist(), dict(there)
     for operand in np.argsort(table.rank, kind="stable").tolist():
         bytes_at: dict[int, int] = {}
         for i in table.inputs[operand]:
-            if i in moved:
-                bytes_at[moved[i]] = bytes_at.get(moved[i], 0) + table.nbytes[i]
+            if i in place:
+                bytes_at[place[i]] = bytes_at.get(place[i], 0) + table.nbytes[i]
         if bytes_at and table.program[operand] >= 0:
-            most = max(bytes_at.values())
-            if 2 * bytes_at.get(found[operand], 0) < most:
-                found[operand] = max(bytes_at, key=bytes_at.__getitem__)
-            moved[operand] = found[operand]
-    return np.array(found, np.int64)
+            nearest = max(bytes_at, key=bytes_at.__getitem__)
+            if 2 * bytes_at.get(workers[operand], 0) < bytes_at[nearest]:
+                workers[operand] = nearest
+            place[operand] = workers[operand]
+    return np.array(workers, np.int64)

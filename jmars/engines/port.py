@@ -248,7 +248,7 @@ class EngineWorkers:
         if not wanted:
             self.engine.release([Result(name, 0)])
             raise ClusterError(f"chunk {chunk} was given up before it was stored; store it again")
-        self.results.add(chunk, Kept(Result(name, 0), len(data), -1))
+        self.results.add(chunk, Kept(Result(name, 0), len(data), self._number[key] if key else -1))
 
     def abandon(self, chunks: Iterable[int]) -> None:
         """Free chunks that a client brings or has brought."""

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jmars.engines.engine import EngineWorker
 from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups, single_group
+from jmars.engines.planned_groups import planned_groups
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
+from jmars.plan import Profile
 
 CHUNK = ChunkType((10,), np.dtype("u1"))
 
@@ -281,3 +284,12 @@ def test_a_rank_that_is_not_topological_is_followed_as_far_as_possible() -> None
 def test_an_operand_by_itself() -> None:
     job = table([(), (), (0, 1)], [-1, PLAIN, PLAIN], work=[0, 0, 7])
     assert single_group(job, 2, 5) == Group((2,), (0, 1), (2,), 5, 37, 0.0, 2)
+
+
+def test_operands_run_where_most_of_their_stored_bytes_lie():
+    inputs = [[], [], [0], [1], [2], [0, 1], []]
+    job = table(inputs, [-1, -1, PLAIN, PLAIN, PLAIN, PLAIN, PLAIN], planned=[-1, -1, 0, 0, 0, 0, 0])
+    workers = [EngineWorker(f"key-{i}", f"worker-{i}", "here", 1, 10_000) for i in range(2)]
+    groups = planned_groups(job, workers, Profile(), (0.0, 0.0), {0: 1, 1: 0})
+    where = {operand: group.worker for group in groups for operand in group.operands}
+    assert where == {2: 1, 3: 0, 4: 1, 5: 0, 6: 0}
