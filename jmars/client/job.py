@@ -96,7 +96,8 @@ class Job:
         """The error's text with chunks that fit not only the operand in it; the client looks for them once."""
         if self._advice is None:
             held = self.cluster.retained() - {one.key for one in self._data}
-            self._advice = plans.suggest_chunk_sizes(error, self._data, held, self.cluster.n_workers)
+            whole = self.cluster.machines is not None  # an engine's gathers read whole chunks
+            self._advice = plans.suggest_chunk_sizes(error, self._data, held, self.cluster.n_workers, whole)
         return text.replace(error.proposed, self._advice)
 
     @property

@@ -33,8 +33,13 @@ class Hungriest(NamedTuple):
     shape: tuple[int, ...]  # of the largest chunk that it reads or writes; () where that is not known
 
 
-def hungriest(graph: ChunkGraph) -> Hungriest | None:
+def hungriest(graph: ChunkGraph, whole: bool = False) -> Hungriest | None:
     """The operand that needs most memory at once; chunks of unknown size do not count.
+
+    Parameters
+    ----------
+    whole
+        Whether operands that gather ranges of their inputs hold whole inputs, as on an engine.
 
     Examples
     --------
@@ -53,9 +58,9 @@ def hungriest(graph: ChunkGraph) -> Hungriest | None:
     gathers = np.array([*(program.gathers for program in graph.programs), False], np.bool_)[graph.program]
     before = np.concatenate([[0], np.cumsum(sizes[graph.input_idx])])
     inputs = before[graph.input_ptr[1:]] - before[graph.input_ptr[:-1]]
-    needs = np.where(graph.program < 0, 0, sizes + graph.work + np.where(gathers, 0, inputs))
+    needs = np.where(graph.program < 0, 0, sizes + graph.work + np.where(gathers & (not whole), 0, inputs))
     operand = int(needs.argmax())
-    held = [operand] if gathers[operand] else [operand, *graph.inputs(operand).tolist()]
+    held = [operand] if gathers[operand] and not whole else [operand, *graph.inputs(operand).tolist()]
     largest = max(held, key=lambda chunk: int(sizes[chunk]))
     row = int(graph.program[largest])
     shape = graph.programs[row].output.shape if row >= 0 else ()

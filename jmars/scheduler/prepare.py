@@ -280,7 +280,7 @@ def prepare(
         _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
         _watched(ranked, settings, len(workers), machine),
         dict(settings),
-        hungriest=hungriest(after),
+        hungriest=hungriest(after, machine is not None and machine.rows is not None),
         made=laps[-1],
         phases=tuple((name, after - before) for name, (before, after) in zip(PHASES, pairwise(laps), strict=True)),
     )

@@ -287,6 +287,13 @@ def test_an_operand_that_is_too_large_asks_for_larger_workers():
     assert "more memory to the cluster" in str(caught.value) and "memory_limit" not in str(caught.value)
 
 
+def test_a_gather_that_does_not_fit_in_a_worker_is_refused_before_it_runs():
+    with on_engine(memory=2**22) as cluster, pytest.raises(MemoryLimitError, match="in memory at once"):
+        x = mt.ones((1024, 1024), chunk_size=(64, 1024))
+        cluster.submit(x.rechunk((1024, 64)).max(axis=0).sum()).result(20)
+    assert not cluster.engine.ran
+
+
 def test_an_engine_that_is_gone_ends_the_cluster_with_its_reason(gate):
     engine = InProcessEngine()
     cluster = Cluster.of_host(EngineHost(engine))

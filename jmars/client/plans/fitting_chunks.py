@@ -38,7 +38,9 @@ SMALLEST = 4096  # bytes of the largest chunk
 NAMED = 3  # arrays that are named at most
 
 
-def suggest_chunk_sizes(error: MemoryLimitError, data: Sequence[TensorData], held: Container[str], workers: int) -> str:
+def suggest_chunk_sizes(
+    error: MemoryLimitError, data: Sequence[TensorData], held: Container[str], workers: int, apart: bool = False
+) -> str:
     """Suggests chunk sizes, to replace `error.proposed` in the error's text; returns that text without a better
     suggestion.
     """
@@ -50,7 +52,7 @@ def suggest_chunk_sizes(error: MemoryLimitError, data: Sequence[TensorData], hel
     settings = {**config.task, "combine_size": config.combine_size}
     request = PlanRequest(data, held, settings, Profile(), workers, error.room // (2 * workers))
     try:
-        found = fitting_chunks(request, error.need, error.room)
+        found = fitting_chunks(request, error.need, error.room, apart=apart)
     except JmarsError:  # all sources are stored on the cluster: none can be rechunked
         found = []
     if not found:
@@ -61,7 +63,9 @@ def suggest_chunk_sizes(error: MemoryLimitError, data: Sequence[TensorData], hel
     return f"use {' and '.join(cuts[:NAMED])}{more}: then every operand{first} fits; or {error.more}"
 
 
-def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float = BUDGET) -> list[TensorData]:
+def fitting_chunks(
+    request: PlanRequest, need: int, room: int, budget: float = BUDGET, apart: bool = False
+) -> list[TensorData]:
     """Finds smaller chunks of the sources so that every operand fits; [] if none were found in time.
 
     Parameters
@@ -72,6 +76,8 @@ def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float = B
         Bytes available.
     budget
         Seconds; a trial that would probably take longer is not begun.
+    apart
+        Whether workers share no memory, so that operands that gather hold whole inputs.
     """
     begun, each = time.perf_counter(), SECONDS
     size = largest_source(request.data, request.held)
@@ -83,7 +89,7 @@ def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float = B
         count, before = chunk_count(data, request.held), time.perf_counter()
         if before - begun + count * each > budget:
             return []
-        most = hungriest(request.compiled(size).after)
+        most = hungriest(request.compiled(size).after, apart)
         each = (time.perf_counter() - before) / count
         need = most.nbytes if most is not None else 0
         if need <= room:
