@@ -66,12 +66,15 @@ def _average(d: Draw) -> Call:
     return call(x, axis=d.axes(x), weights=weights, **d.some(keepdims=True, returned=True))
 
 
-def _quantile(top: int, kinds: str = "iuf") -> Row:
+def _quantile(top: int, kinds: str = "iuf", without_nan: bool = False) -> Row:
     def row(d: Draw) -> Call:
         x = d.array(kinds, shortest=1)
         q = d.one(0.5 * top, 0.25 * top, [0.1 * top, top], [[0, top], [0.3 * top, 0.7 * top]])
         method = d.one("linear", "linear", "lower", "nearest", "midpoint", "inverted_cdf", "median_unbiased")
-        return call(x, q, axis=d.axes(x), method=method, **d.some(keepdims=True))
+        axis = d.axes(x)
+        if without_nan and axis == () and isinstance(q, list) and isinstance(q[0], list):
+            q = q[0]  # NumPy 2.4's nanquantile puts the axes of q elsewhere than its quantile does
+        return call(x, q, axis=axis, method=method, **d.some(keepdims=True))
 
     return row
 
@@ -125,6 +128,6 @@ CLOSE: dict[str, Row] = {
     "average": _average,
     "percentile": _quantile(100),
     "quantile": _quantile(1),
-    "nanpercentile": _quantile(100),
-    "nanquantile": _quantile(1),
+    "nanpercentile": _quantile(100, without_nan=True),
+    "nanquantile": _quantile(1, without_nan=True),
 }
