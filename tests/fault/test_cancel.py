@@ -144,6 +144,7 @@ def test_row_29_control_c_in_the_cell(seed, chance, tmp_path):
         kernel.manager.interrupt_kernel()
         assert kernel.reply(cell)["ename"] in ("KeyboardInterrupt", "JobCancelledError")
         assert time.monotonic() - begun <= PATIENCE * 1
+        kernel.settle()
         assert kernel.run("%%jmars\nint(np.arange(1000, chunk_size=100).sum())").splitlines()[-1] == "499500"
         assert kernel.run(pids) == before  # Ctrl-C reached no worker
         kernel.run("%jmars stop")
