@@ -47,6 +47,7 @@ class EngineHead(ClusterHead):
         profile = Profile()
         try:
             profile.refresh()  # of this machine; the engine's workers correct it
+            profile.busy = 1.0  # the load of that time is over
         except (OSError, JmarsError):
             pass  # plans begin without measured costs
         self.workers = EngineWorkers(engine, f"jmars-{orders['id']}", self.give_up, profile)

@@ -17,6 +17,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.deploy.engine_host import EngineHost
 from jmars.errors import ClusterError, ClusterLostError, ClusterStartError, JobCancelledError, MemoryLimitError
+from jmars.plan import Profile
 from jmars.remote import spawn
 from tests.engines.in_process import InProcessEngine
 from tests.web.conftest import Web, call, npy
@@ -292,6 +293,17 @@ def test_a_gather_that_does_not_fit_in_a_worker_is_refused_before_it_runs():
         x = mt.ones((1024, 1024), chunk_size=(64, 1024))
         cluster.submit(x.rechunk((1024, 64)).max(axis=0).sum()).result(20)
     assert not cluster.engine.ran
+
+
+def test_the_load_of_an_earlier_session_does_not_make_costs_dear(monkeypatch, tmp_path):
+    monkeypatch.setenv("JMARS_CACHE_DIR", str(tmp_path))
+    loaded = Profile()
+    loaded.observe_busy(5.0)
+    loaded.observe("add", 1000, 0.5, when=1)
+    loaded.save()
+    assert Profile.load().busy > 1
+    with on_engine() as cluster:
+        assert cluster.ask("host", "profile")["busy"] == 1
 
 
 def test_an_engine_that_is_gone_ends_the_cluster_with_its_reason(gate):
