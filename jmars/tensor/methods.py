@@ -62,7 +62,7 @@ class TensorMethods(Aliases, MemoryAttributes):
 
     def copy(self, order: str = "C") -> Any:
         """Copy: writes to the copy do not change this tensor."""
-        return call("copy", self)
+        return call("copy", self, order)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
         """Limit the elements to [min, max]."""

@@ -40,6 +40,7 @@ MAKES = {  # views, or copies where NumPy copies
     "fancy": lambda a, n: a[[0, -1]] if a.ndim and len(a) else a,
     "fancy last": lambda a, n: a[..., [0]] if a.ndim and a.shape[-1] else a,
     "same dtype": lambda a, n: a.astype(a.dtype),
+    "copy in order": lambda a, n: np.copy(a),
 }
 WRITES = {
     "add": lambda a, n: operator.iadd(a, n),
@@ -156,6 +157,9 @@ def test_a_part_lets_go_of_the_whole_when_no_other_handle_is_left():
 
 def test_a_copy_is_kept_apart_from_what_numpy_copies():
     x = mt.arange(4, chunk_size=2)
+    turned = x.reshape(2, 2).T.astype(int)
+    turned.ravel()[1] = 9  # NumPy copies: the order in memory is that of the transpose
+    assert turned.tolist() == [[0, 2], [1, 3]]
     kept = [x.copy(), x[[0, 1]], x[x > 1], x + 0, x.astype(int), np.array(x), x.reshape(2, 2).T.ravel()]
     x += 1
     assert [one.tolist() for one in kept] == [

@@ -274,7 +274,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
 def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
     """Casts `x` to `dtype` and broadcasts it to `shape`; always returns a new handle."""
     if x.dtype == dtype and x.shape == shape:
-        return Tensor(x.data)
+        return Tensor(x.data)._laid_out_like([x._place])
     formula = Formula("astype" if x.shape == shape else "broadcast_to")
     return formula.tensor(formula.cast(formula.read(x), dtype), shape, chunks)
 
@@ -282,7 +282,8 @@ def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], 
 @offers("copy")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
     """`np.copy`: returns a new handle; chunks are immutable, so no data is copied."""
-    return Tensor(as_tensor(a).data)
+    x = as_tensor(a)
+    return Tensor(x.data)._laid_out_like([x._place]) if order == "K" else Tensor(x.data)
 
 
 @offers("angle")
