@@ -224,7 +224,7 @@ class EngineHead(ClusterHead):
         return Machine(self.workers.profile, int(rows.memory.sum()), rows=rows, numbers=numbers)
 
     def _ready_rows(self) -> list[EngineRow]:
-        """Workers whose cores and memory are known; without any worker, workers that have left: others will come."""
+        """Workers whose cores and memory are known; without any worker, workers that left."""
         known = [row for row in self.workers.rows if row.worker.cores]
         return [row for row in known if row.here] or known
 

@@ -82,7 +82,7 @@ def placing_plugin(cluster: str) -> SchedulerPlugin:
                     task.worker_restrictions = None
 
         def look(self) -> None:
-            """Find workers all of whose threads run tasks for longer than LONG, as of their last heartbeats."""
+            """Find workers with long tasks (over LONG seconds at the last heartbeat) in all threads."""
             self.busy = {
                 worker
                 for worker in self.scheduler.workers.values()

@@ -89,7 +89,7 @@ class TaskBook(ABC, Generic[Entry]):
 
     @abstractmethod
     def _hear(self, items: Sequence[Any]) -> None:
-        """What was posted by `_post`."""
+        """Handle messages of `_post`."""
 
     @abstractmethod
     def _let_go(self, references: Sequence[Any]) -> None:
@@ -157,7 +157,7 @@ class TaskBook(ABC, Generic[Entry]):
         return dropped
 
     def end_dropped(self, entries: Iterable[Entry]) -> None:
-        """Tell the end of dropped tasks whose start was not heard: if such a task starts, it sees the stop flag."""
+        """Report the end of dropped tasks without a reported start; a task that starts later sees the stop flag."""
         for entry in entries:
             if not entry.worker:
                 self._end(entry, GroupReport(""))

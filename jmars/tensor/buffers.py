@@ -72,7 +72,7 @@ class Buffer:
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None) -> None:
         self.node, self.strides = node, strides
         self.version, self.writeable = 0, True
-        self._handles: list[weakref.ref[Tensor]] = []  # the owner and views, once there are views
+        self._handles: dict[int, weakref.ref[Tensor]] = {}  # living owner and views by id, once there are views
 
     @property
     def buffer(self) -> Buffer:
@@ -101,14 +101,18 @@ class Buffer:
 
     def share(self, handle: Tensor) -> None:
         """Note a handle that reads or writes this buffer."""
-        self._handles.append(weakref.ref(handle))
+        handles, key = self._handles, id(handle)
+        handles[key] = weakref.ref(handle, lambda _: handles.pop(key, None))
 
-    def sharers(self) -> list[Tensor]:
-        """Handles that are in use, once there were views."""
-        found = [handle for ref in self._handles if (handle := ref()) is not None]
-        if len(found) < len(self._handles):
-            self._handles = [ref for ref in self._handles if ref() is not None]
-        return found
+    @property
+    def shared(self) -> int:
+        """Number of living handles; 0 as long as there was no view."""
+        return len(self._handles)
+
+    def owner(self) -> Tensor | None:
+        """The handle that is not a view; None where no view was made, or the owner is gone."""
+        living = [handle for ref in list(self._handles.values()) if (handle := ref()) is not None]
+        return next((handle for handle in living if handle._place is self), None)
 
 
 class View:
@@ -307,7 +311,7 @@ def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: in
 
 
 def _strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
-    """Strides of a new array whose axes lie in memory in the order of `made`; None for C order."""
+    """Strides of a new array with the order of axes in memory of `made`; None for C order."""
     order = sorted(range(len(shape)), key=lambda axis: (-abs(made.strides[axis]), axis))
     if made.ndim != len(shape) or order == list(range(len(shape))):
         return None

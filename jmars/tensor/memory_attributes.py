@@ -17,8 +17,7 @@ class MemoryAttributes:
     @property
     def base(self: Any) -> Any:
         """The tensor that owns the memory of a view; None for the owner, and where the owner is gone."""
-        owners = [one for one in self._place.buffer.sharers() if one._place is self._place.buffer]
-        return owners[0] if owners and isinstance(self._place, View) else None
+        return self._place.buffer.owner() if isinstance(self._place, View) else None
 
     @property
     def strides(self: Any) -> tuple[int, ...]:
@@ -38,7 +37,7 @@ class MemoryAttributes:
         if write is not None:
             self.flags.writeable = write
 
-    # For who takes writes back
+    # State, to take back writes
 
     def state(self: Any) -> PlaceState:
         """Return place and values, for `restore`."""

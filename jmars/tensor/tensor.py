@@ -87,7 +87,7 @@ class Tensor(TensorMethods):
     def data(self) -> TensorData:
         """Node of the tensor graph, which changes with writes to the tensor and to its views."""
         place = self._place
-        if place.__class__ is View and len(place.buffer.sharers()) == 1:
+        if place.__class__ is View and place.buffer.shared == 1:
             place = self._place = place.alone()  # no other handle is left: let go of the rest of the whole
         return place.node
 
@@ -238,9 +238,9 @@ class Tensor(TensorMethods):
         self._put(call("method.setitem", self, index, value))
 
     def _as_view_of(self, base: Tensor, step: ViewStep) -> Tensor:
-        """Share memory with `base`, from whose value `step` has made this tensor's value."""
+        """Share memory with `base`; `step` has made the value of this tensor from the value of `base`."""
         place = self._place = View(base._place, step, self._place.node)
-        if not place.buffer.sharers():
+        if not place.buffer.shared:
             place.buffer.share(base)
         place.buffer.share(self)
         return self

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.expression import CONSTANT, Expression, Node, constant
 from jmars.kernels.program import Call, ChunkType, single
-from jmars.kernels.program import Elementwise as ViewStep
+from jmars.kernels.program import Elementwise as Step
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
@@ -271,7 +271,7 @@ class ElementwiseOperand(Operand):
         for shape in shapes:
             chunk = ChunkType(shape, output.dtype)
             types = [ChunkType(_input_shape(shape, g, output), g.dtype) for g in inputs]
-            programs.append(single(self.function, types, ViewStep(self.expression, tuple(range(len(types))), chunk)))
+            programs.append(single(self.function, types, Step(self.expression, tuple(range(len(types))), chunk)))
         ids = [np.broadcast_to(g.ids, grid).reshape(-1) for g in inputs]
         rows = np.stack(ids, axis=1) if ids else np.empty((which.size, 0), np.int64)
         return builder.add_many(programs, which.reshape(-1), rows).reshape(grid)
