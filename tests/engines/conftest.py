@@ -1,4 +1,4 @@
-"""A Dask cluster of two worker processes, for the tests of a module."""
+"""For the tests of a module: costs of its own, and a Dask cluster of two worker processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Costs that other modules measured divide no job into groups here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JMARS_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="module")

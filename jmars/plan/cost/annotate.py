@@ -12,7 +12,7 @@ import numpy as np
 from jmars.graph.dag import Dag
 from jmars.kernels.program import Call, Program
 from jmars.plan.cost.profile import Profile
-from jmars.plan.cost.roofline import prior
+from jmars.plan.cost.roofline import CALL, prior
 from jmars.plan.cost.signature import signature
 from jmars.plan.plan_graph import PlanGraph
 from jmars.plan.workers import Workers
@@ -56,13 +56,15 @@ def program_seconds(program: Program, profile: Profile) -> float:
     """Seconds that an operand of a program computes: measured, or measured of functions of the same name, or given
     by the user, or from the roofline.
     """
-    known = signature(program)
+    known, calls = signature(program), [step for step in program.steps if isinstance(step, Call)]
+    roofline = prior(program, known.size)
+    users = any(step.runs_user_code for step in calls)
+    per_byte = 0.0 if users or not known.size else (roofline - CALL) / known.size
     for key in (known.key, known.family):
-        seconds = profile.seconds(key, known.size)
+        seconds = profile.seconds(key, known.size, per_byte)
         if seconds is not None:
             return seconds
-    said = sum(step.cost for step in program.steps if isinstance(step, Call))
-    return said or prior(program, known.size) * profile.scale
+    return sum(step.cost for step in calls) or roofline * profile.scale
 
 
 def one_host(profile: Profile, executors: int, memory: int) -> Workers:

@@ -18,6 +18,7 @@ from jmars.errors import ClusterError
 from jmars.plan.cost.accuracy import Accuracy
 from jmars.plan.cost.cost_table import CostTable, KnownCost, is_positive, newest, size_class
 from jmars.plan.cost.profile_file import costs_file, read, update
+from jmars.plan.cost.roofline import CALL as ROOFLINE_CALL
 
 __all__ = ["KnownCost", "Profile"]
 
@@ -28,6 +29,7 @@ JUMP = 4.0  # a measurement counts as at most so many times the average, or as s
 FAR = 64.0  # ratio to the largest measured size beyond which the fixed cost of a call is not scaled with the bytes
 CALL = 100e-6  # seconds that a call may take whatever its size
 MEMORY = 1e-10  # least seconds a byte takes to pass through memory
+DEAR = 50.0  # a byte costs at most so many times the roofline's seconds, where only tiny chunks were measured
 REMEMBERED = 4000  # keys; the keys that were measured longest ago are dropped
 
 
@@ -128,12 +130,28 @@ class Profile:
         """Adds a ratio of measured seconds to seconds by the roofline."""
         self.scale = math.exp(_mixed(math.log(self.scale), math.log(min(max(ratio, 0.05), 20.0))))
 
-    def seconds(self, key: str, nbytes: float) -> float | None:
+    def seconds(self, key: str, nbytes: float, per_byte: float = 0.0) -> float | None:
         """Predicted seconds of an operand of this key and size; None for an unknown key.
 
         Between two measured sizes the cost follows the power law through both; beyond them it grows with the bytes.
         A measurement no longer than a call's fixed cost says nothing about bytes, so sizes far beyond the largest
         measured size are predicted at the speed of memory.
+
+        Parameters
+        ----------
+        key, nbytes
+            `Signature.key` and `Signature.size`.
+        per_byte
+            Seconds a byte by the roofline; 0 where the roofline does not know, as for users' functions. Where the
+            largest measured chunk has so few bytes that the call itself takes longer, a larger chunk is predicted to
+            cost at most 50 times the roofline: a pause of a tiny operand on a loaded machine is not scaled up.
+
+        Examples
+        --------
+        >>> profile = Profile()
+        >>> profile.observe("ones", 8, 0.001)  # another process had the core
+        >>> profile.seconds("ones", 400), f"{profile.seconds('ones', 400, per_byte=1e-10):.6f}"
+        (0.05, '0.001002')
         """
         classes = self.costs.of(key)
         if not classes:
@@ -154,9 +172,14 @@ class Profile:
             return near.seconds
         if nbytes < near.size:  # a call has a fixed cost, however small its chunk
             return max(near.seconds * nbytes / near.size, min(self.dispatch, near.seconds))
+        if 0 < per_byte * near.size < ROOFLINE_CALL:
+            dearest = near.seconds + DEAR * per_byte * (nbytes - near.size)
+        else:
+            dearest = math.inf
         if nbytes <= FAR * near.size:
-            return near.seconds * nbytes / near.size
-        return max(near.seconds, nbytes * MEMORY) + max(0.0, near.seconds - CALL) * (nbytes / near.size - 1)
+            return min(dearest, near.seconds * nbytes / near.size)
+        scaled = max(near.seconds, nbytes * MEMORY) + max(0.0, near.seconds - CALL) * (nbytes / near.size - 1)
+        return min(dearest, scaled)
 
     @classmethod
     def load(cls, path: Path | None = None) -> Profile:

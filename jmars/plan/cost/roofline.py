@@ -12,9 +12,9 @@ from jmars.kernels.expression import CONSTANT
 from jmars.kernels.operations import is_exact
 from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program, Reduce, Step
 
-__all__ = ["prior"]
+__all__ = ["CALL", "prior"]
 
-_CALL = 10e-6  # seconds: arrays made, a kernel called
+CALL = 10e-6  # seconds: arrays made, a kernel called
 _BANDWIDTH = 8e9  # bytes a second of one core while others run too
 _CHEAP = 0.3e-9  # seconds an element
 _ELEMENT = {
@@ -44,7 +44,7 @@ def prior(program: Program, size: int) -> float:
     '0.018 s'
     """
     moved = sum(one.nbytes for one in program.inputs) + program.output.nbytes
-    return _CALL + moved / _BANDWIDTH + sum(_seconds(step, program, size) for step in program.steps)
+    return CALL + moved / _BANDWIDTH + sum(_seconds(step, program, size) for step in program.steps)
 
 
 def _seconds(step: Step, program: Program, size: int) -> float:

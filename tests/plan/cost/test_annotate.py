@@ -58,12 +58,34 @@ def test_a_learnt_program_costs_what_was_learnt_and_others_their_prior():
 
 
 def test_what_was_learnt_on_one_size_holds_for_another():
-    small, large = a_sum(1000, 100), a_sum(10_000, 1000)
+    small, large = a_sum(10**6, 10**5), a_sum(10**7, 10**6)
     profile = Profile()
     for program in small.after.programs:
         profile.observe(signature(program).key, signature(program).size, signature(program).size * 1e-6)
     for program in large.after.programs:
         assert program_seconds(program, profile) == pytest.approx(signature(program).size * 1e-6)
+
+
+def test_a_pause_of_a_tiny_operand_is_not_scaled_up():
+    tiny, larger = a_sum(10, 1), a_sum(100_000, 10_000)
+    profile = Profile()
+    for program in tiny.after.programs:
+        profile.observe(signature(program).key, signature(program).size, 1e-3)  # another process had the core
+    for program in larger.after.programs:
+        assert program_seconds(program, profile) < 0.01
+
+
+def test_a_users_slow_function_is_scaled_up():
+    def slow(block):
+        return block
+
+    def of(n: int) -> Compiled:
+        return compiled(mt.map_blocks(slow, mt.ones(10 * n, chunk_size=n), dtype="f8"))
+
+    tiny, larger = (of(n).after.programs[-1] for n in (1, 50))
+    profile = Profile()
+    profile.observe(signature(tiny).key, signature(tiny).size, 0.1)
+    assert program_seconds(larger, profile) == pytest.approx(5.0)
 
 
 def test_a_function_that_was_edited_costs_what_its_namesake_did():
