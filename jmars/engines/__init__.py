@@ -15,6 +15,7 @@ dask_scheduler.py  what runs in Dask's scheduler: places of group tasks, clean-u
 dask_worker.py  what runs in Dask's workers
 dask_workers.py  Dask's workers: memory, versions, ends
 dask_tasks.py   groups as Dask's tasks
+dask_connect.py  address and connection of a Dask scheduler (`connect`)
 dask.py         Dask as an engine (`DaskEngine`)
 parts.py        parts of chunks, and versions, in the workers of all engines
 ray_worker.py   what runs in Ray's processes

@@ -21,6 +21,7 @@ import dask
 import numpy as np
 from distributed import Client
 
+from jmars.engines.dask_connect import connect
 from jmars.engines.dask_scheduler import cleaner, facts, placing_plugin, reviver
 from jmars.engines.dask_tasks import DaskTasks
 from jmars.engines.dask_worker import Runner, memory_plugin, raise_flag
@@ -34,7 +35,6 @@ __all__ = ["DaskEngine"]
 
 POLL = 1.0  # seconds between looks at Dask's workers
 PUT_SECONDS, PUT_SPEED = 3.0, 2e7  # that a worker may take to answer, and bytes a second that it takes at least
-CONNECT = 10.0  # seconds for a connection to a scheduler
 PREPARE = 60.0  # seconds for all that start asks of the workers
 WATCHED = 60  # looks at all results after a worker has left
 READ_PRIORITY = 1  # before everything that waits
@@ -61,7 +61,8 @@ class DaskEngine:
     task_seconds = 0.0035, 0.002
 
     def __init__(self, client: Any, name: str = "", runner: Runner = run_group) -> None:
-        self._given, self._runner = client, runner
+        self._given = os.fspath(client) if isinstance(client, os.PathLike) else client
+        self._runner = runner
         self._name = name or uuid.uuid4().hex[:12]
         self._plugin = self._topic = f"jmars-{self._name}"
         self._client: Any = None
@@ -71,7 +72,7 @@ class DaskEngine:
         self._watch = 0  # looks at all results that are still to do
         self._background: set[asyncio.Task[Any]] = set()
         self._is_lost = self._is_closed = False
-        self.address = client if isinstance(client, str) else str(client.scheduler.address)
+        self.address = self._given if isinstance(self._given, str) else ""
 
     # ------------------------------------------------------------------ start and close
 
@@ -92,23 +93,16 @@ class DaskEngine:
             ) from error
 
     async def _connect(self) -> Any:
-        if not isinstance(self._given, str):
-            if self._given.status != "running":
-                raise ClusterStartError(f"the Dask client is {self._given.status}; give one that is connected")
-            return self._given
-        is_file = "://" not in self._given and os.path.exists(self._given)
-        how = {"scheduler_file": self._given} if is_file else {"address": self._given}
-        # In this loop: a client with a thread of its own would keep the thread when the scheduler is lost.
-        make: Any = Client  # has no types
-        client = make(**how, asynchronous=True, set_as_default=False, timeout=CONNECT, name="jmars")
-        try:
-            await client
-        except (OSError, ValueError, TimeoutError) as error:
-            await client.close()
+        client = self._given
+        if isinstance(client, str):
+            client = await connect(client)
+        elif not isinstance(client, Client):
             raise ClusterStartError(
-                f"no Dask scheduler answers at {self._given} within {CONNECT:.0f} s ({text_of(error)}); "
-                "give a distributed.Client, the address of a scheduler, or the path of a scheduler file"
-            ) from error
+                f"a {type(client).__name__} is no Dask client; give a distributed.Client, the address of a scheduler, "
+                "or the path of a scheduler file"
+            )
+        elif client.status != "running":
+            raise ClusterStartError(f"the Dask client is {client.status}; give one that is connected")
         self.address = str(client.scheduler.address)
         return client
 

@@ -29,6 +29,8 @@ __all__ = ["RayConnection", "nodes_of", "request_nodes", "security", "wrong_vers
 SHARE = 0.6  # of a node's memory resource: other tasks and the processes themselves take the rest
 CONNECT = 10.0  # seconds for a connection to the head of Ray
 ANSWER = 60.0  # seconds for an answer of new processes on all nodes
+SETTINGS = b"\x04"  # type of HTTP/2's first frame, RFC 9113, 3.4
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)  # an empty frame of settings
 STATUS = b"__autoscaling_status"  # key under which Ray's autoscaler writes its report
 
 
@@ -66,22 +68,20 @@ class RayConnection:
                 cls._users += bool(cls._users)
                 return there
             quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, **options}
+            where = address or os.environ.get("RAY_ADDRESS") or "this machine"
             try:
                 with _quiet():
                     found = _found(address) if is_any else address
+                    where = found or where
                     if found is None:
                         _start(quiet)
                     else:
-                        _dial(found)  # Ray itself would try for minutes
+                        _greet(found)  # Ray itself would try for minutes
                         ray.init(found, **{name: one for name, one in quiet.items() if name not in _OF_START})
                 there = str(address) if cls.is_client() else _address()
             except Exception as error:
                 ray.shutdown()
-                where = address or os.environ.get("RAY_ADDRESS") or "this machine"
-                raise ClusterStartError(
-                    f"no Ray answers at {where} ({type(error).__name__}: {text_of(error)}); give "
-                    '"host:port" or "ray://host:port", or no address for a Ray of this machine'
-                ) from error
+                raise _refusal(where, error) from error
             cls._users = 1
             return there
 
@@ -113,11 +113,48 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _dial(address: str) -> None:
-    """Raise OSError where no process listens."""
+def _refusal(where: str, error: Exception) -> ClusterStartError:
+    """The error of a connection that failed, with its reason and remedy."""
+    reason = " ".join(text_of(error).split())
+    if reason.startswith("Version mismatch"):
+        return ClusterStartError(
+            f"the Ray at {where} has another version than this process ({reason}); use the same versions of Ray and "
+            "Python in both places"
+        )
+    if "ray[client]" in reason:
+        return ClusterStartError(
+            f"{where} is the address of a Ray client, which is not installed; install it with: pip install "
+            "'ray[client]', or give \"host:port\" on a machine that is a node of that Ray"
+        )
+    return ClusterStartError(
+        f"no Ray answers at {where} ({type(error).__name__}: {reason}); look whether Ray runs there, and at port and "
+        'firewall: give "host:6379" (the port of `ray start --head`), "ray://host:10001" for a Ray client, or no '
+        "address for a Ray of this machine"
+    )
+
+
+def _dial(address: str) -> socket.socket:
+    """A connection to an address; raises OSError where no process listens, ValueError for no address."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
-    if port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    if not (host and port.isdigit()):
+        raise ValueError("it has no port")
+    return socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT)
+
+
+def _greet(address: str) -> None:
+    """Raise OSError where no process listens, or a process that does not speak gRPC, as Ray does."""
+    if not address.startswith("ray://") and "://" in address:
+        return  # of another module, which Ray calls
+    with _dial(address) as connection:
+        if os.environ.get("RAY_USE_TLS") == "1":
+            return
+        connection.sendall(GREETING)
+        try:
+            answer = connection.recv(4, socket.MSG_WAITALL)
+        except TimeoutError:
+            raise OSError(f"what listens there has not greeted within {CONNECT:.0f} s, and is no Ray") from None
+        if answer[3:4] != SETTINGS:
+            raise OSError("what listens there does not speak gRPC, and is no Ray")
 
 
 def _found(address: str | None) -> str | None:
@@ -128,7 +165,7 @@ def _found(address: str | None) -> str | None:
     try:
         found = services.get_ray_address_from_environment(address, None)
         if found is not None and "RAY_ADDRESS" not in os.environ:
-            _dial(found)  # what a crashed Ray leaves behind is no Ray
+            _dial(found).close()  # what a crashed Ray leaves behind is no Ray
     except OSError:
         return None
     return None if found is None else str(found)

@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from jmars.engines.dask import DaskEngine
 from jmars.engines.dask_worker import RESOURCE
 from jmars.engines.engine import GroupReport, Result
-from jmars.errors import ChunkLostError, ClusterStartError
-from tests.engines.dask_groups import Recorded, group, in_head, started, whole
+from jmars.errors import ChunkLostError
+from tests.engines.dask_groups import group, in_head, started, whole
 
 
 @pytest.fixture
@@ -225,9 +224,3 @@ async def test_results_are_kept_for_readers_that_are_not_sent(client):
         await events.until(lambda: "b" in events.ends)
         with pytest.raises(ChunkLostError):
             await whole(engine, Result("a", 0))
-
-
-def test_no_scheduler_answers(monkeypatch):
-    monkeypatch.setattr("jmars.engines.dask.CONNECT", 0.2)
-    with pytest.raises(ClusterStartError, match="no Dask scheduler answers"):
-        asyncio.run(DaskEngine("tcp://127.0.0.1:9").start(Recorded()))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip("ray", reason="ray is not installed")
+
+import ray
+from ray._private.utils import check_version_info
 
 from jmars.engines.ray_nodes import RayConnection, nodes_of
 from jmars.errors import ClusterStartError
@@ -62,6 +68,54 @@ def test_nodes_of_one_machine_have_names_of_their_own():
     assert [(one.name, one.cores) for one in nodes_of(nodes).values()] == [("node-10.0.0.7", 4), ("node-bbbbbb", 2)]
 
 
-def test_no_ray_answers():
-    with pytest.raises(ClusterStartError, match="no Ray answers at"):
-        RayConnection.open("127.0.0.1:9", {})
+def refusal_of(address: str) -> str:
+    with pytest.raises(ClusterStartError) as caught:
+        RayConnection.open(address, {})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+@pytest.mark.parametrize("place, reason", [("127.0.0.1:9", "refused"), ("head", "no port"), ("head:x", "no port")])
+def test_an_address_that_leads_nowhere_is_refused_at_once(monkeypatch, scheme, place, reason):
+    monkeypatch.setattr("jmars.engines.ray_nodes.CONNECT", 1e6)  # seconds
+    told = refusal_of(scheme + place)
+    assert f"no Ray answers at {scheme}{place} (" in told and reason in told and "look whether Ray runs" in told
+
+
+@pytest.mark.parametrize(
+    "says, reason", [(b"HTTP/1.1 505 no\r\n", "does not speak gRPC"), (b"", "has not greeted within")]
+)
+def test_a_strangers_server_is_no_ray(monkeypatch, says, reason):
+    monkeypatch.setattr("jmars.engines.ray_nodes.CONNECT", 0.5)
+
+    def answer() -> None:
+        with server.accept()[0] as connection:
+            connection.sendall(says)
+            done.wait(20)
+
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stranger = threading.Thread(target=answer)
+        stranger.start()
+        told = refusal_of(f"127.0.0.1:{server.getsockname()[1]}")
+        done.set()
+        stranger.join()
+    assert reason in told and "is no Ray" in told
+
+
+def test_a_ray_of_another_version_is_named_with_both_versions(monkeypatch):
+    def init(*_: object, **__: object) -> None:
+        check_version_info({"ray_version": "2.9.0", "python_version": "3.9.1"}, "node here")
+
+    monkeypatch.setattr("jmars.engines.ray_nodes._greet", lambda address: None)
+    monkeypatch.setattr("ray.init", init)
+    told = refusal_of("head:6379")
+    assert "the Ray at head:6379 has another version than this process" in told
+    assert "2.9.0" in told and ray.__version__ in told and "use the same versions" in told
+
+
+def test_a_ray_client_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr("jmars.engines.ray_nodes._greet", lambda address: None)
+    if importlib.util.find_spec("grpc") is not None:
+        pytest.skip("the Ray client is installed")
+    assert "pip install 'ray[client]'" in refusal_of("ray://head:10001")

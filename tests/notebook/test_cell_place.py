@@ -6,11 +6,13 @@ import pytest
 from IPython.core.error import UsageError
 
 import jmars.tensor as mt
-from jmars.errors import ClusterLostError
+from jmars.errors import ClusterLostError, ClusterStartError
 from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.flags import CellFlags
 from jmars.notebook.magic import _open_cluster as open_cluster_of
+from jmars.notebook.magic import run_magic_cell
 from tests.engines.dask_groups import cluster_process
+from tests.notebook.shells import new_shell
 
 
 def test_an_open_cluster_is_found_by_its_name(cluster):
@@ -31,6 +33,21 @@ def test_without_a_dask_client_the_error_says_how_to_make_one():
     pytest.importorskip("distributed")
     with pytest.raises(UsageError, match=r"distributed.Client\(\)"):
         cluster_on("dask://")
+
+
+@pytest.mark.parametrize(
+    "place, told",
+    [
+        ("dask://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),
+        ("dask://127.0.0.1", "tcp://127.0.0.1 has no port"),
+        ("dask:///nowhere/scheduler.json", "no scheduler file /nowhere/scheduler.json"),
+    ],
+)
+def test_a_place_without_a_dask_scheduler_is_an_error_of_the_cell(place, told):
+    pytest.importorskip("distributed")
+    with new_shell() as shell, pytest.raises(ClusterStartError, match=told):
+        run_magic_cell(shell, f"--on {place}", "1")
+    assert opened_on(place) is None
 
 
 @pytest.mark.parametrize("other", ["-w 2", "--memory 1GiB"])
