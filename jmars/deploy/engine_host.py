@@ -16,7 +16,7 @@ from pathlib import Path
 from jmars.actors import new_token
 from jmars.deploy.engine_head import EngineHead
 from jmars.deploy.folders import Folders, sweep
-from jmars.engines.engine import TaskEngine
+from jmars.engines.engine import START_SECONDS, TaskEngine
 from jmars.errors import ClusterStartError, text_of
 
 __all__ = ["EngineHost"]
@@ -24,6 +24,7 @@ __all__ = ["EngineHost"]
 log = logging.getLogger("jmars.host")
 
 THREADS = 4  # that prepare graphs
+DEADLINE = 2.5 * START_SECONDS  # until the head listens: the steps of an engine's start have deadlines of their own
 END_SECONDS = 30.0  # for an engine to free our results
 
 
@@ -42,7 +43,7 @@ class EngineHost:
     Raises
     ------
     ClusterStartError
-        If the engine does not start.
+        If the engine does not start, or the head does not listen within DEADLINE seconds.
     """
 
     arena = -1  # no memory is shared
@@ -66,7 +67,11 @@ class EngineHost:
         self._thread = threading.Thread(target=self._run, name=f"jmars-{engine.kind}", daemon=True)
         self._thread.start()
         try:
-            self._listening.wait()
+            if not self._listening.wait(DEADLINE):
+                raise ClusterStartError(
+                    f"the {engine.kind.title()} cluster at {engine.address} did not start within {DEADLINE:.0f} s; "
+                    "look whether it and its workers answer (its dashboard and logs tell), and try again"
+                )
             if self._error is not None:
                 raise self._error
         except BaseException:

@@ -26,7 +26,7 @@ from jmars.engines.dask_scheduler import cleaner, facts, placing_plugin, reviver
 from jmars.engines.dask_tasks import DaskTasks
 from jmars.engines.dask_worker import Runner, memory_plugin, raise_flag
 from jmars.engines.dask_workers import DaskWorkers, can_dial, cross
-from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.engine import START_SECONDS, EngineEvents, EngineWorker, GroupTask, Promises, Result
 from jmars.engines.parts import cut
 from jmars.engines.task import run_group
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
@@ -35,7 +35,6 @@ __all__ = ["DaskEngine"]
 
 POLL = 1.0  # seconds between looks at Dask's workers
 PUT_SECONDS, PUT_SPEED = 3.0, 2e7  # that a worker may take to answer, and bytes a second that it takes at least
-PREPARE = 60.0  # seconds for all that start asks of the workers
 WATCHED = 60  # looks at all results after a worker has left
 READ_PRIORITY = 1  # before everything that waits
 
@@ -82,7 +81,7 @@ class DaskEngine:
         self._nudge = asyncio.Event()
         self._client = await self._connect()
         try:
-            async with asyncio.timeout(PREPARE):
+            async with asyncio.timeout(START_SECONDS):
                 return await self._prepare(events)
         except BaseException as error:
             await self.close()
@@ -145,7 +144,7 @@ class DaskEngine:
                 await self._cross(tasks.end_watchers)
         if client.status == "running" and tasks is not None:
             with suppress(Exception):
-                async with asyncio.timeout(PREPARE):
+                async with asyncio.timeout(START_SECONDS):
                     await self._cross(partial(client.unregister_worker_plugin, self._plugin))
             with suppress(Exception):
                 await self._cross(partial(client.unsubscribe_topic, self._topic))

@@ -14,7 +14,18 @@ from typing import Any, NamedTuple, Protocol
 
 from jmars.model.failure import Failure
 
-__all__ = ["EngineEvents", "EngineWorker", "GroupReport", "GroupTask", "Promises", "Result", "TaskEngine"]
+__all__ = [
+    "START_SECONDS",
+    "EngineEvents",
+    "EngineWorker",
+    "GroupReport",
+    "GroupTask",
+    "Promises",
+    "Result",
+    "TaskEngine",
+]
+
+START_SECONDS = 60.0  # for each step of an engine's start: its connection, the preparation of its workers
 
 
 class Result(NamedTuple):

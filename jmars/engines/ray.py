@@ -22,7 +22,7 @@ import ray
 from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.engines.engine import EngineEvents, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.engine import START_SECONDS, EngineEvents, EngineWorker, GroupTask, Promises, Result
 from jmars.engines.parts import cut
 from jmars.engines.ray_nodes import RayConnection, nodes_of, request_nodes, security, wrong_versions
 from jmars.engines.ray_tasks import RETRIES, RayTasks, cause_of, settled
@@ -36,7 +36,6 @@ POLL = 1.0  # seconds between looks at Ray's nodes
 SILENT = 20.0  # seconds without an answer after which Ray is gone; Ray itself ends this process after 60
 DIAL = 2.0  # seconds for a connection to the head of Ray
 END = 10.0  # seconds for each step of the end
-START = 60.0  # seconds for the actor to start
 THREADS = 4  # for calls that block, beside the one that submits
 PROCESSES = 5000  # that may wait at the actor
 SMALL = 100 * 1024  # bytes of a chunk that is fetched whole: up to here Ray keeps it in this process
@@ -106,7 +105,7 @@ class RayEngine:
                 f"the nodes of the Ray cluster at {self.address} differ from this process: {told}; "
                 "use the same environment on all nodes"
             )
-        async with asyncio.timeout(START):
+        async with asyncio.timeout(START_SECONDS):
             await settled(await self._call(self._board.resident.remote))
         function: Any = ray.remote(group_function(self._runner, self._board))
         self._cutter: Any = ray.remote(cut_values)

@@ -18,7 +18,7 @@ import ray
 from ray.autoscaler.sdk import request_resources
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.engines.engine import EngineWorker
+from jmars.engines.engine import START_SECONDS, EngineWorker
 from jmars.engines.parts import versions
 from jmars.engines.ray_tasks import cause_of, module_missing
 from jmars.engines.ray_worker import inspect_node
@@ -28,7 +28,6 @@ __all__ = ["RayConnection", "nodes_of", "request_nodes", "security", "wrong_vers
 
 SHARE = 0.6  # of a node's memory resource: other tasks and the processes themselves take the rest
 CONNECT = 10.0  # seconds for a connection to the head of Ray
-ANSWER = 60.0  # seconds for an answer of new processes on all nodes
 SETTINGS = b"\x04"  # type of HTTP/2's first frame, RFC 9113, 3.4
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)  # an empty frame of settings
 STATUS = b"__autoscaling_status"  # key under which Ray's autoscaler writes its report
@@ -223,7 +222,7 @@ def wrong_versions(keys: Iterable[str]) -> dict[str, str]:
         where = NodeAffinitySchedulingStrategy(key, soft=False)
         options = {"num_cpus": 0, "max_retries": 1, "name": "jmars-versions", "scheduling_strategy": where}
         asked[key] = task.options(**options).remote()
-    ray.wait(list(asked.values()), num_returns=len(asked), timeout=ANSWER)
+    ray.wait(list(asked.values()), num_returns=len(asked), timeout=START_SECONDS)
     here, wrong = versions(), {}
     for key, reference in asked.items():
         try:

@@ -9,9 +9,12 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 
+from jmars.client import Cluster
+from jmars.deploy.engine_host import EngineHost
 from jmars.engines.engine import EngineWorker, GroupReport, Promises, Result
 from jmars.engines.task import run_group
 from jmars.errors import ChunkLostError, ClusterError
@@ -181,3 +184,13 @@ class InProcessEngine:
         """A worker leaves with nothing."""
         del self.workers[key]
         self.events.left(key, "it was told to")
+
+
+@contextmanager
+def on_engine(*args, name="", **kwargs):
+    """A cluster on such an engine, which is its attribute `engine`; nothing may be left there at the end."""
+    engine = InProcessEngine(*args, **kwargs)
+    with Cluster.of_host(EngineHost(engine, name)) as cluster:
+        cluster.engine = engine
+        yield cluster
+    assert engine.closed and not engine.results and not engine.tasks

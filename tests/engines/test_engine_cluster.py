@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -16,20 +15,11 @@ import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.deploy.engine_host import EngineHost
-from jmars.errors import ClusterError, ClusterLostError, ClusterStartError, JobCancelledError, MemoryLimitError
+from jmars.errors import ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
 from jmars.plan import Profile
 from jmars.remote import spawn
-from tests.engines.in_process import InProcessEngine
+from tests.engines.in_process import InProcessEngine, on_engine
 from tests.web.conftest import Web, call, npy
-
-
-@contextmanager
-def on_engine(*args, name="", **kwargs):
-    engine = InProcessEngine(*args, **kwargs)
-    with Cluster.of_host(EngineHost(engine, name)) as cluster:
-        cluster.engine = engine
-        yield cluster
-    assert engine.closed and not engine.results and not engine.tasks
 
 
 @pytest.fixture(scope="module")
@@ -315,17 +305,6 @@ def test_an_engine_that_is_gone_ends_the_cluster_with_its_reason(gate):
     with pytest.raises(ClusterLostError, match="its scheduler went away"):
         job.result(20)
     cluster.close()
-
-
-def test_an_engine_that_does_not_start_leaves_nothing(runtime_dir):
-    class Broken(InProcessEngine):
-        async def start(self, events):
-            self.pool = None
-            raise ClusterStartError("no scheduler answers")
-
-    with pytest.raises(ClusterStartError, match="no scheduler answers"):
-        EngineHost(Broken())
-    assert list(runtime_dir.glob("*.json")) == []
 
 
 # -- other clients, and what is told
