@@ -220,7 +220,8 @@ class Cluster(EngineClusters):
         `workers` (list) and `scheduler` have `pid`, `state` and `memory` (bytes); `memory` has `limit`, `resident`,
         `peak` and spilled bytes; `plans` counts kept graph structures: their bytes (`size`) and how often a
         submission `found`, `missed` or `dropped` a structure. A cluster on Dask or Ray has `engine` (kind, address,
-        mode), and says what the engine promises: `security`, and `promises` that it does not keep.
+        mode), and says what the engine promises: `security`, and `promises` that it does not keep; `pid` and `memory`
+        of a worker are absent while the engine does not tell them.
         """
         found: dict[str, Any] = self.ask("host", "info")
         return found | {"workers": list(found["workers"])}

@@ -124,7 +124,7 @@ class EngineHead(ClusterHead):
         await self._measure()
         engine, scheduler, running = self.workers.engine, self.scheduler, self.workers.running()
         promises = engine.promises()
-        resident = sum(row.resident for row in self.workers.here)
+        resident = self._resident()
         here = memory.private_bytes(os.getpid())
         return {
             "id": self.orders["id"],
@@ -140,7 +140,7 @@ class EngineHead(ClusterHead):
                 "resident": resident,
                 "peak": max(self.peak, resident),
                 "arena": {"capacity": self.limit, "used": self.workers.results.used, "resident": resident},
-                "processes": {row.worker.name: row.resident for row in self.workers.here},
+                "processes": {row.worker.name: row.resident for row in self.workers.here if row.resident is not None},
                 "spilled": self._spilled,
                 "spilled_total": self._spilled,
                 "reloaded_total": 0,
@@ -153,13 +153,17 @@ class EngineHead(ClusterHead):
         return {
             "name": row.worker.name,
             "host": row.worker.host,
-            "pid": row.pid,
             "state": "running" if running else "idle",
-            "memory": row.resident,
             "running": running,
             "done": row.done,
             "restarts": 0,
+            **({} if row.pid is None else {"pid": row.pid}),
+            **({} if row.resident is None else {"memory": row.resident}),
         }
+
+    def _resident(self) -> int:
+        """Bytes of the workers that have told their memory."""
+        return sum(row.resident or 0 for row in self.workers.here)
 
     # -- memory
     def job_ended(self, report: Mapping[str, Any]) -> None:
@@ -181,17 +185,16 @@ class EngineHead(ClusterHead):
                 await self.workers.look()
         except Exception as error:  # an engine that is busy, or about to be lost, tells later
             log.debug("the engine's memory is not known: %s", error)
-        here = self.workers.here
-        self.peak = max(self.peak, sum(row.resident for row in here))
-        self._spilled = sum(row.spilled for row in here)
+        self.peak = max(self.peak, self._resident())
+        self._spilled = sum(row.spilled for row in self.workers.here)
 
     def _log_memory(self) -> None:
         running, rows = self.workers.running(), self.workers.rows
         told = [
             {
                 "name": row.worker.name,
-                "pid": row.pid,
-                "pss": row.resident if row.here else 0,
+                "pid": row.pid or 0,
+                "pss": (row.resident or 0) if row.here else 0,
                 "running": len(running.get(row.number, [])),
                 "done": row.done,
             }
@@ -202,7 +205,7 @@ class EngineHead(ClusterHead):
             "",
             {
                 "used": self.workers.results.used,
-                "resident": sum(row.resident for row in rows if row.here),
+                "resident": self._resident(),
                 "spilled": self._spilled,
                 "spilled_total": self._spilled,
                 "reloaded_total": 0,

@@ -118,7 +118,8 @@ class DaskWorkers:
             if key in self.present:
                 metrics = told.get("metrics", {})
                 spilled = metrics.get("spilled_bytes", {}).get("disk", 0)
-                found[key] = {"pid": self._pids.get(key), "resident": metrics.get("memory", 0), "spilled": spilled}
+                told_now = {"pid": self._pids.get(key), "resident": metrics.get("memory"), "spilled": spilled}
+                found[key] = {name: figure for name, figure in told_now.items() if figure is not None}
         return found
 
     async def killed_for_memory(self) -> set[str]:

@@ -206,7 +206,10 @@ class TaskEngine(Protocol):
         """
 
     async def memory(self) -> dict[str, dict[str, Any]]:
-        """By worker key: `pid`, `resident` (bytes of the process), `spilled` (bytes on disk) where the engine knows."""
+        """By worker key: `pid`, `resident` (bytes of the process), `spilled` (bytes on disk).
+
+        A figure that the engine does not know is absent.
+        """
 
     async def scale(self, n: int) -> None:
         """Ask for so many workers; raises ClusterError where the engine cannot."""

@@ -40,7 +40,7 @@ def engine_status(workers: EngineWorkers) -> HostStatus:
 def _left(row: EngineRow) -> DeathStatus:
     return {
         "worker": row.worker.name,
-        "pid": row.pid,
+        "pid": row.pid or 0,
         "job": "",
         "operand": -1,
         "what": "",
@@ -54,7 +54,7 @@ def _left(row: EngineRow) -> DeathStatus:
 def _worker(row: EngineRow, running: list[tuple[EngineJob, RunningGroup]]) -> WorkerStatus:
     found: WorkerStatus = {
         "name": row.worker.name,
-        "pid": row.pid,
+        "pid": row.pid or 0,
         "process": "",
         "state": "idle",
         "job": "",

@@ -42,18 +42,18 @@ class EngineRow:
 
     Attributes
     ----------
-    here
-        Whether the engine has it still.
-    done
-        Operands that ended there.
+    here, done
+        Whether the engine has it still; operands that ended there.
+    pid, resident
+        Process and its bytes of memory; None while the engine has not told.
     """
 
     number: int
     worker: EngineWorker
     here: bool = True
     done: int = 0
-    pid: int = 0
-    resident: int = 0
+    pid: int | None = None
+    resident: int | None = None
     spilled: int = 0
     why: str = ""  # it left
     left: float = 0.0  # when, by the monotonic clock
@@ -280,9 +280,9 @@ class EngineWorkers:
             number = self._number.get(key)
             if number is not None:
                 row = self.rows[number]
-                row.resident, row.spilled = int(found.get("resident", 0)), int(found.get("spilled", 0))
-                pid, row.pid = row.pid, int(found.get("pid", 0))
-                if pid != row.pid:
+                row.resident, row.spilled = found.get("resident"), int(found.get("spilled", 0))
+                if found.get("pid", row.pid) != row.pid:
+                    row.pid = found["pid"]
                     self._tell(row)
 
     def running(self) -> dict[int, list[tuple[EngineJob, RunningGroup]]]:
@@ -396,4 +396,4 @@ class EngineWorkers:
         return row
 
     def _tell(self, row: EngineRow) -> None:
-        self.report(WorkerMoved(row.number, row.worker.name, row.pid, IDLE if row.here else GONE))
+        self.report(WorkerMoved(row.number, row.worker.name, row.pid or 0, IDLE if row.here else GONE))

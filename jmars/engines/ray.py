@@ -197,13 +197,16 @@ class RayEngine:
     # ------------------------------------------------------------------ workers
 
     async def memory(self) -> dict[str, dict[str, Any]]:
-        """Resident bytes of the processes that run groups, by node; Ray does not tell what it spilled."""
+        """Resident bytes of the processes that run groups, by node with such processes.
+
+        A node has no process of its own to name, and Ray does not tell what it spilled.
+        """
         try:
             async with asyncio.timeout(POLL):
                 found: dict[str, int] = await settled(await self._call(self._board.resident.remote))
         except Exception:  # the actor starts again elsewhere, or Ray is gone
             return {}
-        return {key: {"pid": 0, "resident": found.get(key, 0), "spilled": 0} for key in self._workers}
+        return {key: {"resident": found[key]} if key in found else {} for key in self._workers}
 
     async def scale(self, n: int) -> None:
         """Ask Ray's autoscaler for nodes like the largest one."""

@@ -18,7 +18,7 @@ class WorkerStatus(TypedDict):
     """An executor process with its work."""
 
     name: str
-    pid: int  # 0 while it is being forked
+    pid: int  # 0 while it is being forked, and for a node of an engine
     process: str  # as the system says: runs, sleeps, stopped, frozen, held by a debugger, waits for a disk, is gone
     state: str  # as the host says: starting, idle, busy, asks (its result waits for room), or a state of WorkerMoved
     job: str  # whose operand it runs; "" for none

@@ -87,7 +87,8 @@ def died(death: DeathStatus) -> str:
         cap = f", and might take {format_bytes(death['cap'])} for itself" if death["cap"] else ""
         memory = f"; at most it had {format_bytes(death['peak'])} in memory, shared chunks counted{cap}"
     ago = format_seconds(death["seconds"])
-    return f"{death['worker']} (pid {death['pid']}) was {_how(death['how'])} {ago} ago{ran}{memory}"
+    process = f" (pid {death['pid']})" if death["pid"] else ""
+    return f"{death['worker']}{process} was {_how(death['how'])} {ago} ago{ran}{memory}"
 
 
 def _how(how: str) -> str:

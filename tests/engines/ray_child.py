@@ -287,8 +287,11 @@ def sleeps(block: Any) -> Any:
 def programs_run_on_a_cluster() -> None:
     rng = np.random.default_rng(0)
     with jmars.Cluster.ray() as cluster:
-        assert cluster.info()["engine"]["kind"] == "ray"
+        info = cluster.info()
+        assert info["engine"]["kind"] == "ray"
+        assert "pid" not in info["workers"][0] and info["workers"][0].get("memory") != 0  # no figure, or a true one
         assert float(mt.ones((1000, 1000), chunk_size=250).sum()) == 1e6
+        asyncio.run(until(lambda: cluster.info()["workers"][0].get("memory", 0) > 10**7))
         a, b = rng.random((120, 80)), rng.random((80, 90))
         np.testing.assert_allclose((mt.asarray(a, chunk_size=60) @ mt.asarray(b, chunk_size=45)).fetch(), a @ b)
         values = rng.random(5000)

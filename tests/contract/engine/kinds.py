@@ -79,7 +79,7 @@ class Kind:
         found: list[int] = []
 
         def all_there() -> bool:
-            found[:] = [row["pid"] for row in cluster.info()["workers"] if row["state"] != "lost" and row["pid"]]
+            found[:] = [row["pid"] for row in cluster.info()["workers"] if row["state"] != "lost" and row.get("pid")]
             return len(found) == self.workers and all(map(psutil.pid_exists, found))
 
         until(all_there, 60)
