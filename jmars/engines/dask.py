@@ -121,9 +121,10 @@ class DaskEngine:
                 f"the scheduler of the Dask cluster at {self.address} has no jmars, and reads the graphs of groups; "
                 "install jmars there too"
             )
+        places = placing_plugin(self._name, self._topic, client.id)  # first: it removes the others from a killed client
+        await self._cross(partial(client.register_plugin, places, name=self._plugin))
         await self._cross(partial(client.subscribe_topic, self._topic, self._heard))
-        for plugin in (placing_plugin(self._name), memory_plugin(self._topic)):
-            await self._cross(partial(client.register_plugin, plugin, name=self._plugin))
+        await self._cross(partial(client.register_plugin, memory_plugin(self._topic), name=self._plugin))
         known, _ = await self._workers.look()
         self._direct = bool(known) and await can_dial(known[0].key)
         self._spawn(self._poll)

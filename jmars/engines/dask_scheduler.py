@@ -6,6 +6,7 @@ Source: docs/explanation/seeds.md, "Execution control".
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from heapq import nsmallest
@@ -21,10 +22,11 @@ __all__ = ["cleaner", "facts", "placing_plugin", "reviver"]
 
 LONG = 1.0  # seconds: tasks behind one that runs for longer go elsewhere
 LATE = 5.0  # seconds in which a message of a worker may come after the end
+TRIES = 200  # to find the last task of a client that is gone, in 10 s
 PERIOD = 0.5  # seconds between looks for such tasks, as often as workers tell
 
 
-def placing_plugin(cluster: str) -> SchedulerPlugin:
+def placing_plugin(cluster: str, topic: str, owner: str) -> SchedulerPlugin:
     """Scheduler plugin that chooses where the group tasks of a cluster of jmars run.
 
     **Places.** The planned worker is a preference, the memory of the task a condition. Dask's `allow_other_workers`
@@ -34,7 +36,11 @@ def placing_plugin(cluster: str) -> SchedulerPlugin:
 
     **Busy workers.** Idle workers take tasks that wait behind a long task. Dask's stealing reckons with the mean time
     of all tasks with the same prefix, so that short tasks would wait there for seconds, and outputs for ever.
+
+    **A killed kernel.** Dask frees the tasks of a client that is gone; where that client is `owner`, the plugin removes
+    worker plugin, topic, resource and itself.
     """
+    clean = cleaner(topic, cluster)
 
     class JmarsPlaces(SchedulerPlugin):
         scheduler: Any
@@ -64,6 +70,19 @@ def placing_plugin(cluster: str) -> SchedulerPlugin:
 
         def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
             self.check([key for key, task in scheduler.tasks.items() if task.state in ("waiting", "no-worker")])
+
+        def remove_client(self, scheduler: Any, client: str) -> None:
+            if client == owner:
+                scheduler.loop.add_callback(self.clean_up)
+
+        async def clean_up(self) -> None:
+            """Remove all that a client left which can remove nothing by itself any more."""
+            with suppress(Exception):  # the client was gone before it had a worker plugin
+                await self.scheduler.unregister_worker_plugin(comm=None, name=topic)
+            for _ in range(TRIES):
+                if not clean(self.scheduler):
+                    return
+                await asyncio.sleep(0.05)
 
         def is_ours(self, key: Any) -> bool:
             return isinstance(key, str) and key.startswith("jmars-") and cluster in key

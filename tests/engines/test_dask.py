@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -159,6 +161,10 @@ def test_nothing_is_left_after_close(client):
             await events.until(lambda: "b" in events.starts)
 
     asyncio.run(run())
+    _until_nothing_is_left(client)
+
+
+def _until_nothing_is_left(client: Any) -> None:
     end = time.monotonic() + 20
     while left := client.run_on_scheduler(_left) + [
         one for some in client.run(_left_on_worker).values() for one in some
@@ -167,10 +173,41 @@ def test_nothing_is_left_after_close(client):
         time.sleep(0.1)
 
 
+KILLED = """
+import asyncio, sys
+from jmars.engines.engine import Result
+from tests.engines.dask_groups import group, started
+
+async def run():
+    async with started(sys.argv[1]) as (engine, events, workers):
+        await engine.put("x", b"abc", workers[0].key)
+        engine.submit(group("a", "fill", 1.0, 2.0, outputs=2))
+        engine.submit(group("b", "nap", 100.0))
+        engine.submit(group("c", "add", inputs=[Result("b", 0)]))
+        await events.until(lambda: "b" in events.starts and "a" in events.ends)
+        print("runs", flush=True)
+        await asyncio.sleep(100)
+
+asyncio.run(run())
+"""
+
+
+def test_nothing_is_left_of_a_kernel_that_is_killed(client):
+    theirs = client.submit(pow, 3, 2, pure=False)
+    command = [sys.executable, "-c", KILLED, client.scheduler.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "runs\n"
+        assert client.run_on_scheduler(_left)
+        process.kill()
+    _until_nothing_is_left(client)
+    assert theirs.result() == 9
+
+
 def _left(dask_scheduler: Any) -> list[str]:
     state = dask_scheduler
     names = [*state.tasks, *state.worker_plugins, *state.plugins, *state.resources, *state._broker._topics]
-    return [str(one) for one in names if "jmars" in str(one)]
+    names = [str(one) for one in names if "jmars" in str(one)]
+    return [one for one in names if not one.startswith("Client-")]  # Dask's log of clients
 
 
 def _left_on_worker(dask_worker: Any) -> list[str]:
