@@ -21,6 +21,7 @@ from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.why_service import WhyService
+from jmars.dispatch.ledger import SAVE_SECONDS, save_costs
 from jmars.engines.engine import TaskEngine
 from jmars.engines.engine_status import engine_status
 from jmars.engines.port import EngineRow, EngineWorkers
@@ -52,6 +53,7 @@ class EngineHead(ClusterHead):
             pass  # plans begin without measured costs
         self.workers = EngineWorkers(engine, f"jmars-{orders['id']}", self.give_up, profile)
         self._measured = 0.0  # when the engine was asked for memory
+        self._saved = time.monotonic()  # when costs were written
         self._spilled = 0
 
     async def run(self, listening: Callable[[], None]) -> None:
@@ -76,6 +78,7 @@ class EngineHead(ClusterHead):
             for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
                 await scheduler.session.cancel(job["id"])
             self.hang_up()
+            await self._save()
         finally:
             await workers.close()
 
@@ -165,6 +168,11 @@ class EngineHead(ClusterHead):
         """Bytes of the workers that have told their memory."""
         return sum(row.resident or 0 for row in self.workers.here)
 
+    async def _save(self) -> None:
+        """Save the costs of operands that the engine's workers taught; none of them measures this machine itself."""
+        self._saved = time.monotonic()
+        await asyncio.to_thread(save_costs, self.workers.profile, host=False)
+
     # -- memory
     def job_ended(self, report: Mapping[str, Any]) -> None:
         """A job has ended: log the memory, and tell the clients."""
@@ -176,6 +184,8 @@ class EngineHead(ClusterHead):
         if time.monotonic() - self._measured >= MEMORY_SECONDS:
             await self._measure()
             self._log_memory()
+        if time.monotonic() - self._saved >= SAVE_SECONDS:
+            await self._save()
         await self.watch.look()
 
     async def _measure(self) -> None:

@@ -22,7 +22,7 @@ from jmars.plan.cost.roofline import prior
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 
-__all__ = ["Ledger"]
+__all__ = ["SAVE_SECONDS", "Ledger", "save_costs"]
 
 log = logging.getLogger("jmars.worker")
 
@@ -138,13 +138,7 @@ class Ledger:
 
     def save(self) -> None:
         """Write the profile; a failure is logged."""
-        try:
-            if self.profile.changed:
-                self.profile.save()
-        except (OSError, JmarsError) as error:
-            log.warning("what operands cost is not kept: %s", error)
-        except Exception:  # a fault of jmars: no job depends on the profile
-            log.exception("what operands cost is not kept")
+        save_costs(self.profile)
 
     def _save_soon(self) -> None:
         """Save in a thread, at most every SAVE_SECONDS."""
@@ -152,3 +146,14 @@ class Ledger:
         if now - self._saved >= SAVE_SECONDS and (self._saving is None or self._saving.done()):
             self._saved = now
             self._saving = asyncio.ensure_future(asyncio.to_thread(self.save))
+
+
+def save_costs(profile: Profile, host: bool = True) -> None:
+    """Write a profile that has changed, as `Profile.save` does; a failure is logged."""
+    try:
+        if profile.changed:
+            profile.save(host=host)
+    except (OSError, JmarsError) as error:
+        log.warning("what operands cost is not kept: %s", error)
+    except Exception:  # a fault of jmars: no job depends on the profile
+        log.exception("what operands cost is not kept")

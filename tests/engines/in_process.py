@@ -194,3 +194,11 @@ def on_engine(*args, name="", **kwargs):
         cluster.engine = engine
         yield cluster
     assert engine.closed and not engine.results and not engine.tasks
+
+
+def until(true, seconds: float = 20) -> None:
+    """Wait for what no event tells."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)

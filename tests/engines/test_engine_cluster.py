@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from jmars.deploy.engine_host import EngineHost
 from jmars.errors import ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
 from jmars.plan import Profile
 from jmars.remote import spawn
-from tests.engines.in_process import InProcessEngine, on_engine
+from tests.engines.in_process import InProcessEngine, on_engine, until
 from tests.web.conftest import Web, call, npy
 
 
@@ -26,13 +25,6 @@ from tests.web.conftest import Web, call, npy
 def cluster():
     with on_engine() as made:
         yield made
-
-
-def until(true, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def chunks_of(cluster) -> int:

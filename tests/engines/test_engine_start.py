@@ -7,9 +7,11 @@ import threading
 
 import pytest
 
+import jmars.tensor as mt
 from jmars.deploy.engine_host import EngineHost
 from jmars.errors import ClusterStartError
-from tests.engines.in_process import InProcessEngine, on_engine
+from jmars.plan import Profile
+from tests.engines.in_process import InProcessEngine, on_engine, until
 
 
 def test_an_engine_that_does_not_start_leaves_nothing(runtime_dir):
@@ -56,3 +58,27 @@ def test_a_figure_that_the_engine_has_not_told_is_absent(monkeypatch):
         assert first["memory"] == 6 and "memory" not in second and second["pid"] == 7
         cluster.engine.call(cluster.engine.leave, "key-0")
         assert "thread-0 was ended by the engine" in cluster.why()
+
+
+def test_costs_that_an_engine_taught_stay_without_changes_to_those_of_this_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("JMARS_CACHE_DIR", str(tmp_path))
+    before = Profile(dispatch=3e-5, disk=2e9, touch=1e-10, scale=2.0, busy=4.0)
+    before.observe("mine", 1000, 0.5, when=1)
+    before.save()
+    with on_engine() as cluster:
+        assert float(mt.ones((300, 300), chunk_size=100).sum()) == 90_000
+        workers = cluster._host._head.workers
+        until(lambda: workers.profile.changed and not workers.jobs)
+        learnt = set(workers.profile.changed)
+    after = Profile.load()
+    assert learnt and all(after.costs.of(key) for key in learnt) and after.seconds("mine", 1000) == 0.5
+    assert [after.dispatch, after.disk, after.touch, after.scale, after.busy] == [3e-5, 2e9, 1e-10, 2.0, 4.0]
+
+
+def test_costs_that_cannot_be_saved_hinder_no_end(monkeypatch):
+    def refuse(profile, **more):
+        raise OSError("no space left on the device")
+
+    monkeypatch.setattr(Profile, "save", refuse)
+    with on_engine():
+        assert float(mt.ones((300, 300), chunk_size=100).sum()) == 90_000

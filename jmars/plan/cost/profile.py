@@ -211,8 +211,16 @@ class Profile:
         """
         self._take(read(path if path is not None else costs_file()))
 
-    def save(self, path: Path | None = None) -> None:
+    def save(self, path: Path | None = None, *, host: bool = True) -> None:
         """Writes the measured costs for later sessions; keys that other processes saved meanwhile stay.
+
+        Parameters
+        ----------
+        path
+            None for this machine's cost file.
+        host
+            Whether to write the costs of the host itself too (`dispatch`, `disk`, `touch`, `scale`, `busy`). Workers of
+            an engine, who may be on other machines, measure none of them: False leaves those of the file.
 
         Raises
         ------
@@ -228,7 +236,11 @@ class Profile:
             rows = {**(theirs if isinstance(theirs, dict) else {}), **own}
             self.forget_oldest()
             self.accuracy.join(stands.get("runs"))
-            return self._as_data(newest(rows, REMEMBERED))  # unparsed: this session uses few of them
+            data = self._as_data(newest(rows, REMEMBERED))  # unparsed: this session uses few of them
+            if host:
+                return data
+            kept = {name: stands[name] for name in _HOST if name in stands}
+            return {name: value for name, value in data.items() if name not in _HOST} | kept
 
         try:
             update(path if path is not None else costs_file(), joined)
