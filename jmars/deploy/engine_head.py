@@ -36,7 +36,7 @@ log = logging.getLogger("jmars.host")
 
 PATIENCE = 3.0  # seconds for the engine to tell its memory
 MEMORY_SECONDS = 1.0  # between two questions for the memory of the engine's workers
-BANDWIDTH = 0.3e9  # bytes a second between workers of an engine, as measured for Dask and Ray on plain TCP
+BANDWIDTH = 0.3e9  # bytes a second between workers, as measured for Dask and Ray on plain TCP, until the engine tells
 LATENCY = 2e-3
 
 
@@ -248,7 +248,7 @@ class EngineHead(ClusterHead):
             "n": len(rows),
             "cores": [row.worker.cores for row in rows],
             "memory": [row.worker.memory for row in rows],
-            "bandwidth": BANDWIDTH,
+            "bandwidth": self.workers.engine.bandwidth() or BANDWIDTH,
             "latency": LATENCY,
             "disk": self.workers.profile.disk,
         }

@@ -9,6 +9,7 @@ results.py      which result of the engine is which chunk
 running_group.py  a group that runs, and what became of its operands
 engine_job.py   the operands and groups of a job: what is reported, and when (`EngineJob`)
 port.py         the engine's workers as the scheduler sees them (`EngineWorkers`)
+links.py        bytes a second between workers, as measured (`LinkSpeed`)
 engine_status.py  status of the workers, for `why`
 task_book.py    tasks and results by names of ours, for all engines (`TaskBook`)
 dask_scheduler.py  what runs in Dask's scheduler: places of group tasks, clean-up

@@ -240,6 +240,10 @@ class DaskEngine:
         """Memory of the workers at their last heartbeat."""
         return await self._workers.told_memory()
 
+    def bandwidth(self) -> float | None:
+        """Bytes a second between two workers, from the transfers of at least 1 MB that the workers log."""
+        return self._tasks.links.bandwidth
+
     async def scale(self, n: int) -> None:
         """Ask the Dask cluster for workers."""
         await self._resize("scale", n)

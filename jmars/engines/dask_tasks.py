@@ -24,8 +24,9 @@ import dask
 from distributed import CancelledError
 from distributed.scheduler import KilledWorker
 
-from jmars.engines.dask_worker import MEGABYTE, RESOURCE, Runner, run_task
+from jmars.engines.dask_worker import MEGABYTE, RESOURCE, TRANSFERS, Runner, run_task
 from jmars.engines.engine import EngineEvents, GroupReport, GroupTask, Result
+from jmars.engines.links import LinkSpeed
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
 from jmars.model.failure import Failure
@@ -59,6 +60,11 @@ class DaskTasks(TaskBook[_Entry]):
         Topic of the workers' messages.
     killed
         Called with tasks whose workers died too often, and the address of the last worker.
+
+    Attributes
+    ----------
+    links
+        Speed of transfers between workers.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class DaskTasks(TaskBook[_Entry]):
         self._client_loop: asyncio.AbstractEventLoop = client.loop.asyncio_loop
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jmars-dask")
         self._watchers: set[asyncio.Task[None]] = set()  # of the client's loop
+        self.links = LinkSpeed()
 
     def _entry(self, task: GroupTask) -> _Entry:
         return _Entry(task)
@@ -217,7 +224,10 @@ class DaskTasks(TaskBook[_Entry]):
         for kind, *rest in items:
             if kind == "message":
                 for name, said in pickle.loads(rest[0]):
-                    self._said(name, said)
+                    if name == TRANSFERS:
+                        self.links.observe(*said)
+                    else:
+                        self._said(name, said)
                 continue
             name, attempt, error = rest
             entry = self._tasks.get(name)

@@ -13,6 +13,7 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -27,6 +28,7 @@ from jmars.engines.parts import versions
 __all__ = [
     "MEGABYTE",
     "RESOURCE",
+    "TRANSFERS",
     "Runner",
     "forget",
     "inspect_worker",
@@ -40,6 +42,8 @@ RESOURCE = "jmars-MB"  # Dask resource: memory of a worker that group tasks may 
 MEGABYTE = 10**6
 SHARE = 0.6  # of a worker's memory limit: Dask spills above
 PERIOD = 0.1  # seconds between messages of a worker about its tasks, on average
+TRANSFERS = ""  # in place of a task's name: bytes and seconds of transfers from other workers
+LARGE = 10**6  # bytes: shorter transfers tell of latency
 BURST = 10  # messages that may leave at once after a pause
 REMEMBERED = 256  # stop flags of ended jobs, and closed clusters
 
@@ -76,6 +80,7 @@ class _Channel:
         self._items: list[Any] = []
         self._due = 0.0  # monotonic time from which the next message may leave
         self._is_waiting = False
+        self._last: Any = None  # entry of the worker's log of transfers
         self._lock = Lock()
 
     def add(self, item: Any) -> None:
@@ -98,8 +103,18 @@ class _Channel:
         with self._lock:
             items, self._items = self._items, []
             self._is_waiting = False
+            if items and (moved := self._moved())[0]:
+                items.append((TRANSFERS, moved))
         if items and self._topic not in _closed:  # the scheduler would keep the topic of a closed cluster
             self._worker.log_event(self._topic, pickle.dumps(items))
+
+    def _moved(self) -> tuple[int, float]:
+        """Bytes and seconds of the large transfers to this worker since the last message."""
+        log = list(self._worker.transfer_incoming_log)
+        new = list(takewhile(lambda entry: entry is not self._last, reversed(log)))
+        self._last = log[-1] if log else None
+        large = [entry for entry in new if entry["total"] >= LARGE]
+        return sum(entry["total"] for entry in large), sum(entry["duration"] for entry in large)
 
 
 _lock = Lock()

@@ -211,6 +211,9 @@ class TaskEngine(Protocol):
         A figure that the engine does not know is absent.
         """
 
+    def bandwidth(self) -> float | None:
+        """Bytes a second between two workers, as measured; None where the engine does not know."""
+
     async def scale(self, n: int) -> None:
         """Ask for so many workers; raises ClusterError where the engine cannot."""
 

@@ -208,6 +208,10 @@ class RayEngine:
             return {}
         return {key: {"resident": found[key]} if key in found else {} for key in self._workers}
 
+    def bandwidth(self) -> float | None:
+        """None: Ray's nodes do not tell their transfers."""
+        return None
+
     async def scale(self, n: int) -> None:
         """Ask Ray's autoscaler for nodes like the largest one."""
         cores = max((worker.cores for worker in self._workers.values()), default=1)

@@ -36,6 +36,10 @@ def _fill(inputs: Any, stop: Any, worker: str, *values: float) -> Any:
     return GroupReport(worker, [5] * len(values)), [np.full((4, 4), value) for value in values]
 
 
+def _large(inputs: Any, stop: Any, worker: str) -> Any:
+    return GroupReport(worker, [5]), [np.ones((1500, 1500))]
+
+
 def _add(inputs: Any, stop: Any, worker: str) -> Any:
     return GroupReport(worker, [7]), [sum(inputs)]
 
@@ -73,7 +77,8 @@ def _miss(inputs: Any, stop: Any, worker: str) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "fill": _fill, "add": _add, "nap": _nap, "deaf": _deaf, "die": _die, "hog": _hog, "fail": _fail, "miss": _miss
+    "fill": _fill, "large": _large, "add": _add, "nap": _nap, "deaf": _deaf,
+    "die": _die, "hog": _hog, "fail": _fail, "miss": _miss,
 }  # fmt: skip
 
 

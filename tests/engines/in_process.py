@@ -35,6 +35,7 @@ class InProcessEngine:
     task_seconds = 0.0035, 0.002
     address = "threads://here"
     kills = True
+    speed = None
 
     def __init__(self, workers=2, memory=2**30):
         self.first, self.each = workers, memory
@@ -142,6 +143,9 @@ class InProcessEngine:
 
     async def memory(self):
         return {key: {"pid": os.getpid(), "resident": 2**20, "spilled": 0} for key in self.workers}
+
+    def bandwidth(self):
+        return self.speed
 
     async def scale(self, n):
         for number in range(len(self.workers), n):

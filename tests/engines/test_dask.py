@@ -66,6 +66,21 @@ async def test_arrays_that_were_put_are_read_with_strides(client):
 
 
 @in_head
+async def test_the_speed_between_workers_is_measured_once_enough_bytes_have_moved(client):
+    async with started(client) as (engine, events, (here, there)):
+        assert engine.bandwidth() is None
+        engine.submit(group("a", "large", worker=here.key))
+        engine.submit(group("b", "large", worker=there.key))
+        await events.until(lambda: "a" in events.ends and "b" in events.ends)
+        assert engine.bandwidth() is None
+        engine.submit(group("c", "add", inputs=[Result("a", 0)], worker=there.key))
+        await events.until(lambda: "c" in events.ends and events.ends["c"][0].worker == there.key)
+        await events.until(engine.bandwidth)
+        assert 1e6 <= engine.bandwidth() <= 1e11
+        assert engine._tasks.links.nbytes < 2 * 1500 * 1500 * 8  # each transfer counts once
+
+
+@in_head
 async def test_many_small_groups_beside_the_users_own_tasks(client):
     theirs = client.map(pow, range(20), [2] * 20, pure=False)
     async with started(client) as (engine, events, _):

@@ -253,6 +253,14 @@ def test_sizes_are_those_of_the_workers_that_the_engine_has_now():
     assert cluster.n_workers == 2 and "closed" in repr(cluster)
 
 
+def test_plans_reckon_with_the_speed_that_the_engine_measured():
+    with on_engine() as cluster:
+        assert cluster.machines.bandwidth[0, 1] == 0.3e9
+        cluster.engine.speed = 5e8
+        assert cluster.machines.bandwidth[0, 1] == 5e8
+        assert '"bandwidth": 500000000.0' in cluster.submit(mt.ones(8, chunk_size=1).sum()).plan().to_json()
+
+
 def test_a_job_without_workers_tells_that_the_workers_left():
     with on_engine() as cluster:
         for key in list(cluster.engine.workers):
