@@ -17,11 +17,21 @@ from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
 from jmars.units import format_bytes
 
-__all__ = ["OPERAND_BYTES", "TILED_BYTES", "Hungriest", "hungriest", "raise_limit", "refuse_many", "refuse_unfit"]
+__all__ = [
+    "LIMIT",
+    "OPERAND_BYTES",
+    "TILED_BYTES",
+    "Hungriest",
+    "hungriest",
+    "raise_limit",
+    "refuse_many",
+    "refuse_unfit",
+]
 
 OPERAND_BYTES = 1000  # that one takes in the control process from being planned to the end of its job, at least
 TILED_BYTES = 250  # the same of each that there is before they are fused
 PAGE = 4096  # bytes: what a chunk takes is rounded up to them
+LIMIT = "the memory limit leaves"  # for errors: what bounds the memory of a cluster on one host
 SPARE = 0.97  # of the room that a proposed chunk would need
 
 
@@ -73,7 +83,13 @@ def raise_limit(lacking: int = 0) -> str:
 
 
 def refuse_many(
-    n: int, each: int, room: int, name: str, line: SourceLine | None, advise: Callable[[int], str] = raise_limit
+    n: int,
+    each: int,
+    room: int,
+    name: str,
+    line: SourceLine | None,
+    advise: Callable[[int], str] = raise_limit,
+    giver: str = LIMIT,
 ) -> None:
     """Raise MemoryLimitError where planning and running so many operands takes all memory for chunks.
 
@@ -82,32 +98,36 @@ def refuse_many(
     n, each
         Operands on chunks, at least, and bytes that each takes.
     room
-        Bytes that the memory limit leaves for chunks and scratch.
+        Bytes for chunks and scratch.
     name, line
         What most of them compute, and the user's line that asked for it.
     advise
         Tells how to get more memory, by the bytes that are lacking.
+    giver
+        Subject and verb of a sentence about `room`.
     """
     if n * each <= room:
         return
     which = f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""
     raise MemoryLimitError(
         f"the graph has {n:,} operands on chunks or more, most of them for {name}{which}; to plan and run them takes "
-        f"{format_bytes(n * each)} at least and the memory limit leaves {format_bytes(room)}; use a larger chunk_size, "
+        f"{format_bytes(n * each)} at least and {giver} {format_bytes(room)}; use a larger chunk_size, "
         f"or {advise(n * each - room)} and what the chunks take"
     )
 
 
-def refuse_unfit(most: Hungriest, room: int, what: str, advise: Callable[[int], str] = raise_limit) -> None:
+def refuse_unfit(
+    most: Hungriest, room: int, what: str, advise: Callable[[int], str] = raise_limit, giver: str = LIMIT
+) -> None:
     """Raise MemoryLimitError where the hungriest operand cannot run.
 
     Parameters
     ----------
     room
-        Bytes that the memory limit leaves for chunks and scratch.
+        Bytes for chunks and scratch.
     what
         The operand in words, for the error.
-    advise
+    advise, giver
         As of `refuse_many`.
     """
     if most.nbytes <= room:
@@ -117,8 +137,8 @@ def refuse_unfit(most: Hungriest, room: int, what: str, advise: Callable[[int], 
     more = advise(most.nbytes - room)
     advice = f"use a smaller chunk_size{said}, or {more}"
     error = MemoryLimitError(
-        f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and the memory limit "
-        f"leaves {format_bytes(room)}; {advice}"
+        f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and {giver} "
+        f"{format_bytes(room)}; {advice}"
     )
     error.operand, error.need, error.room = most.operand, most.nbytes, room
     error.proposed, error.more = advice, more

@@ -30,7 +30,8 @@ def open_stage(
     most = prepared.hungriest
     machine = None if context.machine is None else context.machine()
     if most is not None and machine is not None and most.nbytes > machine.largest:
-        refuse_unfit(most, machine.largest, prepared.blame(most.operand, bound)[0], machine.advice)
+        what = prepared.blame(most.operand, bound)[0]
+        refuse_unfit(most, machine.largest, what, machine.advice, machine.giver())
     meta, port = context.meta, context.port
     table = prepared.open(job, number, context.take_chunks(prepared.plan.dag.n), bound)
     given: dict[int, int] = {}

@@ -18,7 +18,7 @@ from jmars.plan import Choice, PlanGraph, Profile, Workers, annotate, choose, on
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.simulation.predict import predict_from_simulation
-from jmars.scheduler.fitting import raise_limit
+from jmars.scheduler.fitting import LIMIT, raise_limit
 from jmars.switches import TASK_DEFAULTS
 from jmars.units import format_bytes
 
@@ -58,6 +58,12 @@ class Machine:
             return raise_limit(lacking)
         what = f"a worker with {format_bytes(lacking)} more memory" if lacking else "workers with more memory"
         return f"add {what} to the cluster"
+
+    def giver(self, together: bool = False) -> str:
+        """What bounds the memory of an operand, or of all operands together: a subject and a verb."""
+        if self.rows is None:
+            return LIMIT
+        return "all workers together give" if together else "the largest worker gives at most"
 
     def share(self, executors: int) -> int:
         """Bytes that an executor may take, one of `executors` on one host."""

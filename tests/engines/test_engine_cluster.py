@@ -275,7 +275,16 @@ def test_a_job_without_workers_tells_that_the_workers_left():
 def test_an_operand_that_is_too_large_asks_for_larger_workers():
     with on_engine(memory=2**20) as cluster, pytest.raises(MemoryLimitError) as caught:
         cluster.submit(mt.sqrt(mt.asarray(np.zeros(2**20), chunk_size=2**20)).sum()).result(20)
-    assert "more memory to the cluster" in str(caught.value) and "memory_limit" not in str(caught.value)
+    told = str(caught.value)
+    assert "and the largest worker gives at most 1.0 MiB; use chunk_size=" in told
+    assert "more memory to the cluster" in told and "limit" not in told
+
+
+def test_too_many_operands_for_the_workers_ask_for_larger_chunks_or_workers():
+    with on_engine(memory=2**16) as cluster, pytest.raises(MemoryLimitError) as caught:
+        cluster.submit(mt.ones(4000, chunk_size=1).sum()).result(20)
+    told = str(caught.value)
+    assert "all workers together give 128.0 KiB; use a larger chunk_size, or add" in told and "limit" not in told
 
 
 def test_a_gather_that_does_not_fit_in_a_worker_is_refused_before_it_runs():
