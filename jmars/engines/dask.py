@@ -337,10 +337,10 @@ class DaskEngine:
         async def tell() -> None:
             memory = address in await self._workers.killed_for_memory()
             names = ", ".join(tasks[:3]) + (" and others" if len(tasks) > 3 else "")
-            why = f"workers died while they ran {names}; the last was {address}"
-            if memory:
-                why += ", which its nanny ended for memory"
-            self._events.lost(tasks, why, "memory" if memory else "signal")
+            ended = "was ended by its nanny for memory" if memory else "died"
+            why = f"{address}, which {ended} while it had {names}"
+            deaths = int(self._facts["failures"]) + 1
+            self._events.lost(tasks, why, "memory" if memory else "signal", deaths)
 
         self._spawn(tell)
 

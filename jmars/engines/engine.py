@@ -128,10 +128,10 @@ class EngineEvents(Protocol):
     def ended(self, task: str, report: GroupReport) -> None:
         """A task returned; its results can be read and given to other tasks."""
 
-    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+    def lost(self, tasks: Sequence[str], why: str, how: str, deaths: int = 1) -> None:
         """Results of tasks are gone for good, or tasks cannot run: workers died under them too often.
 
-        `how` as in `model.reports.WorkerLost`.
+        `how` as in `model.reports.WorkerLost`; so many workers died before the engine gave up.
         """
 
     def failed(self, task: str, failure: Failure) -> None:

@@ -16,7 +16,7 @@ from jmars.dispatch.state_times import pack_numbers
 from jmars.engines.engine import GroupReport, GroupTask, Result
 from jmars.engines.groups import Group, single_group
 from jmars.engines.results import Kept, Results
-from jmars.engines.running_group import Broke, Ended, EngineLink, RunningGroup, Told
+from jmars.engines.running_group import Broke, Ended, EngineLink, RunningGroup, Told, deaths_of
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import (
@@ -176,16 +176,17 @@ class EngineJob:
             self._outcome[group.plan.operands[0]] = Broke(max(0, group.worker), failure)
         self._break(group)
 
-    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+    def lost(self, tasks: Sequence[str], why: str, how: str, deaths: int = 1) -> None:
         """Results of tasks are gone, or tasks cannot run: workers died under them, or their inputs are gone too."""
         ended = [self._ended.pop(task) for task in tasks if task in self._ended]
         gone = [chunk for group in ended for chunk in self._lose(group)]
         if gone:
             self._link.report(ChunksLost(gone, why))
-        for task in tasks:
+        counted = deaths_of([self.running[task] for task in tasks if task in self.running], self.table, deaths)
+        for task, count in counted.items():
             group = self.running.get(task)
             if group is not None:
-                self._blame(group, why, how)
+                self._blame(group, why, how, count)
 
     def has_ended(self, task: str) -> bool:
         """Whether a task of this job has ended, and is not lost."""
@@ -383,7 +384,7 @@ class EngineJob:
         self._look_at(group.plan.operands)
         return gone
 
-    def _blame(self, group: RunningGroup, why: str, how: str) -> None:
+    def _blame(self, group: RunningGroup, why: str, how: str, deaths: int) -> None:
         """Workers died under a task: its ready operands are reported as lost with a worker."""
         told, runs = self._told, all(self._source(one) is not None for one in group.plan.inputs)
         held = [one for one in group.plan.operands if told[one] in (Told.READY, Told.STARTED)]
@@ -396,4 +397,4 @@ class EngineJob:
             told[operand] = Told.UNKNOWN
         if fresh:
             self._link.report(Started(self.table.job, fresh, worker))
-        self._link.report(WorkerLost(self.table.job, held, worker, why, how))
+        self._link.report(WorkerLost(self.table.job, held, worker, why, how, deaths))

@@ -190,15 +190,16 @@ class EngineWorkers:
             job.ended(task, report, number)
             self._submit_ahead()
 
-    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+    def lost(self, tasks: Sequence[str], why: str, how: str, deaths: int = 1) -> None:
         """Results of tasks are gone for good, or tasks cannot run."""
         others = [task for task in tasks if not any(job.has_ended(task) for job in self._jobs.values())]
         gone = self.results.made_by(others)  # of jobs that have ended, or brought by clients
         if gone:
             self.results.free(gone)
             self.report(ChunksLost(gone, why))
+        deaths = deaths if len({self._tasks.get(task) for task in tasks}) == 1 else 1  # which job's is not known
         for job in list(self._jobs.values()):
-            job.lost(tasks, why, how)
+            job.lost(tasks, why, how, deaths)
         for task in tasks:
             self._tasks.pop(task, None)
         self._submit_ahead()

@@ -187,7 +187,8 @@ class RayTasks(TaskBook[_Entry]):
         elif isinstance(cause, LOST):
             how = "memory" if isinstance(cause, OutOfMemoryError) else "signal"
             lost = self._made_by(getattr(cause, "object_ref_hex", None))
-            self._lost(entry, f"{type(cause).__name__}: {_first_line(cause)}", how, lost)
+            deaths = RETRIES + 1 if isinstance(cause, WorkerCrashedError) else 1
+            self._lost(entry, f"{type(cause).__name__}: {_first_line(cause)}", how, lost, deaths)
         elif isinstance(cause, TaskCancelledError):
             self._lost(entry, "Ray cancelled it", "exit")
         else:

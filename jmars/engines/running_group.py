@@ -13,7 +13,7 @@ from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Report
 
-__all__ = ["Broke", "Ended", "EngineLink", "RunningGroup", "Told"]
+__all__ = ["Broke", "Ended", "EngineLink", "RunningGroup", "Told", "deaths_of"]
 
 
 class Told(IntEnum):
@@ -79,3 +79,16 @@ class EngineLink(NamedTuple):
     key: Callable[[int], str]  # the engine's name of a worker
     name: Callable[[int], str]  # a fresh name of a task, by number of the job
     spec: Callable[[JobTable, Group], bytes]
+
+
+def deaths_of(groups: Sequence[RunningGroup], table: JobTable, deaths: int) -> dict[str, int]:
+    """By task of groups that were lost together: the workers that died under the group.
+
+    An engine counts a dead worker for all tasks of the worker, also for tasks that waited there. A group that was lost
+    alone has all deaths. Where a single program among the groups runs a user's function, its groups have all deaths,
+    so that no further workers die for the search; any other group has one.
+    """
+    programs = {group.task: {table.program[one] for one in group.plan.operands} for group in groups}
+    suspects = {row for rows in programs.values() for row in rows if table.programs[row].runs_user_code}
+    found = suspects if len(suspects) == 1 else set()
+    return {task: deaths if len(groups) == 1 or rows & found else 1 for task, rows in programs.items()}

@@ -179,12 +179,12 @@ class TaskBook(ABC, Generic[Entry]):
         self.release(list(entry.released))
         self.events.ended(name, GroupReport(report.worker, stopped=True) if entry.is_dropped else report)
 
-    def _lost(self, entry: Entry, why: str, how: str, also: Sequence[str] = ()) -> None:
+    def _lost(self, entry: Entry, why: str, how: str, also: Sequence[str] = (), deaths: int = 1) -> None:
         """A task cannot run; `also` names tasks with lost results."""
         self._forget(entry)
         self.results = {result: one for result, one in self.results.items() if result.task not in also}
         name = entry.task.name
-        self._loop.call_soon(self.events.lost, [*also, name], f"task {name} cannot run: {why}", how)
+        self._loop.call_soon(self.events.lost, [*also, name], f"task {name} cannot run: {why}", how, deaths)
 
     def _forget(self, *entries: Entry) -> None:
         """Drop tasks: the engine does not run them then, unless they run already."""

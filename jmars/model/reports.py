@@ -88,7 +88,7 @@ class WorkerLost:
     """A worker died while operands ran; none of them is done. An operand that ran alone is to blame.
 
     `how` is "signal", "exit", "memory" (ended by the kernel or the host for memory) or "stopped" (ended for not
-    answering).
+    answering). `deaths` counts the workers: an engine may try an operand several times before it gives up.
     """
 
     job: str
@@ -96,6 +96,7 @@ class WorkerLost:
     worker: int
     why: str
     how: str = "signal"
+    deaths: int = 1
 
 
 @record

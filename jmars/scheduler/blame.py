@@ -40,17 +40,17 @@ class Blame:
     def __init__(self) -> None:
         self.deaths: dict[int, Deaths] = {}  # by operand
 
-    def died(self, operands: Sequence[int], how: str) -> list[int]:
-        """Note that a worker died with operands; returns the operands that are known to be the cause."""
+    def died(self, operands: Sequence[int], how: str, deaths: int = 1) -> list[int]:
+        """Note that workers died with operands; returns the operands that are known to be the cause."""
         alone, causes = len(operands) == 1, []
         for operand in operands:
             known = self.deaths.setdefault(operand, Deaths())
             if how == "stopped":
                 known.stopped += alone
             else:
-                known.total += 1
-                known.alone += alone
-                known.by_memory += how == "memory"
+                known.total += deaths
+                known.alone += deaths * alone
+                known.by_memory += deaths * (how == "memory")
             if known.stopped >= MOST_STOPPED or (known.total >= TOTAL and known.alone >= ALONE):
                 causes.append(operand)
         return causes

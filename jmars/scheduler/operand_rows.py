@@ -178,9 +178,9 @@ class OperandActor(Rows):
         self.held += more
 
     # -- when something goes wrong
-    def died(self, operands: Sequence[int], how: str) -> list[int]:
+    def died(self, operands: Sequence[int], how: str, deaths: int = 1) -> list[int]:
         """The worker that held operands is dead; returns the operands that are known to be the cause."""
-        return self.blame.died([operand for operand in operands if self.state[operand] == _RUNNING], how)
+        return self.blame.died([operand for operand in operands if self.state[operand] == _RUNNING], how, deaths)
 
     def dropped(self, operands: Iterable[int]) -> Moved:
         """A worker stopped or dropped operands, or died: they run again, or are cancelled where that was ordered."""

@@ -138,9 +138,9 @@ class Shards(Rows):
             shard.grow(workers)
 
     # -- when something goes wrong
-    def died(self, operands: Sequence[int], how: str) -> list[int]:
+    def died(self, operands: Sequence[int], how: str, deaths: int = 1) -> list[int]:
         """The worker that held operands is dead; returns the operand that is known to be the cause."""
-        return self.blame.died([operand for operand in operands if self.state[operand] == S.RUNNING], how)
+        return self.blame.died([operand for operand in operands if self.state[operand] == S.RUNNING], how, deaths)
 
     def dropped(self, operands: Iterable[int]) -> Moved:
         """A worker stopped or dropped operands, or died: they run again, or are cancelled where that was ordered."""

@@ -177,17 +177,17 @@ class StageRun:
         """Operands were stopped before their end: as ordered, or because they stood behind a failed operand."""
         self._act(self.operands.dropped(operands))
 
-    def lost(self, operands: Sequence[int], why: str, how: str) -> None:
+    def lost(self, operands: Sequence[int], why: str, how: str, deaths: int = 1) -> None:
         """The worker died: its operands run again elsewhere, except operands that ended too many workers alone."""
         rows = self.operands
-        causes = rows.died(operands, how)
+        causes = rows.died(operands, how, deaths)
         if causes:
             *others, where = [self._blame(one) for one in reversed(causes)]
             fatal, *more = [rows.hopeless(one) for one in causes]
             for moved in more:
                 self._tell(moved)
-            deaths = rows.blame.deaths[causes[0]]
-            error = worker_killer_error(where, deaths, why, how, self._context.memory_advice(), others)
+            known = rows.blame.deaths[causes[0]]
+            error = worker_killer_error(where, known, why, how, self._context.memory_advice(), others)
             self._fatal(fatal, Failure.of(error, where))
         self._act(rows.dropped(operands))
 
@@ -374,7 +374,7 @@ _HANDLERS: dict[type, Callable[[StageRun, Any], None]] = {
     Finished: lambda stage, told: stage.finished(told.operands, told.worker, told.shapes, told.microseconds),
     Failed: lambda stage, told: stage.failed(told.operand, told.failure),
     Interrupted: lambda stage, told: stage.interrupted(told.operands),
-    WorkerLost: lambda stage, told: stage.lost(told.operands, told.why, told.how),
+    WorkerLost: lambda stage, told: stage.lost(told.operands, told.why, told.how, told.deaths),
     Spilled: lambda stage, told: stage.spilled(told.operands, told.on_disk),
     Refused: lambda stage, told: stage.refused(told.operand, told.failure),
     ChunksLost: lambda stage, told: stage.chunks_lost(told.chunks, told.why),

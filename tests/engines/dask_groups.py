@@ -100,7 +100,7 @@ class Recorded:
     def ended(self, task: str, report: GroupReport) -> None:
         self.ends.setdefault(task, []).append(report)
 
-    def lost(self, tasks: Sequence[str], why: str, how: str) -> None:
+    def lost(self, tasks: Sequence[str], why: str, how: str, deaths: int = 1) -> None:
         self.losses |= dict.fromkeys(tasks, (why, how))
 
     def failed(self, task: str, failure: Failure) -> None:
@@ -156,21 +156,21 @@ def in_head(test: Test) -> Callable[[Client], None]:
 
 
 Ask = Callable[[object], str]  # of a cluster in a process
-SETTINGS = {"distributed.scheduler.allowed-failures": 0, "distributed.comm.timeouts.connect": "5s"}
 
 
-def local_cluster(n_workers: int) -> LocalCluster:
-    """Workers in processes of their own, with a thread each; a task may not outlive its worker once."""
-    with dask.config.set(SETTINGS):
+def local_cluster(n_workers: int, failures: int) -> LocalCluster:
+    """Workers in processes of their own, with a thread each; a task may outlive so many of its workers."""
+    settings = {"distributed.scheduler.allowed-failures": failures, "distributed.comm.timeouts.connect": "5s"}
+    with dask.config.set(settings):
         return LocalCluster(
             n_workers=n_workers, threads_per_worker=1, memory_limit="1GB", dashboard_address=":0", silence_logs=50
         )
 
 
 @contextmanager
-def cluster_process(n_workers: int) -> Iterator[Ask]:
+def cluster_process(n_workers: int, failures: int = 0) -> Iterator[Ask]:
     """A Dask cluster, as a function that gives its address; it takes a number of workers, "close", or ""."""
-    command = [sys.executable, "-m", "tests.engines.dask_groups", str(n_workers)]
+    command = [sys.executable, "-m", "tests.engines.dask_groups", str(n_workers), str(failures)]
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
@@ -193,7 +193,7 @@ def cluster_process(n_workers: int) -> Iterator[Ask]:
 
 
 if __name__ == "__main__":
-    with local_cluster(int(sys.argv[1])) as cluster:
+    with local_cluster(*map(int, sys.argv[1:])) as cluster:
         for line in sys.stdin:
             if line.strip() == "close":
                 break

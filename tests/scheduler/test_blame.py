@@ -40,3 +40,10 @@ def test_all_who_are_to_blame_for_one_death_are_found_and_counted():
         assert blame.died([operand], "signal") == []
     assert blame.died([1, 2, 3], "signal") == [1, 2]
     assert [blame.deaths[one].total for one in (1, 2, 3)] == [3, 3, 1]
+
+
+def test_deaths_that_an_engine_counted_count_together():
+    blame = Blame()
+    assert blame.died([1, 2], "signal", 4) == [] and blame.died([1], "memory", 4) == [1]
+    assert (blame.deaths[1].total, blame.deaths[1].alone, blame.deaths[1].by_memory) == (8, 4, 4)
+    assert blame.died([3], "signal", TOTAL) == [3]
