@@ -76,6 +76,7 @@ class RayConnection:
                         _start(quiet)
                     else:
                         _greet(found)  # Ray itself would try for minutes
+                        _ask(found, is_any)
                         ray.init(found, **{name: one for name, one in quiet.items() if name not in _OF_START})
                 there = str(address) if cls.is_client() else _address()
             except Exception as error:
@@ -120,6 +121,12 @@ def _refusal(where: str, error: Exception) -> ClusterStartError:
             f"the Ray at {where} has another version than this process ({reason}); use the same versions of Ray and "
             "Python in both places"
         )
+    if isinstance(error, getattr(ray.exceptions, "AuthenticationError", ())):
+        return ClusterStartError(
+            f"the Ray at {where} refuses the token of this process ({reason.partition(' Ensure that')[0]}); give this "
+            "process the token of that Ray, in ~/.ray/auth_token or in a file that RAY_AUTH_TOKEN_PATH names, set "
+            "RAY_AUTH_MODE=token, and start the kernel again"
+        )
     if "ray[client]" in reason:
         return ClusterStartError(
             f"{where} is the address of a Ray client, which is not installed; install it with: pip install "
@@ -154,6 +161,25 @@ def _greet(address: str) -> None:
             raise OSError(f"what listens there has not greeted within {CONNECT:.0f} s, and is no Ray") from None
         if answer[3:4] != SETTINGS:
             raise OSError("what listens there does not speak gRPC, and is no Ray")
+
+
+def _ask(address: str, is_found: bool) -> None:
+    """Ask Ray's head once, and raise its refusal: `ray.init` would ask for 20 s and hide the reason.
+
+    For a Ray that was found on this machine a token of this user is used, as `ray.init("auto")` does.
+    """
+    if "://" in address:
+        return  # a Ray client asks its server
+    try:
+        from ray._private.authentication import authentication_token_setup
+    except ImportError:  # of versions before 2.52
+        return
+    tokens: Any = authentication_token_setup
+    if is_found and hasattr(tokens, "maybe_enable_token_auth_if_token_available"):
+        tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    tokens.ensure_token_if_auth_enabled(None, create_token_if_missing=False)  # Ray's C++ ends a process without
+    private: Any = ray._raylet
+    private.GcsClient(address=address)
 
 
 def _found(address: str | None) -> str | None:

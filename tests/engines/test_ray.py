@@ -108,10 +108,23 @@ def test_a_ray_of_another_version_is_named_with_both_versions(monkeypatch):
         check_version_info({"ray_version": "2.9.0", "python_version": "3.9.1"}, "node here")
 
     monkeypatch.setattr("jmars.engines.ray_nodes._greet", lambda address: None)
+    monkeypatch.setattr("jmars.engines.ray_nodes._ask", lambda address, is_found: None)
     monkeypatch.setattr("ray.init", init)
     told = refusal_of("head:6379")
     assert "the Ray at head:6379 has another version than this process" in told
     assert "2.9.0" in told and ray.__version__ in told and "use the same versions" in told
+
+
+def test_a_ray_with_another_token_is_refused_with_the_reason_before_ray_tries_for_long(monkeypatch):
+    def refuse(address: str) -> None:
+        raise ray.exceptions.AuthenticationError("the token is incorrect. Ensure that the token is right")
+
+    monkeypatch.setattr("jmars.engines.ray_nodes._greet", lambda address: None)
+    monkeypatch.setattr("ray._raylet.GcsClient", refuse)
+    monkeypatch.setattr("ray.init", None)
+    told = refusal_of("head:6379")
+    assert "the Ray at head:6379 refuses the token of this process" in told and "RAY_AUTH_TOKEN_PATH" in told
+    assert "the token is incorrect" in told and "Ensure" not in told
 
 
 def test_a_ray_client_that_is_not_installed_is_named(monkeypatch):
