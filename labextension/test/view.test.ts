@@ -152,12 +152,14 @@ describe('the view', () => {
   });
   test('tables tell what the canvas shows', () => {
     shown.workers[0].replaced = 2;
+    shown.workers[1].memory = 0; // not told yet
     mount(document.body, host());
     button('Operands').click();
     expect(texts('#' + CSS_ID(document.querySelector('.jm-panel:not([hidden])')!) + ' tbody th')).toEqual(['rand', 'add', 'sum']);
     button('Workers').click();
     expect(texts('.jm-panel:not([hidden]) tbody th')).toEqual(['worker-0', 'worker-1']);
     expect(texts('.jm-panel:not([hidden]) tbody td.jm-word')).toEqual(['busy, replaced 2 times', 'idle']);
+    expect(texts('.jm-panel:not([hidden]) tbody td.jm-cell > span:first-child')).toEqual(['1.0 MiB', '–']);
     button('Memory & spill').click();
     expect(document.querySelector('svg')!.getAttribute('aria-label')).toBe('memory over 1.0 s: peak 2.0 MiB, 64 B on disk at the end');
   });

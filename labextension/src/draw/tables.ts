@@ -51,7 +51,7 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
       number(worker.running, 'running'),
       number(worker.done),
       h('td', { class: look('chunks made') }, bytes(worker.stored)),
-      h('td', { class: 'jm-cell' }, h('span', {}, bytes(worker.memory)), meter(worker.memory, most, `memory of ${worker.name}`))
+      h('td', { class: 'jm-cell' }, h('span', {}, worker.memory ? bytes(worker.memory) : '–'), meter(worker.memory, most, `memory of ${worker.name}`))
     )
   );
   morph(el, [
