@@ -21,7 +21,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")  # per second
 MARK = "JMARS_TEST_RUN"  # environment variable: one word per test run around the process, innermost last
 
 # Threads that the libraries start once and keep; ours are never among them.
-KEPT_THREADS = ("IPythonHistorySavingThread", "pytest_timeout", "Tqdm", "paramiko")
+KEPT_THREADS = ("IPythonHistorySavingThread", "pytest_timeout", "Tqdm", "paramiko", "Dask-Offload")
 
 
 def mark_this_run() -> str:

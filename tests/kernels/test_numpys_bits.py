@@ -56,7 +56,11 @@ functions = st.sampled_from([(name, 1) for name in UNARY] + [(name, 2) for name 
 @settings(max_examples=300)
 @given(functions, st.sampled_from(["f2", "f4", "f8", "g", "c8", "c16"]), st.integers(0, 2**16), st.data())
 def test_numpy_gives_an_element_the_same_bits_wherever_it_stands(function, dtype, seed, data):
-    """Alone, behind others, in steps, and out of line."""
+    """Alone, behind others, out of line, and in steps.
+
+    NumPy keeps no such promise for reversed arrays and for steps of float16: with AVX-512, its loops over neighbours
+    and its other loops round some functions differently (docs/reference/magic.md).
+    """
     ufunc, arity = getattr(np, function[0]), function[1]
     arrays = [drawn(np.dtype(dtype), 1000, seed + k) for k in range(arity)]
     try:
@@ -64,7 +68,7 @@ def test_numpy_gives_an_element_the_same_bits_wherever_it_stands(function, dtype
             whole = ufunc(*arrays)
     except TypeError:
         return
-    start, step = data.draw(st.integers(0, 40)), data.draw(st.sampled_from([1, 1, 2, 3, -1]))
+    start, step = data.draw(st.integers(0, 40)), data.draw(st.sampled_from([1] if dtype == "f2" else [1, 1, 2, 3]))
     stop = start + data.draw(st.integers(1, 70))
     part = slice(start, stop)
     moved = []
