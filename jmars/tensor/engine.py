@@ -5,7 +5,9 @@ So `Tensor.fetch()` reaches the cluster although jmars.tensor imports nothing of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +16,15 @@ from jmars.errors import NotReadyError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.unknown import values_forbidden
 
-__all__ = ["Engine", "NoComputeEngine", "current_engine", "get_engine", "set_engine"]
+__all__ = [
+    "Engine",
+    "NoComputeEngine",
+    "can_compute",
+    "current_engine",
+    "get_engine",
+    "set_engine",
+    "with_placeholders",
+]
 
 
 class Engine(Protocol):
@@ -64,6 +74,7 @@ class NoComputeEngine:
 
 
 _engine: Engine | None = None
+_placeholders: ContextVar[bool] = ContextVar("placeholders", default=False)
 
 
 def set_engine(engine: Engine | None) -> None:
@@ -75,6 +86,23 @@ def set_engine(engine: Engine | None) -> None:
 def current_engine() -> Engine | None:
     """Return the engine; None if there is none."""
     return _engine
+
+
+def can_compute() -> bool:
+    """Return whether values can be computed at present: of all tensors, none of which is a placeholder."""
+    if _engine is None or isinstance(_engine, NoComputeEngine):
+        return False
+    return not values_forbidden.get() and not _placeholders.get()
+
+
+@contextmanager
+def with_placeholders() -> Iterator[None]:
+    """Within the block, tensors may depend on placeholders, which have no value."""
+    token = _placeholders.set(True)
+    try:
+        yield
+    finally:
+        _placeholders.reset(token)
 
 
 def get_engine() -> Engine:

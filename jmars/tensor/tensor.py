@@ -24,7 +24,8 @@ from jmars.tensor.buffers import (
     taken_strides,
 )
 from jmars.tensor.duck_arrays import supports_arithmetic
-from jmars.tensor.engine import current_engine, get_engine
+from jmars.tensor.elements import elements
+from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, plain_array
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.methods import TensorMethods
@@ -199,9 +200,12 @@ class Tensor(TensorMethods):
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over rows as tensors; over the elements of a single axis as NumPy's scalars, fetched together."""
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
+        if self.ndim == 1 and self.dtype.names is None and can_compute():
+            return elements(self)
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:

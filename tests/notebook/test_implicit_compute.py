@@ -51,13 +51,26 @@ def cluster(monkeypatch):
 def test_a_loop_in_a_cell(cluster):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cluster("%%jmars -w 1 --memory 400MiB\ny = x + 0\nn = 0\nfor v in y:\n    if v > 3:\n        n += 1")
+        cluster("%%jmars -w 1 --memory 400MiB\ny = x + 0\nn = 0\nfor i in range(30):\n    if y[i] > 3:\n        n += 1")
         for _ in range(2):
             cluster("%%jmars\nn = sum(1 for v in x.fetch() if v > 3); total = float(x.sum()); same = float(x.sum())")
     assert cluster["n"] == 26
     (one,) = [warning for warning in caught if "single values" in str(warning.message)]
     assert one.lineno == 5
-    assert "at line 5 (if v > 3:)" in str(one.message)
+    assert "at line 5 (if y[i] > 3:)" in str(one.message)
+
+
+def test_a_loop_over_elements_in_a_cell_is_a_job(cluster):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cluster("%%jmars -w 1 --memory 400MiB\ny = x + 0\nn = sum(1 for v in y if v > 3)\nnone = any(y > 100)")
+        cluster("%%jmars\ncounts = dict(zip(*np.unique(x % 3, return_counts=True)))\nbest = f'{max(x + 0.5):.3f}'")
+    assert (cluster["n"], cluster["none"], cluster["counts"], cluster["best"]) == (
+        26,
+        False,
+        {0: 10, 1: 10, 2: 10},
+        "29.500",
+    )
 
 
 def test_a_large_array_that_is_computed_again_and_again_is_named_once():

@@ -15,6 +15,7 @@ import numpy as np
 
 from jmars.errors import ExecutionError
 from jmars.tensor.dynamic import Dynamic, Placeholder, fragment, new_group, placeholders
+from jmars.tensor.engine import with_placeholders
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -158,8 +159,9 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
     """
     states = [as_tensor(one) for one in _as_list(init)]
     leaves = placeholders([state.data for state in states])
-    test = _as_predicate(as_tensor(cond(*(Tensor(leaf) for leaf in leaves))), "the condition of while_loop")
-    given = body(*(Tensor(leaf) for leaf in leaves))
+    with with_placeholders():
+        test = _as_predicate(as_tensor(cond(*(Tensor(leaf) for leaf in leaves))), "the condition of while_loop")
+        given = body(*(Tensor(leaf) for leaf in leaves))
     if len(_as_list(given)) != len(states):
         raise TypeError(f"the body of while_loop takes {_describe(init)} and gives {_describe(given)}")
     nexts = []
