@@ -12,6 +12,7 @@ In reading order:
 - structure.py: a graph split into structure, which decides the plan, and bindings
 - dynamic.py: operands that are replaced by a graph during the run
 - engine.py: the engine that computes tensors
+- elements.py: elements of a tensor with a single axis, for loops
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's rules
 - overrides.py: overrides of NumPy's functions by arguments of other libraries
