@@ -30,6 +30,9 @@ class Arrays(Protocol):
     def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
         """The tensor `key`: owned, or with `copy=False` read-only."""
 
+    def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
+        """Owned values of several tensors, given by key, dtype and chunks; those of small tensors travel together."""
+
     def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
         """Copy a tensor `key` of another cluster to this cluster."""
 

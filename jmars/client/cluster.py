@@ -23,7 +23,7 @@ from jmars.client.engine_clusters import ClusterHost, EngineClusters, whole_numb
 from jmars.client.heartbeat import reason
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
-from jmars.client.recovery import with_recovery
+from jmars.client.recovery import fetch_each, with_recovery
 from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
 from jmars.client.streamed import arrays_of
@@ -213,6 +213,11 @@ class Cluster(EngineClusters):
         """The value of a node that the cluster has: owned; with `copy=False` read-only, a view of a single chunk."""
         self._check_open()
         return with_recovery(self, data, lambda: self.shared.fetch(data.key, data.dtype, data.chunks, copy))
+
+    def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
+        """Owned values of nodes that the cluster has; those of small nodes travel together."""
+        self._check_open()
+        return fetch_each(self, data)
 
     def info(self) -> dict[str, Any]:
         """Status of the cluster's processes and memory.

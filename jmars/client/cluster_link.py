@@ -62,6 +62,9 @@ class ClusterLink(Protocol):
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a tensor that lies on the cluster."""
 
+    def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
+        """The values of several tensors that lie on the cluster."""
+
     def retained(self) -> frozenset[str]:
         """Keys of the tensors that this client retains."""
 

@@ -161,7 +161,7 @@ class Job:
         error = self.error
         if error is not None:
             raise error
-        values = [self.cluster.fetch(data) for data in self._data]
+        values = self.cluster.fetch_each(self._data)
         values = [one if opened is None else opened(one) for one, opened in zip_longest(values, self.opened)]
         return values[0] if self._single else values
 

@@ -7,6 +7,7 @@ is found to be lost at a fetch is computed again. Source: docs/explanation/seeds
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -15,9 +16,11 @@ from jmars.errors import ChunkLostError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
-__all__ = ["RECOVERIES", "can_recover", "with_recovery"]
+__all__ = ["RECOVERIES", "can_recover", "fetch_each", "with_recovery"]
 
 RECOVERIES = 3  # times that a job is submitted again, or a tensor computed again for one fetch
+
+SMALL = 2**16  # bytes of a tensor that is fetched together with others
 
 Value = TypeVar("Value")
 
@@ -44,6 +47,23 @@ def with_recovery(cluster: ClusterLink, data: TensorData, fetch: Callable[[], Va
                 cluster.forget(key)
             _compute(cluster, data)
     raise AssertionError("the last try returns or raises")
+
+
+def fetch_each(cluster: ClusterLink, data: Sequence[TensorData]) -> list[Any]:
+    """Values of nodes that the cluster has; those of small nodes travel together, unless a chunk is lost."""
+    small = [k for k, one in enumerate(data) if _size(one) <= SMALL] if len(data) > 1 else []
+    found: dict[int, Any] = {}
+    try:
+        values = cluster.shared.fetch_each([(data[k].key, data[k].dtype, data[k].chunks) for k in small])
+        found = dict(zip(small, values, strict=True))
+    except ChunkLostError:
+        pass  # `cluster.fetch` computes it again
+    return [found[k] if k in found else cluster.fetch(one) for k, one in enumerate(data)]
+
+
+def _size(node: TensorData) -> int:
+    """Bytes of a node whose lengths are known."""
+    return math.prod(map(sum, node.chunks)) * node.dtype.itemsize
 
 
 def _compute(cluster: ClusterLink, data: TensorData) -> Any:

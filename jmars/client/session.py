@@ -5,7 +5,7 @@ Source: docs/explanation/seeds.md, "Submitting a job"; Mars `deploy/oscar/sessio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -81,15 +81,9 @@ class Session:
     def fetch(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
         """The values of tensors, computed where they are not held."""
         self.execute(*tensors)
-        values = [self._value(one) for one in tensors]
+        parts = iter(self.cluster.fetch_each([one.data for one in _parts(tensors)]))
+        values = [_decoded(one, parts) for one in tensors]
         return values[0] if len(values) == 1 else values
-
-    def _value(self, one: Tensor | Spawned | Output | Composite) -> Any:
-        """The value of a node that the cluster has."""
-        if isinstance(one, Composite):
-            return one.decode([self.cluster.fetch(part.data) for part in one.parts()])
-        value = self.cluster.fetch(one.data)
-        return value if isinstance(one, Tensor) else one.decode(value)
 
     def close(self) -> None:
         """Close the cluster that was made for this session."""
@@ -103,6 +97,13 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _decoded(one: Tensor | Spawned | Output | Composite, values: Iterator[Any]) -> Any:
+    """What the user sees of the next values: a value for each part."""
+    if isinstance(one, Composite):
+        return one.decode([next(values) for _ in one.parts()])
+    return next(values) if isinstance(one, Tensor) else one.decode(next(values))
 
 
 def _parts(tensors: Sequence[Tensor | Spawned | Output | Composite]) -> list[Tensor | Spawned | Output]:

@@ -24,6 +24,9 @@ from jmars.kernels.dtypes import refuse_pointers
 
 __all__ = ["SharedMemory"]
 
+UNDER_WAY = 200  # questions for the chunks of tensors that are asked before the first is answered
+BATCH = 1000  # tensors whose chunks are pinned together
+
 
 class SharedMemory:
     """The client's mapping of a cluster's arena.
@@ -67,6 +70,23 @@ class SharedMemory:
         if not copy:
             value.flags.writeable = False
         return value if splits or not copy else value[()]
+
+    def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
+        """Owned values of several tensors, given by key, dtype and chunks; those of small tensors travel together."""
+        found: list[Any] = []
+        numbers = self._connection.ask_each(((1, ("session", "chunks", key)) for key, _, _ in wanted), UNDER_WAY)
+        parts = ((list(chunks), one) for chunks, one in zip(numbers, wanted, strict=True))
+        for group in self._batches(parts):
+            pinned = list(dict.fromkeys(chunk for chunks, _ in group for chunk in chunks))
+            with self._pinned(pinned) as offsets:
+                offset_of = dict(zip(pinned, offsets, strict=True))
+                for chunks, (_, dtype, splits) in group:
+                    value = np.empty(tuple(map(sum, splits)), dtype)
+                    for chunk, box in zip(chunks, boxes(splits), strict=True):
+                        part = value[whole(box)]
+                        part[...] = np.ndarray(part.shape, dtype, self._memory, offset_of[chunk])
+                    found.append(value if splits else value[()])
+        return found
 
     def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
         """Copy a tensor `key` of another cluster to this cluster."""
@@ -133,6 +153,21 @@ class SharedMemory:
             self._memory.close()
         except BufferError:
             del self._memory  # the views hold it
+
+    def _batches(self, parts: Iterable[tuple[list[int], Any]]) -> Iterator[list[tuple[list[int], Any]]]:
+        """Tensors with their chunks, in batches of at most a quarter of the memory; or of a single tensor."""
+        batch: list[tuple[list[int], Any]] = []
+        held = 0
+        for chunks, one in parts:
+            _, dtype, splits = one
+            size = math.prod(map(sum, splits)) * dtype.itemsize + len(chunks) * mmap.PAGESIZE
+            if batch and (held + size > self._window or len(batch) == BATCH):
+                yield batch
+                batch, held = [], 0
+            batch.append((chunks, one))
+            held += size
+        if batch:
+            yield batch
 
     def _groups(self, parts: Iterator[tuple[int, tuple[slice, ...]]], itemsize: int) -> Iterator[list[tuple[int, Any]]]:
         """Chunks with their boxes, in groups of at most a quarter of the memory, or of a single chunk."""

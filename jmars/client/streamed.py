@@ -8,7 +8,7 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,10 @@ class StreamedArrays:
         if not copy:
             value.flags.writeable = False
         return value if splits or not copy else value[()]
+
+    def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
+        """Owned values of several tensors, one after the other."""
+        return [self.fetch(*one, copy=True) for one in wanted]
 
     def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
         """Copy a tensor `key` of another cluster to this cluster."""
