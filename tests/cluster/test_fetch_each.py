@@ -1,4 +1,4 @@
-"""Several values are fetched together: few messages, the right values, also where one is lost, large, or asked twice."""
+"""Several values are fetched together: few messages, the right values, also of lost and of large tensors."""
 
 from __future__ import annotations
 
