@@ -275,10 +275,12 @@ async def nothing_is_left_of_a_driver_that_is_killed(shared: Shared) -> None:
     before = ray.available_resources()
     command = [sys.executable, "-m", "tests.engines.ray_child", shared[0].address]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and await asyncio.to_thread(process.stdout.readline) == "runs\n"
-        ray.get_actor("jmars-killed", "other")
-        assert ray.available_resources().get("CPU") == 1.0
-        process.kill()
+        try:
+            assert process.stdout is not None and await asyncio.to_thread(process.stdout.readline) == "runs\n"
+            ray.get_actor("jmars-killed", "other")
+            await until(lambda: ray.available_resources().get("CPU") == 1.0)  # Ray tells of it some time later
+        finally:
+            process.kill()
     await until(lambda: not any(one["name"] == "jmars-killed" for one in ray.util.list_named_actors(True)))
     await until(lambda: ray.available_resources() == before)
 

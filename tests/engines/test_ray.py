@@ -25,7 +25,7 @@ from jmars.engines.ray_nodes import RayConnection, nodes_of
 from jmars.errors import ClusterStartError
 from tests.engines.ray_child import NAMES
 
-SECONDS = 120
+SECONDS = 100
 
 
 @pytest.fixture(scope="module")
