@@ -62,7 +62,7 @@ def fetch_each(cluster: ClusterLink, data: Sequence[TensorData]) -> list[Any]:
 
 
 def _size(node: TensorData) -> int:
-    """Bytes of a node whose lengths are known."""
+    """Bytes of a node of known lengths."""
     return math.prod(map(sum, node.chunks)) * node.dtype.itemsize
 
 

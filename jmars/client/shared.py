@@ -25,7 +25,7 @@ from jmars.kernels.dtypes import refuse_pointers
 __all__ = ["SharedMemory"]
 
 UNDER_WAY = 200  # questions for the chunks of tensors that are asked before the first is answered
-BATCH = 1000  # tensors whose chunks are pinned together
+BATCH = 1000  # tensors with chunks pinned at the same time
 
 
 class SharedMemory:
@@ -73,6 +73,8 @@ class SharedMemory:
 
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
         """Owned values of several tensors, given by key, dtype and chunks; those of small tensors travel together."""
+        for _, dtype, _ in wanted:
+            refuse_pointers(dtype)
         found: list[Any] = []
         numbers = self._connection.ask_each(((1, ("session", "chunks", key)) for key, _, _ in wanted), UNDER_WAY)
         parts = ((list(chunks), one) for chunks, one in zip(numbers, wanted, strict=True))

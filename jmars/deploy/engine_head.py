@@ -237,7 +237,7 @@ class EngineHead(ClusterHead):
         return Machine(self.workers.profile, int(rows.memory.sum()), rows=rows, numbers=numbers)
 
     def _ready_rows(self) -> list[EngineRow]:
-        """Workers whose cores and memory are known; without any worker, workers that left."""
+        """Workers of known cores and memory; where none is left, all workers that ever were."""
         known = [row for row in self.workers.rows if row.worker.cores]
         return [row for row in known if row.here] or known
 

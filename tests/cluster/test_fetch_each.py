@@ -41,6 +41,11 @@ def test_a_value_that_is_asked_twice_is_owned_twice(cluster: Cluster):
     assert second.tolist() == x.fetch().tolist() == [1, 1, 1, 1]
 
 
+def test_chunks_of_objects_are_refused(cluster: Cluster):
+    with pytest.raises(TypeError):
+        cluster.shared.fetch_each([("no matter", np.dtype(object), ((1,),))])
+
+
 def test_a_lost_chunk_costs_no_value(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     x, y = (mt.ones(4) * k for k in (2, 3))
     jmars.execute(x, y)

@@ -278,7 +278,7 @@ async def nothing_is_left_of_a_driver_that_is_killed(shared: Shared) -> None:
         try:
             assert process.stdout is not None and await asyncio.to_thread(process.stdout.readline) == "runs\n"
             ray.get_actor("jmars-killed", "other")
-            await until(lambda: ray.available_resources().get("CPU") == 1.0)  # Ray tells of it some time later
+            await until(lambda: ray.available_resources().get("CPU") == 1.0)
         finally:
             process.kill()
     await until(lambda: not any(one["name"] == "jmars-killed" for one in ray.util.list_named_actors(True)))
@@ -384,11 +384,9 @@ async def main() -> None:
         _, left = psutil.wait_procs(children, 10)
         assert not left
 
-    begin = time.monotonic()
     async with started(address="local", _temp_dir=os.environ["JMARS_CHILD_FOLDER"], **SMALL_RAY) as shared:
         import ray
 
-        print(f"start: {time.monotonic() - begin:.1f} s", file=sys.stderr)
         for case in CASES:
             await attempt(case.__name__, lambda case=case: case(shared))
         await attempt(programs_run_on_a_cluster.__name__, programs)
