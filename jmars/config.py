@@ -32,6 +32,8 @@ class Config:
         self.task: dict[str, Any] = TASK_DEFAULTS
         self.display: str = os.environ.get("JMARS_DISPLAY", "")  # "", none, text or widget; "" chooses by the front end
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
+        # predicted seconds of a value that is computed in this process; 0: none is (client/local_runs.py)
+        self.local_seconds: float = float(os.environ.get("JMARS_LOCAL_SECONDS") or 0.05)
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -10,6 +10,9 @@ recovery.py     computes lost chunks again
 trace.py        a run as a Chrome trace
 job.py          a submitted graph (Job)
 job_registry.py   handles of jobs by id (JobRegistry)
+local_runs.py   computes small values in this process (LocalRuns)
+local_plans.py  graphs compiled for that (LocalPlan)
+local_leaves.py   the chunks that they read (LocalLeaves)
 auto_persist.py   keeps values that a loop would compute again
 cluster_registry.py   the open clusters of this process
 uploads.py      NumPy arrays, sent for each job or once for a cell (Uploads)

@@ -7,7 +7,7 @@ By shared memory where client and workers map the same memory (shared.py), else 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +38,11 @@ class Arrays(Protocol):
 
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+
+    def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
+        """Read-only views of the chunks of the tensor `key`, in C order, valid until the function is called; None
+        where no memory is shared.
+        """
 
     def close(self) -> None:
         """Let go of the cluster's memory."""

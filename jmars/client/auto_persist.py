@@ -3,7 +3,8 @@
 An implicit compute computes all lineage of a value and keeps only the value. In `while change > 1e-6:` the tensor of
 each turn depends on all turns before, so each test would compute the whole history once more. So when an implicit
 compute repeats work of an earlier implicit compute, the nearest ancestors that a Python name still refers to are kept
-too, if they are small and computed as a whole anyway (`reads_all`).
+too, if they are small and computed as a whole anyway (`reads_all`); and behind an ancestor that is new in this turn,
+the nearest that were computed before, such as random numbers that each turn reads.
 Source: docs/decisions/0036-lineage-without-values.md.
 """
 
@@ -20,7 +21,7 @@ from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
-__all__ = ["Repeats", "repeats"]
+__all__ = ["Repeats", "computed_whole", "repeats"]
 
 SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
 LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
@@ -59,10 +60,11 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
     True
     """
     linked = LinkedGraph.of(data, held)
-    whole = _computed_whole(linked)
+    whole = computed_whole(linked)
     again = [False] * len(whole)  # whether it, or something that it is made of, was computed before
     for k, inputs in enumerate(linked.inputs):
-        made = bool(inputs) and not isinstance(linked.operands[k], Stored)  # what is drawn or sent comes at no price
+        operand = linked.operands[k]
+        made = bool(inputs or operand.binds) and not isinstance(operand, Stored)  # constants and arrays cost little
         again[k] = made and (linked.nodes[k].computed or any(again[i] for i in inputs))
     found = Repeats([], [])
     if any(again):
@@ -81,7 +83,7 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
     return found
 
 
-def _computed_whole(linked: LinkedGraph) -> list[bool]:
+def computed_whole(linked: LinkedGraph) -> list[bool]:
     """For each node whether every chunk is surely computed, however small a part of the node the results need."""
     whole = [False] * len(linked.nodes)
     for k in linked.results:
@@ -102,22 +104,24 @@ def _reads_all(node: TensorData, operand: Operand) -> bool:
 
 def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
     """The first nodes on each way down from the results that are wanted, of known size, and with references from
-    Python.
+    Python; behind a new one the first that were computed before.
     """
     readers = [0] * len(wanted)
     for inputs in linked.inputs:
         for k in inputs:
             readers[k] += 1
     found, results = [], set(linked.results)
-    reached = set(results)
+    reach = [2 * (k in results) for k in range(len(wanted))]  # 1 behind a node that is kept and new
     for k in reversed(range(len(wanted))):
-        if k not in reached or not wanted[k]:
+        if not (wanted[k] and reach[k]):
             continue
         named = _references(linked.nodes, k) - _ALONE > readers[k]
-        if named and k not in results and not linked.nodes[k].has_unknown_lengths:
+        known, passed_on = linked.nodes[k].computed, reach[k]
+        if named and (known or reach[k] == 2) and k not in results and not linked.nodes[k].has_unknown_lengths:
             found.append(linked.nodes[k])
-        else:
-            reached.update(linked.inputs[k])
+            passed_on = 0 if known else 1
+        for i in linked.inputs[k]:
+            reach[i] = max(reach[i], passed_on)
     return found
 
 

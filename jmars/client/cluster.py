@@ -23,6 +23,7 @@ from jmars.client.engine_clusters import ClusterHost, EngineClusters, whole_numb
 from jmars.client.heartbeat import reason
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
+from jmars.client.local_runs import LocalRuns
 from jmars.client.recovery import fetch_each, with_recovery
 from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
@@ -132,6 +133,7 @@ class Cluster(EngineClusters):
             connection.watch(host.name, host.pid, lambda: bool(self._jobs.running))
             self.shared = arrays_of(self._connection, self._host.arena, ready["arena"], ready["capacity"])
             self.uploads = Uploads(self)
+            self.local = LocalRuns(self)
             self._sent_graphs = SentGraphs(self.ask)
         except BaseException as error:
             self._closed = True
@@ -186,6 +188,7 @@ class Cluster(EngineClusters):
         """`submit` for nodes; `packed` tells which are objects (attached_jobs.py), `again` is a job to submit again."""
         self._check_open()
         ticket = os.urandom(8).hex()
+        self.local.release()
         with self._lock:
             move_here(self, data)
             self.uploads.send(data)
@@ -342,6 +345,7 @@ class Cluster(EngineClusters):
     def forget(self, key: str) -> None:
         """Release a value with lost chunks, retained or not."""
         self._held.discard(key)
+        self.local.forget(key)
         self.tell("session", "drop", [key])
 
     def _lost(self) -> None:

@@ -46,6 +46,10 @@ class ClusterLink(Protocol):
         """Worker processes."""
 
     @property
+    def threads(self) -> int:
+        """Threads that BLAS may use inside a worker."""
+
+    @property
     def machines(self) -> Workers | None:
         """Machines that share no memory; None for a cluster on one host."""
 

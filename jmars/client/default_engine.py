@@ -34,6 +34,9 @@ class DefaultEngine:
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node, computed where the cluster has none."""
+        value = self._cluster().local.fetch(data, copy)
+        if value is not None:
+            return value
         self.execute([data])
         return self._cluster().fetch(data, copy)
 

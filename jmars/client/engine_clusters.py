@@ -85,6 +85,11 @@ class EngineClusters:
         return int(self._ready()["capacity"])
 
     @property
+    def threads(self) -> int:
+        """Threads that BLAS may use inside a worker."""
+        return int(self._ready()["threads"])
+
+    @property
     def machines(self) -> Workers | None:
         """Workers of an engine as planners see them; None for a cluster on one host."""
         from jmars.plan import Workers

@@ -12,8 +12,9 @@ import math
 import mmap
 import secrets
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,24 @@ class SharedMemory:
         array: Array = np.ndarray(shape, dtype, memoryview(owner).cast("B"))
         array.flags.writeable = False
         return array
+
+    def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
+        """Read-only views of the chunks of the tensor `key`, in C order, valid until the function is called."""
+        refuse_pointers(dtype)
+        chunks = self._connection.ask("session", "chunks", key)
+        ticket = secrets.token_hex(8)
+        unpin = partial(self._connection.tell, "store", "unpin", ticket)
+        try:
+            offsets = self._connection.ask("store", "pin", ticket, chunks, True)
+            views = []
+            for offset, box in zip(offsets, boxes(splits), strict=True):
+                view = np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset)
+                view.flags.writeable = False
+                views.append(view)
+        except BaseException:
+            unpin()
+            raise
+        return views, unpin
 
     def close(self) -> None:
         """Unmap, now or when the last view is gone."""

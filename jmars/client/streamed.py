@@ -8,7 +8,7 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,10 @@ class StreamedArrays:
                 data[at : at + len(piece)] = received(piece, sent, f"chunk {number}")
                 at += len(piece)
             yield np.frombuffer(data, dtype).reshape(shape) if size else np.empty(shape, dtype)
+
+    def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
+        """None: no memory is shared."""
+        return None
 
     def close(self) -> None:
         """No effect: nothing is held here."""

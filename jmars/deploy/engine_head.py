@@ -101,6 +101,7 @@ class EngineHead(ClusterHead):
             "janitor": 0,
             "pid": os.getpid(),
             "workers": self.n_workers,
+            "threads": 1,
             "limit": self.limit,
             "detached": False,
             "machines": self._rows(),

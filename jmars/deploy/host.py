@@ -114,6 +114,7 @@ class Host(ClusterHead):
             "janitor": self.janitor,
             "pid": os.getpid(),
             "workers": self.orders["workers"],
+            "threads": self.orders["threads"],
             "limit": self.orders["limit"],
             "detached": self.orders["detach"],
             "machines": None,  # one, with common memory

@@ -2,7 +2,8 @@
 
 `make_spec` writes a group as bytes in the head; `run_group` runs the bytes in a worker of the engine. A worker may run
 several groups at once in threads of a process; programs are loaded and compiled once per process. Executors run
-the same kernels (`kernels.compile_program`), so the bytes of all chunks are the same.
+the same kernels (`kernels.compile_program`), so the bytes of all chunks are the same. A client that computes a small
+graph by itself runs it as a group, too (`group_spec`, `run_steps`).
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -14,7 +15,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import cloudpickle
 import numpy as np
@@ -29,13 +30,38 @@ from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.tensor.ops.blockwise.map_blocks import unpickled
 
-__all__ = ["GroupSpec", "GroupStep", "forget_programs", "make_spec", "run_group"]
+__all__ = ["GroupRows", "GroupSpec", "GroupStep"]
+__all__ += ["forget_programs", "group_spec", "make_spec", "run_group", "run_steps"]
 
 REMEMBERED = 1000  # programs of a process
 REMEMBERED_BYTES = 2**26  # of their pickles: functions of users may bring arrays along
 
 Array = np.ndarray[Any, Any]
 Entry = TypeVar("Entry")
+
+
+class GroupRows(Protocol):
+    """The operands of a job, as far as a group needs them; a `JobTable` has these lists by operand."""
+
+    @property
+    def number(self) -> int:
+        """Number of the job."""
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """Distinct programs."""
+
+    @property
+    def program(self) -> Sequence[int]:
+        """Row in `programs`."""
+
+    @property
+    def args(self) -> Sequence[tuple[Any, ...]] | None:
+        """Arguments; None where no operand has any."""
+
+    @property
+    def inputs(self) -> Sequence[Sequence[int]]:
+        """Operands that are read."""
 
 
 class GroupStep(NamedTuple):
@@ -185,6 +211,11 @@ def make_spec(table: JobTable, group: Group, shapes: Mapping[int, tuple[int, ...
     Exception
         Whatever a user's object raises when it is hashed or pickled.
     """
+    return pickle.dumps(group_spec(table, group, shapes), pickle.HIGHEST_PROTOCOL)
+
+
+def group_spec(table: GroupRows, group: Group, shapes: Mapping[int, tuple[int, ...]] | None = None) -> GroupSpec:
+    """A group for `run_steps`; parameters and exceptions of `make_spec`."""
     place = {operand: number for number, operand in enumerate(group.inputs)}
     place |= {operand: -1 - number for number, operand in enumerate(group.operands)}
     rows: dict[int, int] = {}
@@ -197,7 +228,7 @@ def make_spec(table: JobTable, group: Group, shapes: Mapping[int, tuple[int, ...
     programs = tuple([_pickled(table.programs[row]) for row in rows])
     outputs = tuple([-1 - place[operand] for operand in group.outputs])
     known = {place[i]: tuple(shape) for i, shape in shapes.items() if i in place} if shapes else {}
-    return pickle.dumps(GroupSpec(table.number, programs, tuple(steps), outputs, known), pickle.HIGHEST_PROTOCOL)
+    return GroupSpec(table.number, programs, tuple(steps), outputs, known)
 
 
 def _pickled(program: Program) -> tuple[bytes, bytes]:
@@ -234,7 +265,13 @@ def run_group(
     list of array or None
         The outputs, read-only; None for outputs that were not computed.
     """
-    group: GroupSpec = pickle.loads(spec)
+    return run_steps(pickle.loads(spec), inputs, stop, worker)
+
+
+def run_steps(
+    group: GroupSpec, inputs: Sequence[Any], stop: Callable[[], bool], worker: str
+) -> tuple[GroupReport, list[Array | None]]:
+    """Run a group of this process; as `run_group`."""
     values = _Values(group, inputs)
     microseconds: list[int] = []
     shapes: dict[int, tuple[int, ...]] = {}

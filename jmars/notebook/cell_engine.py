@@ -136,6 +136,9 @@ class CellEngine:
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """Fetches the value of `data`, computed as a job of the cell unless stored already."""
         __tracebackhide__ = True
+        value = self._cluster.local.fetch(data, copy)
+        if value is not None:
+            return value
         self._compute_implicitly([data])
         return self._engine.fetch(data, copy)
 
@@ -154,9 +157,9 @@ class CellEngine:
     # called at the end of the cell
 
     def finish(self, results: Sequence[Tensor]) -> None:
-        """Computes the cell's results as one job and retains them; stored results cost nothing."""
+        """Computes the cell's results as one job and retains them; results that are known here cost nothing."""
         __tracebackhide__ = True
-        self._compute([tensor.data for tensor in results], may_leave=True)
+        self._compute([tensor.data for tensor in results if not self._cluster.local.has(tensor.data)], may_leave=True)
 
     def _compute_implicitly(self, data: Sequence[TensorData]) -> None:
         """Computes `data` because the cell's code needs the values; warns of many small computations."""

@@ -18,6 +18,7 @@ def test_what_a_loop_carries_is_kept_from_its_second_turn_on():
         x = mt.sqrt(x + 1)
         found = kept(x.sum())
         assert found == [x.data] * (turn > 0)
+        del found  # a name of the old value
 
 
 def test_the_old_and_the_new_value_of_a_turn_are_kept():
@@ -54,6 +55,15 @@ def test_what_is_drawn_or_sent_is_not_kept():
     x = mt.ones(10)
     kept(x.sum())
     assert kept(x.max()) == []
+
+
+def test_numbers_that_are_drawn_in_each_turn_are_kept_behind_what_is_new():
+    data, w = mt.random.default_rng(0).random(10), mt.ones(10)
+    for turn in range(3):
+        w = w - (data - w) / 2
+        found = kept(abs(w).max())
+        assert set(found) == ({w.data, data.data} if turn else set())
+        del found
 
 
 def test_what_would_be_written_to_disk_is_not_kept():

@@ -1,0 +1,119 @@
+"""Plans of runs in the client's process: a graph compiled to a group of operands that run one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jmars.engines.groups import Group
+from jmars.engines.task import GroupSpec, group_spec
+from jmars.kernels.program import Program
+from jmars.optimize import TooManyOperandsError, compile_graph
+from jmars.plan.cost.roofline import prior
+from jmars.plan.cost.signature import signature
+from jmars.tensor.chunk import ChunkGraph
+from jmars.tensor.structure import Slot, canonical
+from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
+
+__all__ = ["LocalPlan", "local_plan"]
+
+MOST_OPERANDS = 1000
+MEMORY = 2**26  # bytes of all chunks of a run
+SHARE = 8  # of the memory for chunks: the part that they may take
+
+
+@dataclass(frozen=True)
+class LocalPlan:
+    """A structure that runs in this process.
+
+    Attributes
+    ----------
+    leaves
+        Numbers of the graph's leaves that are read: NumPy arrays and tensors of the cluster.
+    inputs
+        Place in `leaves` and number of the chunk, of each chunk that is read.
+    results
+        Number and chunks of each result; chunks by their place in the outputs, in C order.
+    """
+
+    leaves: list[int]
+    inputs: list[tuple[int, int]]
+    results: list[tuple[int, list[int]]]
+    _spec: GroupSpec
+    _slots: list[tuple[int, int, int]]  # (step, which of its arguments, slot): a bound value stands first there
+
+    def spec(self, bound: Sequence[Any]) -> GroupSpec:
+        """The group, with the values that its operands bind."""
+        if not self._slots:
+            return self._spec
+        steps = list(self._spec.steps)
+        for step, place, slot in self._slots:
+            args = steps[step].args
+            args = (*args[:place], (bound[slot], *args[place][1:]), *args[place + 1 :])
+            steps[step] = steps[step]._replace(args=args)
+        return replace(self._spec, steps=tuple(steps))
+
+
+class _Rows(NamedTuple):
+    """Lists by operand (`GroupRows`)."""
+
+    number: int
+    programs: list[Program]
+    program: list[int]
+    args: list[tuple[Any, ...]] | None
+    inputs: list[list[int]]
+
+
+def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], seconds: float, capacity: int) -> LocalPlan | None:
+    """Compile a graph for this process; None where it must run on the cluster.
+
+    Parameters
+    ----------
+    linked
+        The graph.
+    settings
+        Switches of the compilation.
+    seconds
+        Most predicted seconds of a run.
+    capacity
+        Bytes of the cluster for chunks.
+    """
+    graph = canonical(TensorGraph.from_linked(linked, [""] * len(linked.nodes)))
+    try:
+        after = compile_graph(graph, settings, most=MOST_OPERANDS).after
+    except TooManyOperandsError:
+        return None
+    computed = np.flatnonzero(after.program >= 0)
+    counts = np.bincount(after.program[computed], minlength=len(after.programs)).tolist()
+    if any(program.runs_user_code for program in after.programs):
+        return None
+    memory = int(after.nbytes[computed].sum()) + int(after.work.max(initial=0))
+    predicted = sum(n * prior(p, signature(p).size) for n, p in zip(counts, after.programs, strict=True))
+    if memory > min(MEMORY, capacity // SHARE) or predicted > seconds:
+        return None
+    return _plan(after, computed.tolist(), predicted)
+
+
+def _plan(after: ChunkGraph, computed: list[int], predicted: float) -> LocalPlan:
+    stored = sorted(after.stored)
+    kept = list(dict.fromkeys(i for ids in after.results.values() for i in ids.ravel().tolist()))
+    inputs = [after.inputs(i).tolist() for i in range(after.n)]
+    rows = _Rows(0, after.programs, after.program.tolist(), after.args, inputs)
+    group = Group(tuple(computed), tuple(stored), tuple(i for i in kept if i not in after.stored), -1, 0, predicted)
+    leaves = list(dict.fromkeys(int(after.stored[i][0]) for i in stored))
+    place = {i: number for number, i in enumerate(group.outputs)}
+    return LocalPlan(
+        leaves,
+        [(leaves.index(int(name)), index) for name, index in (after.stored[i] for i in stored)],
+        [(int(name), [place[i] for i in ids.ravel().tolist()]) for name, ids in after.results.items()],
+        group_spec(rows, group),
+        [
+            (step, k, arg[0].number)
+            for step, i in enumerate(computed)
+            for k, arg in enumerate(after.args[i] if after.args else ())
+            if type(arg) is tuple and arg and type(arg[0]) is Slot
+        ],
+    )

@@ -1,0 +1,213 @@
+"""LocalRuns: computes small values in this process, by the same kernels as a worker, without a job of the cluster.
+
+A job takes some ten milliseconds, so a loop that asks for a value in each turn (`if norm(g) < tol: break`) would wait
+for jobs. A graph is computed here where its prediction takes at most `config.local_seconds` and its inputs are small
+or in shared memory; plans are kept by the structure of the graph. Small values on the way become NumPy arrays of their
+nodes, so the next turn begins with values. Where a run here does not succeed, the caller runs the graph on the cluster,
+which reports errors with the user's line.
+Source: docs/decisions/0043-small-values-in-the-client.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from jmars.client.arrays import Array, boxes, whole
+from jmars.client.auto_persist import computed_whole
+from jmars.client.cluster_link import ClusterLink
+from jmars.client.local_leaves import LocalLeaves
+from jmars.client.local_plans import LocalPlan, local_plan
+from jmars.config import config
+from jmars.engines.task import run_steps
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.structure import bindings, digest
+from jmars.tensor.tensor_graph import LinkedGraph, Stored
+
+__all__ = ["LocalRuns"]
+
+SMALL = 2**16  # bytes of a value that is kept in this process, as long as its node lives
+MOST_NODES = 400  # of a graph that is computed here
+LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
+PLANS = 256  # structures whose plans are kept
+LATE = 10.0  # times `config.local_seconds` after which a run is ended and its structure not run here again
+
+log = logging.getLogger(__name__)
+
+
+class LocalRuns:
+    """The runs of a client beside its cluster."""
+
+    def __init__(self, cluster: ClusterLink) -> None:
+        self._cluster = cluster
+        self._leaves = LocalLeaves(cluster)
+        self._plans: dict[bytes, LocalPlan | None] = {}  # by structure, None where it runs on the cluster; oldest first
+        self._lock = threading.Lock()
+        self._blas: ThreadpoolController | None = None
+        self.runs = 0  # that succeeded
+
+    def fetch(self, node: TensorData, copy: bool) -> Any:
+        """The value of a node, None where the cluster must compute it: owned, or read-only with `copy=False`."""
+        value = self._known(node)
+        if value is None and config.local_seconds > 0 and not self._cluster.retains(node):
+            value = self._computed(node)
+        if value is None:
+            return None
+        if copy:
+            return np.array(value, order="C") if value.ndim else value[()]
+        value = value.view()
+        value.flags.writeable = False
+        return value
+
+    def has(self, node: TensorData) -> bool:
+        """Whether the value of a node is a small array of this process, so that no job is needed for it."""
+        value = self._known(node)
+        return value is not None and value.nbytes <= SMALL and config.local_seconds > 0
+
+    def forget(self, key: str) -> None:
+        """Let go of the chunks of a tensor that the cluster drops."""
+        self._leaves.forget(key)
+
+    def release(self) -> None:
+        """Let go of all chunks in the cluster's memory, which a job may need."""
+        self._leaves.release()
+
+    @staticmethod
+    def _known(node: TensorData) -> Array | None:
+        """The array of a node that is one, if it is small enough to have been copied."""
+        op = node.op
+        return op.array if isinstance(op, FromArray) and op.checksum is None else None
+
+    def _computed(self, node: TensorData) -> Array | None:
+        """The value of a node, computed here; None where that is not possible or not worth it."""
+        held = self._cluster.retained()
+        if not _is_small(node, held):
+            return None
+        linked = LinkedGraph.of([node], held)
+        try:
+            if self._refuses(linked):
+                return None
+            return self._run(linked)
+        except Exception as error:  # the cluster computes it, and raises the error with the user's line
+            log.debug("not computed in this process: %r", error)
+            return None
+
+    def _refuses(self, linked: LinkedGraph) -> bool:
+        """Whether the graph must run on the cluster; adds its small intermediates to its results."""
+        if linked.unfolds or any(_reads_files(operand) for operand in linked.operands):
+            return True
+        for k, needed in enumerate(computed_whole(linked)):
+            node, operand = linked.nodes[k], linked.operands[k]
+            if isinstance(operand, Stored | FromArray):
+                continue
+            is_small = not node.has_unknown_lengths and _nbytes(node) <= SMALL
+            if needed and is_small and k not in linked.results:
+                linked.results.append(k)
+            if needed and not is_small and node.computed and (operand.inputs or operand.binds):
+                return True  # computed once more: a job keeps it (auto_persist.py)
+            node.computed |= needed
+        return False
+
+    def _run(self, linked: LinkedGraph) -> Array | None:
+        """Run a graph; returns the value of its first result."""
+        settings = dict(config.task)
+        structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
+        with self._lock:
+            known = structure in self._plans
+            plan = self._plans.get(structure)
+        if not known:
+            plan = local_plan(linked, settings, config.local_seconds, self._cluster.capacity)
+            self._keep(structure, plan)
+        if plan is None:
+            return None
+        arrays = self._leaves.chunks([(linked.nodes[k], linked.operands[k]) for k in plan.leaves])
+        if arrays is None:
+            return None
+        chunks = [arrays[leaf][index] for leaf, index in plan.inputs]
+        spec = plan.spec(bindings(linked.operands, ()).values)
+        end = time.monotonic() + LATE * config.local_seconds
+        with self._one_thread():
+            report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "")
+        if report.failure is not None and report.failure.name == "KeyboardInterrupt":
+            raise KeyboardInterrupt
+        if report.failure is not None or report.stopped:
+            self._keep(structure, None)
+            return None
+        self.runs += 1
+        return _take(linked, plan, outputs)
+
+    def _keep(self, structure: bytes, plan: LocalPlan | None) -> None:
+        with self._lock:
+            self._plans[structure] = plan
+            if len(self._plans) > PLANS:
+                del self._plans[next(iter(self._plans))]
+
+    def _one_thread(self) -> Any:
+        """Context in which BLAS has as many threads as in a worker, for the same bits."""
+        if self._blas is None:
+            self._blas = ThreadpoolController()
+        return self._blas.limit(limits=self._cluster.threads, user_api="blas")
+
+
+def _is_small(node: TensorData, held: Container[str]) -> bool:
+    """Whether few nodes, none of them huge or of unknown length, are to be computed for a node."""
+    seen: set[int] = set()
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if len(seen) > MOST_NODES:
+            return False
+        op = one.op
+        if one.key in held or isinstance(op, FromArray):
+            continue
+        if isinstance(op, Stored) or (not one.has_unknown_lengths and _nbytes(one) > LARGEST):
+            return False
+        stack += op.inputs
+    return True
+
+
+def _reads_files(operand: Operand) -> bool:
+    """Whether an operand reads or writes files, for which no time is predicted."""
+    return type(operand).__module__.startswith(("jmars.tensor.files", "jmars.tensor.ops.io"))
+
+
+def _nbytes(node: TensorData) -> int:
+    """Bytes of a node of known lengths."""
+    return int(math.prod(node.shape)) * node.dtype.itemsize
+
+
+def _take(linked: LinkedGraph, plan: LocalPlan, outputs: list[Array | None]) -> Array:
+    """The value of the first result; small results become the arrays of their nodes."""
+    values = []
+    for number, places in plan.results:
+        node = linked.nodes[number]
+        value = _joined(node, [outputs[place] for place in places])
+        if value.nbytes <= SMALL:
+            node.op = FromArray(array=value, line=node.op.line)
+        values.append(value)
+    return values[0]
+
+
+def _joined(node: TensorData, chunks: list[Any]) -> Array:
+    """A read-only array of chunks in C order."""
+    value: Array
+    if len(chunks) == 1:
+        (value,) = chunks
+        assert value.shape == node.shape and value.dtype == node.dtype, (value.shape, value.dtype, node)
+        return value
+    value = np.empty(node.shape, node.dtype)
+    for chunk, box in zip(chunks, boxes(node.chunks), strict=True):
+        value[whole(box)] = chunk
+    value.flags.writeable = False
+    return value

@@ -1,0 +1,167 @@
+"""Small values are computed in the client's process: the same bits, no job, and the cluster where that fails."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.client import local_runs
+from jmars.client.local_runs import SMALL
+from jmars.config import config
+from jmars.engines.engine import GroupReport
+from jmars.errors import ArrayChangedError
+from jmars.model.failure import Failure
+from tests.contract.engine.programs import CHUNKED, EXACT
+from tests.contract.engine.test_programs import assert_same_bits
+
+PROGRAMS = EXACT | CHUNKED
+
+
+@pytest.fixture(autouse=True)
+def _on():
+    with config.using(local_seconds=1.0):
+        yield
+
+
+def last_job(cluster):
+    return [job["id"] for job in cluster.jobs()][-1:]
+
+
+def here(cluster, x):
+    """The value, which no job may have computed."""
+    last, runs = last_job(cluster), cluster.local.runs
+    value = x.fetch()
+    assert (last_job(cluster), cluster.local.runs) == (last, runs + 1)
+    return value
+
+
+def there(cluster, x):
+    """The value, which a job must have computed."""
+    last = last_job(cluster)
+    value = x.fetch()
+    assert last_job(cluster) != last
+    return value
+
+
+def values_of(name):
+    made = PROGRAMS[name](mt, lambda values, chunk: mt.asarray(values, chunk_size=chunk))
+    return [one.fetch() if hasattr(one, "fetch") else one for one in made]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_bits_are_those_of_the_workers(cluster, name):
+    with config.using(local_seconds=0):
+        far = values_of(name)
+    for one, other in zip(values_of(name), far, strict=True):
+        assert_same_bits(one, other)
+
+
+def test_a_loop_that_looks_at_values_submits_no_job(cluster):
+    x, y = mt.asarray(np.arange(40.0).reshape(20, 2) % 7).execute(), mt.ones(20).execute()
+    last, plans, steps = last_job(cluster), set(cluster.local._plans), 0
+    w = mt.zeros(2)
+    while True:
+        g = x.T @ (x @ w - y) / 20
+        if np.linalg.norm(g) < 1e-6:
+            break
+        w = w - 0.05 * g
+        steps += 1
+    assert steps > 20 and last_job(cluster) == last
+    assert len(cluster.local._plans.keys() - plans) <= 6, "the structure of a turn is that of the turn before"
+    expected = np.linalg.lstsq(x.fetch(), y.fetch())[0]
+    assert np.allclose(w.fetch(), expected, atol=1e-4)
+
+
+def test_a_value_is_an_owned_array_or_a_read_only_one(cluster):
+    x = mt.arange(10) * 2
+    own = here(cluster, x)
+    own[0] = 7
+    assert x.fetch()[0] == 0 and isinstance((x.sum()).fetch(), np.generic)
+    view = x.fetch(copy=False)
+    assert not view.flags.writeable and isinstance((x.max() + 0).fetch(copy=False), np.ndarray)
+
+
+def test_each_draw_of_a_structure_has_its_own_numbers(cluster):
+    rng, same = mt.random.default_rng(5), mt.random.default_rng(5)
+    first, second = rng.random(10), rng.random(10)
+    values = here(cluster, first + 0), here(cluster, second + 0)
+    with config.using(local_seconds=0):
+        assert [(same.random(10) + 0).fetch().tolist() for _ in range(2)] == [one.tolist() for one in values]
+
+
+def test_a_tensor_of_the_cluster_is_read_in_place_and_freed_with_its_name(cluster):
+    gc.collect()
+    free = cluster.info()["memory"]["arena"]["used"]
+    x = mt.asarray(np.arange(200_000.0)).rechunk(50_000).execute()
+    assert here(cluster, x.sum()) == 19999900000.0
+    assert list(cluster.local._leaves._pinned) == [x.data.key]
+    assert here(cluster, (x * 2).max()) == 399998
+    del x
+    gc.collect()
+    assert not cluster.local._leaves._pinned and cluster.info()["memory"]["arena"]["used"] == free
+
+
+def test_a_job_may_use_the_memory_that_runs_here_have_pinned(cluster):
+    x = mt.asarray(np.arange(200_000.0)).execute()
+    here(cluster, x.sum())
+    x[:10].execute()
+    assert not cluster.local._leaves._pinned
+
+
+def test_what_takes_long_or_much_memory_runs_on_the_cluster(cluster):
+    with config.using(local_seconds=0.001):
+        there(cluster, mt.sin(mt.ones(1_000_000) + 1).sum())
+    there(cluster, mt.sort(mt.random.default_rng(0).random(10_000_000, chunk_size=1_000_000))[5])
+
+
+def test_functions_of_the_user_run_on_workers(cluster):
+    import os
+
+    pid = there(cluster, mt.map_blocks(lambda block: block * 0 + os.getpid(), mt.ones(3), dtype=float))
+    assert os.getpid() not in pid
+
+
+def test_an_error_is_that_of_the_cluster_with_the_users_line(cluster):
+    with pytest.raises(np.linalg.LinAlgError) as caught:
+        np.linalg.inv(mt.zeros((3, 3))).fetch()
+    assert "np.linalg.inv(mt.zeros((3, 3))).fetch()" in "".join([str(caught.value), *caught.value.__notes__])
+
+
+def test_an_interrupt_is_an_interrupt(cluster, monkeypatch):
+    failed = GroupReport("", [], {}, Failure.of(KeyboardInterrupt()), False)
+    monkeypatch.setattr(local_runs, "run_steps", lambda *_: (failed, []))
+    last = last_job(cluster)
+    with pytest.raises(KeyboardInterrupt):
+        (mt.arange(7) * 3).fetch()
+    assert last_job(cluster) == last
+
+
+def test_a_run_that_is_late_ends_and_its_structure_runs_on_the_cluster(cluster, monkeypatch):
+    monkeypatch.setattr(local_runs, "LATE", 0.0)
+    values = [there(cluster, mt.arange(6) * 3 + number) for number in range(2)]
+    assert [value[0] for value in values] == [0, 1]
+
+
+def test_a_large_array_that_was_changed_is_an_error(cluster):
+    array = np.zeros(3 * 2**20)
+    x = mt.asarray(array)
+    array[0] = 1
+    with pytest.raises(ArrayChangedError):
+        x.sum().fetch()
+
+
+def test_a_part_that_is_large_and_computed_again_is_left_to_a_job_which_keeps_it(cluster):
+    x = mt.random.default_rng(3).random(20_000)
+    assert x.nbytes > SMALL
+    first = here(cluster, x.sum())
+    assert there(cluster, x.sum() + 0) == first
+    assert cluster.retains(x.data)
+    here(cluster, x.max())
+
+
+def test_nothing_is_computed_here_where_the_setting_is_zero(cluster):
+    with config.using(local_seconds=0):
+        there(cluster, mt.arange(5) + 5)
