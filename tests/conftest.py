@@ -39,6 +39,15 @@ def runtime_dir() -> Path:
     return Path(os.environ["JMARS_RUNTIME_DIR"])
 
 
+@pytest.fixture
+def only_jobs() -> Iterator[None]:
+    """Each value is computed by a job of the cluster, never in this process."""
+    from jmars.config import config
+
+    with config.using(local_seconds=0):
+        yield
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A local cluster shared by the tests of a module: two workers, 512 MiB."""

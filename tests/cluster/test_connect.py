@@ -28,7 +28,7 @@ def test_another_process_runs_on_the_cluster_that_it_finds_by_name():
 import numpy, jmars, jmars.tensor as mt
 with jmars.connect("shared") as cluster:
     values = numpy.arange(200_000.0)
-    assert (mt.asarray(values, chunk_size=50_000) * 2).sum().fetch() == 2 * values.sum()
+    assert (mt.asarray(values, chunk_size=50_000) * 2).sum().execute().fetch() == 2 * values.sum()
     print(cluster.id, cluster.n_workers, len(cluster.jobs()))
 """
         assert in_another_process(program) == f"{cluster.id} 1 1"

@@ -17,7 +17,7 @@ def jobs(cluster: Cluster):
     return lambda: len({job["id"] for job in cluster.jobs()} - before)
 
 
-def test_a_loop_over_elements_is_one_job(cluster, jobs):
+def test_a_loop_over_elements_is_one_job(cluster, jobs, only_jobs):
     values = np.random.default_rng(0).integers(0, 9, 500)
     x = mt.asarray(values, chunk_size=100)
     assert not any(x > 100) and jobs() == 1

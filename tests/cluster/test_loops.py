@@ -122,7 +122,7 @@ def test_power_iteration(mine):
     assert max(counts[2:]) <= 3 * counts[0]
 
 
-def test_what_a_name_refers_to_is_computed_twice_at_most(mine):
+def test_what_a_name_refers_to_is_computed_twice_at_most(mine, only_jobs):
     x = mt.ones(100, chunk_size=25)
     slow = mt.sqrt(x + 1)
     float(slow.sum())

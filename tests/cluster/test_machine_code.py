@@ -53,7 +53,7 @@ def test_fast_formulas_are_near(cluster):
     np.testing.assert_allclose(waves, expected, rtol=0, atol=1e-15)
 
 
-def test_it_is_the_executors_that_compile(cluster):
+def test_it_is_the_executors_that_compile(cluster, only_jobs):
     x = mt.asarray(np.linspace(0, 1, 400_000), chunk_size=100_000)
     assert np.isclose(float(mt.sqrt(x).sum()), 400_000 * 2 / 3, rtol=1e-3)
     maps = [Path(f"/proc/{worker['pid']}/maps").read_text() for worker in cluster.info()["workers"]]

@@ -48,7 +48,7 @@ def cluster(monkeypatch):
         started("%jmars stop")
 
 
-def test_a_loop_in_a_cell(cluster):
+def test_a_loop_in_a_cell(cluster, only_jobs):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cluster("%%jmars -w 1 --memory 400MiB\ny = x + 0\nn = 0\nfor i in range(30):\n    if y[i] > 3:\n        n += 1")

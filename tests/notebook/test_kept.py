@@ -43,7 +43,7 @@ def test_a_cell_that_runs_again_replaces_its_results(notebook):
 
 
 @pytest.mark.long(beyond=1)
-def test_a_loop_in_a_cell_lets_its_turns_go(notebook):
+def test_a_loop_in_a_cell_lets_its_turns_go(notebook, only_jobs):
     for _ in range(2):
         notebook("%%jmars\nfor turn in range(15):\n    y = np.sqrt(y + 1)\n    s = float(y.sum())")
         assert held() == 1

@@ -59,7 +59,7 @@ def test_a_cell_starts_a_cluster_and_the_next_one_finds_it(notebook, other):
     np.testing.assert_array_equal(notebook["z"].fetch(), np.arange(1000.0) * 2 + 1)
 
 
-def test_the_line_of_text_is_the_same_on_every_run(notebook):
+def test_the_line_of_text_is_the_same_on_every_run(notebook, only_jobs):
     cell = f"%%jmars {FLAGS}\nw = np.ones(10) + 1\nif w.sum() > 3:\n    w = w + 1"
     first, second = notebook.run(cell).text, notebook.run(cell).text
     assert first == second
