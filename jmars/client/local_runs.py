@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Container
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -24,13 +24,15 @@ from jmars.client.arrays import Array, boxes, whole
 from jmars.client.auto_persist import computed_whole
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.local_leaves import LocalLeaves
-from jmars.client.local_plans import LocalPlan, local_plan
 from jmars.config import config
 from jmars.engines.task import run_steps
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.structure import bindings, digest
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
+
+if TYPE_CHECKING:
+    from jmars.client.local_plans import LocalPlan
 
 __all__ = ["LocalRuns"]
 
@@ -118,6 +120,8 @@ class LocalRuns:
 
     def _run(self, linked: LinkedGraph) -> Array | None:
         """Run a graph; returns the value of its first result."""
+        from jmars.client.local_plans import local_plan  # the passes of a compilation, with the first value
+
         settings = dict(config.task)
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
         with self._lock:

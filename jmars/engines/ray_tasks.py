@@ -48,6 +48,7 @@ class _Entry(TaskEntry):
     """A task that has not ended."""
 
     report: Any = None  # reference; None before the submission
+    submitted: Any = None  # the same reference, from the moment of the submission
     answer: Future[Any] | None = None  # report or error
 
 
@@ -124,6 +125,7 @@ class RayTasks(TaskBook[_Entry]):
             if not task.outputs:
                 references = [references]
             known |= {Result(task.name, number): one for number, one in enumerate(references[1:])}
+            entry.submitted = references[0]
             references[0].future().add_done_callback(partial(self._post, entry))
             found.append(references)
         return found
@@ -157,11 +159,11 @@ class RayTasks(TaskBook[_Entry]):
 
     async def drop(self) -> None:
         """Forget all tasks and results; a task that still runs after GRACE seconds is ended by force."""
-        reports = [entry.report for entry in self._tasks.values() if entry.report is not None]
+        entries = list(self._tasks.values())
         self._tasks.clear()
         self._drop()
-        if reports:
-            await self._loop.run_in_executor(self._thread, _cancel, reports, False)
+        if entries:
+            reports = await self._loop.run_in_executor(self._thread, _cancel_submitted, entries)
             _, left = await self._loop.run_in_executor(self._thread, _wait, reports)
             await self._loop.run_in_executor(self._thread, _cancel, left, True)
 
@@ -277,5 +279,14 @@ def _cancel(references: Sequence[Any], force: bool) -> None:
             ray.cancel(one, force=force, recursive=False)
 
 
+def _cancel_submitted(entries: Sequence[_Entry]) -> list[Any]:
+    """Cancel tasks, those of a batch too whose submission ended while the book was closed; returns their reports."""
+    reports = [entry.submitted for entry in entries if entry.submitted is not None]
+    _cancel(reports, False)
+    return reports
+
+
 def _wait(references: Sequence[Any]) -> Any:
+    if not references:
+        return [], []
     return ray.wait(list(references), num_returns=len(references), timeout=GRACE, fetch_local=False)

@@ -76,6 +76,7 @@ class TaskBook(ABC, Generic[Entry]):
         self._stopped: dict[int, None] = {}  # jobs, oldest first
         self._inbox: deque[Any] = deque()
         self._is_woken = False
+        self._is_closed = False
 
     # ------------------------------------------------------------------ of each engine
 
@@ -202,7 +203,9 @@ class TaskBook(ABC, Generic[Entry]):
         self._let_go(references)
 
     def _drop(self) -> None:
-        """Forget all tasks and results."""
+        """Forget all tasks and results; later messages are not read, as the loop is about to end."""
+        self._is_closed = True
+        self._inbox.clear()
         if self._sender is not None:
             self._sender.cancel()
         self._unsent.clear()
@@ -215,7 +218,9 @@ class TaskBook(ABC, Generic[Entry]):
     def _post(self, *item: Any) -> None:
         """Hand something to `_hear`, together with what comes meanwhile."""
         self._inbox.append(item)
-        if not self._is_woken:
+        if self._is_closed:
+            self._inbox.clear()
+        elif not self._is_woken:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._drain)
@@ -224,4 +229,6 @@ class TaskBook(ABC, Generic[Entry]):
 
     def _drain(self) -> None:
         self._is_woken = False
+        if self._is_closed:
+            return
         self._hear([self._inbox.popleft() for _ in range(len(self._inbox))])

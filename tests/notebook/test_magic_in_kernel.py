@@ -135,7 +135,18 @@ def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
 
 
 @pytest.mark.long(beyond=1)
-def test_a_background_cell_returns_at_once(kernel):
-    kernel.run(slow("-b", chunks=20))
+def test_a_background_cell_returns_at_once(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    kernel.run(f"""%%jmars -b -o job
+def waits(block):
+    import os, time
+    while not os.path.exists({str(gate)!r}):
+        time.sleep(0.05)
+    return block + 1
+
+x = map_blocks(waits, np.zeros(20, chunk_size=10), dtype=float)
+x.sum()
+""")
     assert kernel.run("print(job.state in ('preparing', 'running'))") == "True"
+    gate.touch()
     assert "20.0" in kernel.run("float(x.sum())").splitlines()  # the line that tells of its end may come first or last

@@ -193,7 +193,8 @@ class Ray(Kind):
 
         gc.collect()  # a future and its reference hold each other
         actors = [f"actor {one['name']}" for one in ray.util.list_named_actors(all_namespaces=True)]
-        references = [f"reference {one.decode()}" for one in global_worker.core_worker.get_all_reference_counts()]
+        counts = global_worker.core_worker.get_all_reference_counts()
+        references = [f"reference {one.decode()} {told}" for one, told in counts.items()]
         there, free = ray.cluster_resources(), ray.available_resources()
         least = {"CPU": 1e-3, "object_store_memory": 100}  # Ray counts a byte too many after some deaths of nodes
         taken = [f"{name} taken" for name, some in least.items() if there[name] - free.get(name, 0) >= some]
