@@ -46,9 +46,9 @@ class DefaultEngine:
         return (cluster.memory_limit, cluster.n_workers) if cluster else (default_limit(), usable_cores())
 
     def held(self, data: TensorData) -> bool:
-        """Whether the default cluster holds the value."""
+        """Whether the default cluster or this process holds the value."""
         cluster = default_cluster(start=False)
-        return cluster is not None and cluster.retains(data)
+        return cluster is not None and (cluster.retains(data) or cluster.local.has(data))
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
         """Predicted cost of computing nodes on the default cluster, running or not."""

@@ -18,6 +18,7 @@ In reading order:
 - overrides.py: overrides of NumPy's functions by arguments of other libraries
 - protocols.py: the table of functions
 - tensor_format.py: formats tensors as NumPy prints arrays
+- tensor_html.py: a tensor in a notebook: facts, a picture of the chunks
 - buffers.py, steps.py: handles that share memory in NumPy share a buffer
 - memory_attributes.py: `base`, `strides`, `flags`
 - aliases.py: Dask's and Mars's names of methods

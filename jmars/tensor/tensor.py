@@ -35,6 +35,7 @@ from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor_format import summary
+from jmars.tensor.tensor_html import chunks_text, mimebundle
 
 __all__ = ["Tensor", "as_tensor", "index_step"]
 
@@ -218,8 +219,11 @@ class Tensor(TensorMethods):
         engine = current_engine()
         if engine is not None and engine.held(self.data):
             return summary(self, repr)
-        known = f"shape={self.data.shape}, dtype={self.dtype}, chunks={self.data.chunks}".replace("nan", "?")
-        return f"Tensor({known}, op={self.data.op.label!r})"
+        known = f"shape={self.data.shape}, dtype={self.dtype}, chunks={chunks_text(self.data.chunks)}"
+        return f"Tensor({known.replace('nan', '?')}, op={self.data.op.label!r})"
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+        return mimebundle(self, repr(self))
 
     def __reduce__(self) -> Any:
         raise UnsupportedError("a tensor lives on its cluster and does not pickle; pickle its value, x.fetch()")

@@ -160,6 +160,8 @@ Ask = Callable[[object], str]  # of a cluster in a process
 
 def local_cluster(n_workers: int, failures: int) -> LocalCluster:
     """Workers in processes of their own, with a thread each; a task may outlive so many of its workers."""
+    # a worker that dies twice within that time may lose its nanny: the first death is looked at while it starts again
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     settings = {"distributed.scheduler.allowed-failures": failures, "distributed.comm.timeouts.connect": "5s"}
     with dask.config.set(settings):
         return LocalCluster(

@@ -85,10 +85,6 @@ class Kind:
         until(all_there, 60)
         return found
 
-    def replaced(self, cluster: Cluster) -> None:
-        """Wait until workers that a function has ended are replaced."""
-        self.pids(cluster)
-
     def left(self) -> list[str]:
         """What is left of ours on the engine."""
         return []
@@ -150,23 +146,11 @@ class Dask(Kind):
 
     share = 6 * 10**8
 
-    def __init__(self, ask: Callable[[object], str]) -> None:
-        self.ask, self.address = ask, ask("")
+    def __init__(self, address: str) -> None:
+        self.address = address
 
     def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
         return Cluster.dask(self.address, name=name)
-
-    def pids(self, cluster: Cluster) -> list[int]:
-        """Processes of the workers, after the nannies know them: a worker that dies before is not replaced."""
-        found = super().pids(cluster)
-        until(lambda: _nannies_are_ready(self.address))
-        return found
-
-    def replaced(self, cluster: Cluster) -> None:
-        """New workers: nannies have given up those that died as they started."""
-        for workers in (0, self.workers):
-            self.ask(workers)
-        self.pids(cluster)
 
     @contextmanager
     def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
@@ -222,18 +206,6 @@ class Ray(Kind):
         with self.cluster() as cluster:
             until(lambda: len(cluster.info()["workers"]) == 3)
             yield cluster, lambda: self.ray.remove_node(third, allow_graceful=False)
-
-
-def _nannies_are_ready(address: str) -> bool:
-    from distributed import Client
-
-    with Client(address, set_as_default=False) as client:
-        return all(status == "running" for status in client.run(_worker_of, nanny=True).values())
-
-
-def _worker_of(dask_worker: Any) -> str:
-    """State of the worker of a nanny, as the nanny knows it."""
-    return str(dask_worker.process.status.name) if dask_worker.process else "none"
 
 
 def _left_on_dask(address: str | None = None, **where: str) -> list[str]:
@@ -316,7 +288,7 @@ def dask() -> Iterator[Kind]:
         ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload") as executor,  # Dask's own would outlive the suite
     ):
         patch.setattr(distributed.utils, "_offload_executor", executor)
-        yield Dask(ask)
+        yield Dask(ask(""))
 
 
 @contextmanager

@@ -74,5 +74,5 @@ def test_a_function_that_ends_its_workers_is_a_clear_error(kind, cluster):
     job = cluster.submit((mt.map_blocks(dies, mt.ones(4, chunk_size=2), dtype=float) + 1).sum())
     with pytest.raises(WorkerLostError, match="map_blocks"):
         job.result(60)
-    kind.replaced(cluster)
+    kind.pids(cluster)
     assert int(cluster.submit(mt.arange(1000, chunk_size=90).sum()).result(30)) == 499_500

@@ -1,0 +1,130 @@
+"""A tensor in a notebook: its text, and for a large or lazy one a picture of the chunks with shape, dtype and bytes.
+
+The picture is an `<img>` with the SVG inside, which notebooks show trusted or not, in colours that light and dark
+themes bear.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmars.tensor.engine import current_engine
+from jmars.tensor.unknown import Unknown
+from jmars.units import format_bytes
+
+if TYPE_CHECKING:
+    from jmars.tensor.tensor import Tensor
+
+__all__ = ["chunks_text", "mimebundle"]
+
+SIDE = 120  # pixels of the longer side of the picture
+LEAST = 18  # pixels of the shorter side
+MOST_LINES = 40  # between chunks along an axis; of more, some are drawn
+SHOWN = 6  # lengths of chunks that the text of an axis has at most
+
+_LINE, _FILL = "#6f7f95", "#7f9fd0"
+
+
+def mimebundle(x: Tensor, text: str) -> dict[str, str]:
+    """Text of a tensor by MIME type: plain, and HTML unless the plain text has the whole value."""
+    engine = current_engine()
+    held = engine is not None and engine.held(x.data)
+    if held and x.size <= np.get_printoptions()["threshold"]:
+        return {"text/plain": text}
+    return {"text/plain": text, "text/html": _html(x, text if held else "")}
+
+
+def chunks_text(splits: Sequence[Sequence[Any]]) -> str:
+    """Lengths of the chunks along each axis; a long axis is abbreviated.
+
+    Examples
+    --------
+    >>> chunks_text(((2, 2), (10,) * 30 + (5,)))
+    '((2, 2), (10, 10, 10, ..., 5))'
+    """
+    return f"({', '.join(map(_axis_text, splits))}{',' * (len(splits) == 1)})"
+
+
+def _axis_text(lengths: Sequence[Any]) -> str:
+    if len(lengths) <= SHOWN:
+        return repr(tuple(lengths))
+    return f"({', '.join(map(repr, lengths[:3]))}, ..., {lengths[-1]!r})"
+
+
+def _html(x: Tensor, value: str) -> str:
+    rows = [(name, escape(text)) for name, text in _facts(x)]
+    table = "".join(f"<tr><th style='text-align:left'>{name}</th><td>{text}</td></tr>" for name, text in rows)
+    picture = _picture(x)
+    shown = f"<pre style='margin:4px 0'>{escape(value)}</pre>" if value else ""
+    cells = f"<td style='vertical-align:top'><table>{table}</table></td><td>{picture}</td>"
+    return f"<div><table><tr style='background:none'>{cells}</tr></table>{shown}</div>"
+
+
+def _facts(x: Tensor) -> Iterable[tuple[str, str]]:
+    """Name and text of what there is to know."""
+    node = x.data
+    engine = current_engine()
+    yield "array", f"{_lengths(node.shape)} {node.dtype}"
+    count = math.prod(map(len, node.chunks))
+    if node.has_unknown_lengths:
+        yield "bytes", "known when it is computed"
+        yield "chunks", str(count)
+    else:
+        nbytes = math.prod(node.shape) * node.dtype.itemsize
+        yield "bytes", format_bytes(nbytes)
+        largest = [max(axis, default=0) for axis in node.chunks]
+        each = f" of up to {_lengths(largest)}, {format_bytes(math.prod(largest) * node.dtype.itemsize)}"
+        yield "chunks", f"{count}{each if count > 1 else ''}"
+    yield "made by", node.op.label
+    yield "value", "computed" if engine is not None and engine.held(node) else "not computed yet"
+
+
+def _lengths(shape: Sequence[Any]) -> str:
+    return " × ".join("?" if isinstance(n, Unknown) else f"{n:,}" for n in shape) if shape else "no axes,"
+
+
+def _picture(x: Tensor) -> str:
+    """The chunks along the last two axes."""
+    splits = x.data.chunks[-2:]
+    if not splits or x.data.has_unknown_lengths or not all(map(sum, splits)):
+        return ""
+    rows, columns = splits if len(splits) == 2 else ((1,), *splits)
+    height, width = _sides(sum(rows), sum(columns))
+    behind = min(3, math.prod(map(len, x.data.chunks[:-2])) - 1) if x.ndim > 2 else 0
+    shift = 5 * behind
+    box = f'width="{width}" height="{height}" stroke="{_LINE}"'
+    parts = [f'<rect x="{1 + 5 * k}" y="{1 + shift - 5 * k}" {box} fill="none"/>' for k in range(behind, 0, -1)]
+    parts.append(f'<rect x="1" y="{1 + shift}" {box} stroke-width="1.5" fill="{_FILL}" fill-opacity="0.25"/>')
+    for at in _cuts(rows, height):
+        parts.append(_segment(1, 1 + shift + at, 1 + width, 1 + shift + at))
+    for at in _cuts(columns, width):
+        parts.append(_segment(1 + at, 1 + shift, 1 + at, 1 + shift + height))
+    size = f'width="{width + shift + 2:g}" height="{height + shift + 2:g}"'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'
+    what = f"{math.prod(map(len, x.data.chunks))} chunks"
+    return f'<img alt="{what}" title="{what}" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"/>'
+
+
+def _sides(rows: int, columns: int) -> tuple[float, float]:
+    """Height and width in pixels, of nearly the true ratio."""
+    ratio = min(rows, columns) / max(rows, columns)
+    short = round(max(LEAST, SIDE * ratio))
+    return (short, SIDE) if rows < columns else (SIDE, short)
+
+
+def _cuts(lengths: Sequence[int], pixels: float) -> list[float]:
+    """Places of the lines between chunks; of many chunks some."""
+    stops = list(accumulate(lengths))[:-1]
+    step = -(-len(stops) // MOST_LINES) if stops else 1
+    return [round(stop / sum(lengths) * pixels, 1) for stop in stops[::step]]
+
+
+def _segment(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{_LINE}" stroke-width="0.7"/>'
