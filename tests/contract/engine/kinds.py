@@ -167,7 +167,7 @@ class Ray(Kind):
     """Workers of a Ray of two nodes that this process has joined; see `test_ray.py`."""
 
     share = 10**8
-    notices_nodes = 15.0
+    notices_nodes = 25.0  # 15 s of health checks; a pull from the node that was under way is repeated after 10 s
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray

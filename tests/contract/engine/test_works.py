@@ -7,6 +7,7 @@ short run has the sort, on Dask (`conftest.py`).
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.client.job import Job
+from jmars.deploy.memory import usable_cores
 from jmars.model import events
 from tests.benchmarks.arrays.engines import Jmars
 from tests.benchmarks.arrays.works import WORKS, Work
@@ -75,7 +77,9 @@ def loses(cluster: Cluster, work: Work, scale: float, kill: Callable[[], None], 
     np.testing.assert_array_equal(value, wanted)
     took = time_of_end(job) - killed
     print(f"{work.name}: {took:.1f} s from the loss to the end, {normal:.1f} s undisturbed")
-    assert took <= 2 * normal + notices + SLACK  # twice: until the next worker is there, one has to do it all
+    beside = max(1.0, os.getloadavg()[0] / usable_cores())  # other work slows the start of the next worker down
+    # twice: until the next worker is there, one has to do it all
+    assert took <= 2 * normal + notices + SLACK * beside
 
 
 def assert_nothing_is_left(kind: Kind, before: set[str], runtime_dir: Path, files: set[Path]) -> None:
