@@ -34,8 +34,8 @@ from jmars.tensor.overrides import call_override, calls_method
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.tensor_format import summary
-from jmars.tensor.tensor_html import chunks_text, mimebundle
+from jmars.tensor.tensor_format import description, summary
+from jmars.tensor.tensor_html import mimebundle
 
 __all__ = ["Tensor", "as_tensor", "index_step"]
 
@@ -219,8 +219,7 @@ class Tensor(TensorMethods):
         engine = current_engine()
         if engine is not None and engine.held(self.data):
             return summary(self, repr)
-        known = f"shape={self.data.shape}, dtype={self.dtype}, chunks={chunks_text(self.data.chunks)}"
-        return f"Tensor({known.replace('nan', '?')}, op={self.data.op.label!r})"
+        return description(self)
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return mimebundle(self, repr(self))

@@ -14,7 +14,32 @@ from jmars.tensor.engine import get_engine
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["summary"]
+__all__ = ["description", "summary"]
+
+SHOWN = 6  # lengths of chunks that the text of an axis has at most
+
+
+def description(x: Tensor) -> str:
+    """Text of a tensor without value."""
+    known = f"shape={x.data.shape}, dtype={x.dtype}, chunks={chunks_text(x.data.chunks)}"
+    return f"Tensor({known.replace('nan', '?')}, op={x.data.op.label!r})"
+
+
+def chunks_text(splits: Sequence[Sequence[Any]]) -> str:
+    """Lengths of the chunks along each axis; a long axis is abbreviated.
+
+    Examples
+    --------
+    >>> chunks_text(((2, 2), (10,) * 30 + (5,)))
+    '((2, 2), (10, 10, 10, ..., 5))'
+    """
+    return f"({', '.join(map(_axis_text, splits))}{',' * (len(splits) == 1)})"
+
+
+def _axis_text(lengths: Sequence[Any]) -> str:
+    if len(lengths) <= SHOWN:
+        return repr(tuple(lengths))
+    return f"({', '.join(map(repr, lengths[:3]))}, ..., {lengths[-1]!r})"
 
 
 def summary(x: Tensor, write: Callable[[Any], str]) -> str:

@@ -22,12 +22,11 @@ from jmars.units import format_bytes
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["chunks_text", "mimebundle"]
+__all__ = ["mimebundle"]
 
 SIDE = 120  # pixels of the longer side of the picture
 LEAST = 18  # pixels of the shorter side
 MOST_LINES = 40  # between chunks along an axis; of more, some are drawn
-SHOWN = 6  # lengths of chunks that the text of an axis has at most
 
 _LINE, _FILL = "#6f7f95", "#7f9fd0"
 
@@ -39,23 +38,6 @@ def mimebundle(x: Tensor, text: str) -> dict[str, str]:
     if held and x.size <= np.get_printoptions()["threshold"]:
         return {"text/plain": text}
     return {"text/plain": text, "text/html": _html(x, text if held else "")}
-
-
-def chunks_text(splits: Sequence[Sequence[Any]]) -> str:
-    """Lengths of the chunks along each axis; a long axis is abbreviated.
-
-    Examples
-    --------
-    >>> chunks_text(((2, 2), (10,) * 30 + (5,)))
-    '((2, 2), (10, 10, 10, ..., 5))'
-    """
-    return f"({', '.join(map(_axis_text, splits))}{',' * (len(splits) == 1)})"
-
-
-def _axis_text(lengths: Sequence[Any]) -> str:
-    if len(lengths) <= SHOWN:
-        return repr(tuple(lengths))
-    return f"({', '.join(map(repr, lengths[:3]))}, ..., {lengths[-1]!r})"
 
 
 def _html(x: Tensor, value: str) -> str:
