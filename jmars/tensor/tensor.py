@@ -217,9 +217,7 @@ class Tensor(TensorMethods):
 
     def __repr__(self) -> str:
         engine = current_engine()
-        if engine is not None and engine.held(self.data):
-            return summary(self, repr)
-        return description(self)
+        return summary(self, repr) if engine is not None and engine.held(self.data) else description(self)
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return mimebundle(self, repr(self))
