@@ -13,6 +13,7 @@ import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.aliases import Aliases
+from jmars.tensor.buffers import Buffer, Place
 from jmars.tensor.memory_attributes import MemoryAttributes
 from jmars.tensor.protocols import call
 
@@ -31,6 +32,7 @@ class TensorMethods(Aliases, MemoryAttributes):
 
     shape: Any  # of the tensor
     dtype: Any
+    _place: Place
 
     @property
     def ndim(self) -> int:
@@ -196,6 +198,21 @@ class TensorMethods(Aliases, MemoryAttributes):
     def reshape(self, *shape: Any, order: str = "C", **kwargs: Any) -> Any:
         """Reshape in C order."""
         return call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order, **kwargs)
+
+    def resize(self, *shape: Any, refcheck: bool = True) -> None:
+        """Change the shape and the number of elements in place; new elements are zeros."""
+        if not isinstance(self._place, Buffer):
+            raise ValueError("cannot resize this array: it does not own its data")
+        if self._place.permuted:
+            raise UnsupportedError("resize of an array in Fortran order is not in jmars; resize a copy, x.copy()")
+        if refcheck and self._place.shared > 1:
+            raise ValueError(
+                "cannot resize an array that references or is referenced\nby another array in this way.\n"
+                "Use the np.resize function or refcheck=False"
+            )
+        lengths = shape[0] if len(shape) == 1 else shape
+        if shape and lengths is not None:
+            self._place = call("method.resized", self, lengths)._place
 
     def ravel(self, order: str = "C") -> Any:
         """Flatten to a single axis."""

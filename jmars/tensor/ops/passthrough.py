@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 PASSED_THROUGH = """
-    poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices ix_
+    poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices
     einsum_path fromiter frombuffer fromstring fromregex genfromtxt loadtxt
     datetime_data mintypecode geomspace
 """.split()  # noqa: SIM905

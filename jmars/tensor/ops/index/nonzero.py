@@ -16,7 +16,7 @@ from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["argwhere", "flatnonzero", "nonzero"]
+__all__ = ["argwhere", "flatnonzero", "ix_", "nonzero"]
 
 
 @offers("flatnonzero")
@@ -45,6 +45,26 @@ def argwhere(a: Any) -> Tensor:
         return select_by_mask(zeros((1, 0), np.intp), reshape(mask, (1,)))
     places = stack(_positions(mask), axis=-1)
     return select_by_mask(Tensor(rechunked(places.data, (*places.chunks[:-1], (mask.ndim,)))), mask)
+
+
+@offers("ix_")
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """`np.ix_`: an open mesh of positions along each axis; the number of positions of a mask is computed."""
+    if not any(isinstance(one, Tensor) for one in args):
+        return np.ix_(*args)
+    found = []
+    for axis, one in enumerate(args):
+        x = as_tensor(one)
+        if x.ndim != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if x.dtype == bool:
+            x = nonzero(x)[0]
+        elif not isinstance(one, Tensor | np.ndarray) and not x.size:
+            x = astype(x, np.intp)
+        shape = [1] * len(args)
+        shape[axis] = x.size
+        found.append(reshape(x, shape))
+    return tuple(found)
 
 
 def _positions(mask: Tensor) -> list[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["insert", "resize", "trim_zeros"]
+__all__ = ["insert", "resize", "resized", "trim_zeros"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +34,17 @@ def resize(a: Any, new_shape: Any) -> Tensor:
         return full(shape, 0, x.dtype)
     line = concatenate([x] * -(-size // x.size))[:size] if size else x[:0]
     return Tensor(line.reshape(shape).data)
+
+
+@offers("method.resized")
+def resized(x: Tensor, shape: Any) -> Tensor:
+    """The elements in C order in another shape, zeros behind them."""
+    lengths = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
+    if min(lengths, default=0) < 0:
+        raise ValueError("negative dimensions not allowed")
+    size, line = math.prod(lengths), ravel(x)
+    line = line[:size] if size <= x.size else concatenate([line, full((size - x.size,), 0, x.dtype)])
+    return Tensor(line.reshape(lengths).data)
 
 
 @offers("insert")
