@@ -179,7 +179,7 @@ EXACT: dict[str, Row] = {
     "extract": lambda d: call(d.like(x := d.array(ANY), "b"), x),
     "nonzero": lambda d: call(d.array(low=1)),
     "flatnonzero": lambda d: call(d.array()),
-    "ix_": lambda d: call(*[d.array("?iu", d.int(0, 4)) for _ in range(d.int(1, 3))]),
+    "ix_": lambda d: call(*[d.array("biu", d.int(0, 4)) for _ in range(d.int(1, 3))]),
     "argwhere": lambda d: call(d.array()),
     "take_along_axis": _along,
     "put_along_axis": _put_along,
