@@ -13,7 +13,7 @@ import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.aliases import Aliases
-from jmars.tensor.buffers import Buffer, Place
+from jmars.tensor.buffers import Buffer
 from jmars.tensor.memory_attributes import MemoryAttributes
 from jmars.tensor.protocols import call
 
@@ -32,7 +32,6 @@ class TensorMethods(Aliases, MemoryAttributes):
 
     shape: Any  # of the tensor
     dtype: Any
-    _place: Place
 
     @property
     def ndim(self) -> int:
@@ -199,7 +198,7 @@ class TensorMethods(Aliases, MemoryAttributes):
         """Reshape in C order."""
         return call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order, **kwargs)
 
-    def resize(self, *shape: Any, refcheck: bool = True) -> None:
+    def resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
         """Change the shape and the number of elements in place; new elements are zeros."""
         if not isinstance(self._place, Buffer):
             raise ValueError("cannot resize this array: it does not own its data")

@@ -95,3 +95,14 @@ def test_what_concerns_no_tensor_is_numpys():
 def test_real_if_close():
     assert np.real_if_close(mt.asarray([1 + 1e-15j])).dtype == np.float64
     assert np.real_if_close(mt.asarray([1 + 1j])).dtype == np.complex128
+
+
+@pytest.mark.parametrize("position", [6, -7])
+def test_a_position_beyond_the_ends_is_refused(position):
+    a, x = np.arange(6), mt.arange(6)
+    for one in (a, x):
+        with pytest.raises(IndexError, match="out of bounds"):
+            np.put(one, [0, position], 9)
+    np.put(a, [5, -6], 9)
+    np.put(x, [5, -6], 9)
+    same(x, a)
