@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -22,6 +23,8 @@ __all__ = ["LocalPlan", "local_plan"]
 
 MOST_OPERANDS = 1000
 MEMORY = 2**26  # bytes of all chunks of a run
+STEEP = {"convolve", "correlate"}  # multiply each element with each; decompositions run as functions of users do
+PRODUCT = 1e-9  # seconds of a product
 SHARE = 8  # of the memory for chunks: the part that they may take
 
 
@@ -81,9 +84,10 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], seconds: float,
     capacity
         Bytes of the cluster for chunks.
     """
+    room = min(MEMORY, capacity // SHARE)
     graph = canonical(TensorGraph.from_linked(linked, [""] * len(linked.nodes)))
     try:
-        after = compile_graph(graph, settings, most=MOST_OPERANDS).after
+        after = compile_graph(graph, settings, room=room, most=MOST_OPERANDS).after
     except TooManyOperandsError:
         return None
     computed = np.flatnonzero(after.program >= 0)
@@ -91,10 +95,18 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], seconds: float,
     if any(program.runs_user_code for program in after.programs):
         return None
     memory = int(after.nbytes[computed].sum()) + int(after.work.max(initial=0))
-    predicted = sum(n * prior(p, signature(p).size) for n, p in zip(counts, after.programs, strict=True))
-    if memory > min(MEMORY, capacity // SHARE) or predicted > seconds:
+    predicted = sum(n * _seconds(program) for n, program in zip(counts, after.programs, strict=True))
+    if memory > room or predicted > seconds:
         return None
     return _plan(after, computed.tolist(), predicted)
+
+
+def _seconds(program: Program) -> float:
+    """Seconds of an operand, more rather than less: nothing ends a function in this process."""
+    found = prior(program, signature(program).size)
+    if not STEEP.isdisjoint(program.name.split("+")):
+        found += PRODUCT * math.prod(one.size for one in program.inputs)
+    return found
 
 
 def _plan(after: ChunkGraph, computed: list[int], predicted: float) -> LocalPlan:

@@ -27,7 +27,7 @@ from jmars.client.local_leaves import LocalLeaves
 from jmars.config import config
 from jmars.engines.task import run_steps
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.operand import TensorData
 from jmars.tensor.structure import bindings, digest
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
@@ -41,6 +41,9 @@ MOST_NODES = 400  # of a graph that is computed here
 LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
 PLANS = 256  # structures whose plans are kept
 LATE = 10.0  # times `config.local_seconds` after which a run is ended and its structure not run here again
+
+# operands that read or write files, for which no time is predicted, and functions of users
+AWAY = ("jmars.tensor.files", "jmars.tensor.ops.io", "jmars.tensor.spawn")
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +107,7 @@ class LocalRuns:
 
     def _refuses(self, linked: LinkedGraph) -> bool:
         """Whether the graph must run on the cluster; adds its small intermediates to its results."""
-        if linked.unfolds or any(_reads_files(operand) for operand in linked.operands):
+        if linked.unfolds or any(type(one).__module__.startswith(AWAY) for one in linked.operands):
             return True
         for k, needed in enumerate(computed_whole(linked)):
             node, operand = linked.nodes[k], linked.operands[k]
@@ -145,6 +148,8 @@ class LocalRuns:
         if report.failure is not None or report.stopped:
             self._keep(structure, None)
             return None
+        if time.monotonic() > end:  # a single kernel does not ask
+            self._keep(structure, None)
         self.runs += 1
         return _take(linked, plan, outputs)
 
@@ -179,11 +184,6 @@ def _is_small(node: TensorData, held: Container[str]) -> bool:
             return False
         stack += op.inputs
     return True
-
-
-def _reads_files(operand: Operand) -> bool:
-    """Whether an operand reads or writes files, for which no time is predicted."""
-    return type(operand).__module__.startswith(("jmars.tensor.files", "jmars.tensor.ops.io"))
 
 
 def _nbytes(node: TensorData) -> int:

@@ -117,6 +117,13 @@ def test_what_takes_long_or_much_memory_runs_on_the_cluster(cluster):
     there(cluster, mt.sort(mt.random.default_rng(0).random(10_000_000, chunk_size=1_000_000))[5])
 
 
+def test_what_grows_with_the_square_of_the_elements_runs_on_the_cluster(cluster):
+    with config.using(local_seconds=0.05):
+        assert here(cluster, np.convolve(mt.ones(1000), mt.ones(100)))[500] == 100
+        there(cluster, np.convolve(mt.ones(100_000), mt.ones(1000)))
+        there(cluster, np.linalg.inv(mt.eye(400) * 2))
+
+
 def test_functions_of_the_user_run_on_workers(cluster):
     import os
 
