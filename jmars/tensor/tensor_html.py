@@ -42,7 +42,10 @@ def mimebundle(x: Tensor, text: str) -> dict[str, str]:
 
 def _html(x: Tensor, value: str) -> str:
     rows = [(name, escape(text)) for name, text in _facts(x)]
-    table = "".join(f"<tr><th style='text-align:left'>{name}</th><td>{text}</td></tr>" for name, text in rows)
+    table = "".join(
+        f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{text}</td></tr>"
+        for name, text in rows
+    )
     picture = _picture(x)
     shown = f"<pre style='margin:4px 0'>{escape(value)}</pre>" if value else ""
     cells = f"<td style='vertical-align:top'><table>{table}</table></td><td>{picture}</td>"
