@@ -65,8 +65,8 @@ def format_seconds(value: float) -> str:
 
     Examples
     --------
-    >>> format_seconds(0.00042), format_seconds(0.84), format_seconds(12.3), format_seconds(185)
-    ('420 µs', '0.84 s', '12 s', '3 min 5 s')
+    >>> [format_seconds(value) for value in (0.00042, 0.084, 0.84, 12.3, 185)]
+    ['420 µs', '84.0 ms', '0.84 s', '12 s', '3 min 5 s']
     """
     if value < 0.001:
         return f"{1e6 * value:.0f} µs"
