@@ -285,6 +285,7 @@ class Cluster(EngineClusters):
                 return
             self._closed = True
         close_gateways(self.id)
+        self.local.release()
         if stop:
             self._connection.tell("host", "close")
         self._connection.close()

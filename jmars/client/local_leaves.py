@@ -1,14 +1,14 @@
 """LocalLeaves: chunks that a run in the client's process reads: parts of NumPy arrays, and tensors of the cluster.
 
 Chunks of a tensor in the cluster's memory are read in place. They stay pinned for the next run, until the tensor is
-dropped or a job is submitted, which may need the memory.
+dropped or a job is submitted, which may need the memory; during a run, until the end of the run.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from jmars.client.arrays import Array, boxes, whole
@@ -31,15 +31,47 @@ class _Pinned(NamedTuple):
 
 
 class LocalLeaves:
-    """Leaves of the graphs that run in this process."""
+    """Leaves of the graphs that run in this process, one graph at a time.
+
+    `forget` may be called at any moment, by the garbage collector too, and takes no lock.
+    """
 
     def __init__(self, cluster: ClusterLink) -> None:
         self._cluster = cluster
         self._pinned: dict[str, _Pinned] = {}
-        self._lock = threading.Lock()
+        self._is_read = False  # by a run
+        self._late: list[Callable[[], None]] = []  # to call when the run has ended
 
-    def chunks(self, leaves: Sequence[tuple[TensorData, Operand]]) -> list[list[Array]] | None:
-        """The chunks of each leaf, in C order; None where an array may have changed, or is too large or far away."""
+    @contextmanager
+    def read(self, leaves: Sequence[tuple[TensorData, Operand]]) -> Iterator[list[list[Array]] | None]:
+        """The chunks of each leaf, in C order, valid within the block; None where an array may have changed, or is
+        too large or far away.
+        """
+        self._is_read = True
+        try:
+            yield self._chunks(leaves)
+        finally:
+            self._is_read = False
+            self._unpin_late()
+
+    def forget(self, key: str) -> None:
+        """Unpin a tensor."""
+        found = self._pinned.pop(key, None)
+        if found is not None:
+            self._late.append(found.unpin)
+            if not self._is_read:
+                self._unpin_late()
+
+    def release(self) -> None:
+        """Unpin all tensors."""
+        for key in list(self._pinned):
+            self.forget(key)
+
+    def _unpin_late(self) -> None:
+        while self._late:
+            self._late.pop()()
+
+    def _chunks(self, leaves: Sequence[tuple[TensorData, Operand]]) -> list[list[Array]] | None:
         found = []
         for node, operand in leaves:
             op = node.op if isinstance(node.op, FromArray) else operand
@@ -54,31 +86,18 @@ class LocalLeaves:
                 found.append(chunks)
         return found
 
-    def forget(self, key: str) -> None:
-        """Unpin a tensor."""
-        with self._lock:
-            found = self._pinned.pop(key, None)
-        if found is not None:
-            found.unpin()
-
-    def release(self) -> None:
-        """Unpin all tensors."""
-        for key in list(self._pinned):
-            self.forget(key)
-
     def _stored(self, node: TensorData) -> list[Array] | None:
         """Chunks of a tensor of the cluster; None where there is no room to pin them."""
-        with self._lock:
-            known = self._pinned.get(node.key)
-            if known is not None:
-                return known.chunks
-            nbytes = math.prod(map(sum, node.chunks)) * node.dtype.itemsize
-            room = min(PINNED, self._cluster.capacity // SHARE)
-            if nbytes + sum(one.nbytes for one in self._pinned.values()) > room:
-                return None
-            pinned = self._cluster.shared.pin(node.key, node.dtype, node.chunks)
-            if pinned is None:
-                return None
-            chunks, unpin = pinned
-            self._pinned[node.key] = _Pinned(chunks, nbytes, unpin)
-            return chunks
+        known = self._pinned.get(node.key)
+        if known is not None:
+            return known.chunks
+        nbytes = math.prod(map(sum, node.chunks)) * node.dtype.itemsize
+        room = min(PINNED, self._cluster.capacity // SHARE)
+        if nbytes + sum(one.nbytes for one in list(self._pinned.values())) > room:
+            return None
+        pinned = self._cluster.shared.pin(node.key, node.dtype, node.chunks)
+        if pinned is None:
+            return None
+        chunks, unpin = pinned
+        self._pinned[node.key] = _Pinned(chunks, nbytes, unpin)
+        return chunks

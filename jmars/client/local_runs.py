@@ -46,6 +46,7 @@ LATE = 10.0  # times `config.local_seconds` after which a run is ended and its s
 AWAY = ("jmars.tensor.files", "jmars.tensor.ops.io", "jmars.tensor.spawn")
 
 log = logging.getLogger(__name__)
+_one_run = threading.Lock()  # of all clusters: a run changes the number of BLAS threads of this process meanwhile
 
 
 class LocalRuns:
@@ -68,7 +69,7 @@ class LocalRuns:
             return None
         if copy:
             return np.array(value, order="C") if value.ndim else value[()]
-        value = value.view()
+        value = np.asarray(value).view()
         value.flags.writeable = False
         return value
 
@@ -135,14 +136,15 @@ class LocalRuns:
             self._keep(structure, plan)
         if plan is None:
             return None
-        arrays = self._leaves.chunks([(linked.nodes[k], linked.operands[k]) for k in plan.leaves])
-        if arrays is None:
-            return None
-        chunks = [arrays[leaf][index] for leaf, index in plan.inputs]
-        spec = plan.spec(bindings(linked.operands, ()).values)
-        end = time.monotonic() + LATE * config.local_seconds
-        with self._one_thread():
-            report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "")
+        leaves = [(linked.nodes[k], linked.operands[k]) for k in plan.leaves]
+        with _one_run, self._leaves.read(leaves) as arrays:
+            if arrays is None:
+                return None
+            chunks = [arrays[leaf][index] for leaf, index in plan.inputs]
+            spec = plan.spec(bindings(linked.operands, ()).values)
+            end = time.monotonic() + LATE * config.local_seconds
+            with self._few_threads():
+                report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "")
         if report.failure is not None and report.failure.name == "KeyboardInterrupt":
             raise KeyboardInterrupt
         if report.failure is not None or report.stopped:
@@ -159,7 +161,7 @@ class LocalRuns:
             if len(self._plans) > PLANS:
                 del self._plans[next(iter(self._plans))]
 
-    def _one_thread(self) -> Any:
+    def _few_threads(self) -> Any:
         """Context in which BLAS has as many threads as in a worker, for the same bits."""
         if self._blas is None:
             self._blas = ThreadpoolController()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import jmars.tensor as mt
 from jmars.client import local_runs
 from jmars.client.local_runs import SMALL
 from jmars.config import config
 from jmars.engines.engine import GroupReport
+from jmars.engines.task import run_steps
 from jmars.errors import ArrayChangedError
 from jmars.model.failure import Failure
 from tests.contract.engine.programs import CHUNKED, EXACT
@@ -109,6 +112,31 @@ def test_a_job_may_use_the_memory_that_runs_here_have_pinned(cluster):
     here(cluster, x.sum())
     x[:10].execute()
     assert not cluster.local._leaves._pinned
+
+
+def test_chunks_stay_where_they_are_while_a_run_reads_them(cluster, monkeypatch):
+    x = (mt.asarray(np.arange(200_000.0)) + 0).execute()
+    unpinned, seen = [], []
+    pin = cluster.shared.pin
+    monkeypatch.setattr(cluster.shared, "pin", lambda *what: (pin(*what)[0], lambda: unpinned.append(what)))
+
+    def steps(*given):
+        cluster.local.release()  # as another thread would, which submits a job
+        seen.append(list(unpinned))
+        return run_steps(*given)
+
+    monkeypatch.setattr(local_runs, "run_steps", steps)
+    assert here(cluster, x.sum()) == 19999900000.0
+    assert seen == [[]] and len(unpinned) == 1
+
+
+def test_threads_look_at_values_at_the_same_time(cluster):
+    x = (mt.asarray(np.arange(200_000.0)) + 0).execute()
+    before = [one["num_threads"] for one in threadpool_info()]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda k: float((x * k).sum() if k % 3 else (x[:10] * k).execute().sum()), range(24)))
+    assert found == [k * 19999900000.0 if k % 3 else k * 45.0 for k in range(24)]
+    assert [one["num_threads"] for one in threadpool_info()] == before
 
 
 def test_what_takes_long_or_much_memory_runs_on_the_cluster(cluster):
