@@ -15,6 +15,7 @@ from jmars.client.arrays import Array, boxes, whole
 from jmars.client.cluster_link import ClusterLink
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.tensor_graph import Stored
 
 __all__ = ["LocalLeaves"]
 
@@ -40,6 +41,7 @@ class LocalLeaves:
         self._cluster = cluster
         self._pinned: dict[str, _Pinned] = {}
         self._is_read = False  # by a run
+        self._forgotten = 0  # calls of `forget` and `release`
         self._late: list[Callable[[], None]] = []  # to call when the run has ended
 
     @contextmanager
@@ -56,6 +58,7 @@ class LocalLeaves:
 
     def forget(self, key: str) -> None:
         """Unpin a tensor."""
+        self._forgotten += 1
         found = self._pinned.pop(key, None)
         if found is not None:
             self._late.append(found.unpin)
@@ -64,6 +67,7 @@ class LocalLeaves:
 
     def release(self) -> None:
         """Unpin all tensors."""
+        self._forgotten += 1
         for key in list(self._pinned):
             self.forget(key)
 
@@ -74,16 +78,14 @@ class LocalLeaves:
     def _chunks(self, leaves: Sequence[tuple[TensorData, Operand]]) -> list[list[Array]] | None:
         found = []
         for node, operand in leaves:
-            op = node.op if isinstance(node.op, FromArray) else operand
-            if isinstance(op, FromArray):
-                if op.checksum is not None:
-                    return None
-                found.append([op.array[whole(box)] for box in boxes(node.chunks)])
+            op = node.op
+            if isinstance(op, FromArray) and op.checksum is None:
+                chunks: list[Array] | None = [op.array[whole(box)] for box in boxes(node.chunks)]
             else:
-                chunks = self._stored(node)
-                if chunks is None:
-                    return None
-                found.append(chunks)
+                chunks = self._stored(node) if isinstance(operand, Stored) else None
+            if chunks is None:
+                return None
+            found.append(chunks)
         return found
 
     def _stored(self, node: TensorData) -> list[Array] | None:
@@ -95,9 +97,13 @@ class LocalLeaves:
         room = min(PINNED, self._cluster.capacity // SHARE)
         if nbytes + sum(one.nbytes for one in list(self._pinned.values())) > room:
             return None
+        before = self._forgotten
         pinned = self._cluster.shared.pin(node.key, node.dtype, node.chunks)
         if pinned is None:
             return None
         chunks, unpin = pinned
-        self._pinned[node.key] = _Pinned(chunks, nbytes, unpin)
+        if self._forgotten == before:
+            self._pinned[node.key] = _Pinned(chunks, nbytes, unpin)
+        else:  # perhaps this tensor
+            self._late.append(unpin)
         return chunks

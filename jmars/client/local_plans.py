@@ -39,12 +39,19 @@ class LocalPlan:
     inputs
         Place in `leaves` and number of the chunk, of each chunk that is read.
     results
-        Number and chunks of each result; chunks by their place in the outputs, in C order.
+        Number and chunks of each result; chunks by their place in the outputs, the returned inputs behind them, in C
+        order.
+    returned
+        Places in `inputs` of the chunks that are chunks of results too.
+    seconds
+        Predicted.
     """
 
     leaves: list[int]
     inputs: list[tuple[int, int]]
     results: list[tuple[int, list[int]]]
+    returned: list[int]
+    seconds: float
     _spec: GroupSpec
     _slots: list[tuple[int, int, int]]  # (step, which of its arguments, slot): a bound value stands first there
 
@@ -70,7 +77,7 @@ class _Rows(NamedTuple):
     inputs: list[list[int]]
 
 
-def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], seconds: float, capacity: int) -> LocalPlan | None:
+def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) -> LocalPlan | None:
     """Compile a graph for this process; None where it must run on the cluster.
 
     Parameters
@@ -79,8 +86,6 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], seconds: float,
         The graph.
     settings
         Switches of the compilation.
-    seconds
-        Most predicted seconds of a run.
     capacity
         Bytes of the cluster for chunks.
     """
@@ -96,7 +101,7 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], seconds: float,
         return None
     memory = int(after.nbytes[computed].sum()) + int(after.work.max(initial=0))
     predicted = sum(n * _seconds(program) for n, program in zip(counts, after.programs, strict=True))
-    if memory > room or predicted > seconds:
+    if memory > room:
         return None
     return _plan(after, computed.tolist(), predicted)
 
@@ -106,6 +111,9 @@ def _seconds(program: Program) -> float:
     found = prior(program, signature(program).size)
     if not STEEP.isdisjoint(program.name.split("+")):
         found += PRODUCT * math.prod(one.size for one in program.inputs)
+    if any(getattr(getattr(step, "function", None), "__name__", "") == "sum_products" for step in program.steps):
+        blas = len(program.inputs) <= 2 and all(one.dtype.char in "fdFD" for one in program.inputs)
+        found += 0.0 if blas else PRODUCT * signature(program).size / 8
     return found
 
 
@@ -116,11 +124,14 @@ def _plan(after: ChunkGraph, computed: list[int], predicted: float) -> LocalPlan
     rows = _Rows(0, after.programs, after.program.tolist(), after.args, inputs)
     group = Group(tuple(computed), tuple(stored), tuple(i for i in kept if i not in after.stored), -1, 0, predicted)
     leaves = list(dict.fromkeys(int(after.stored[i][0]) for i in stored))
-    place = {i: number for number, i in enumerate(group.outputs)}
+    returned = [i for i in kept if i in after.stored]
+    place = {i: number for number, i in enumerate([*group.outputs, *returned])}
     return LocalPlan(
         leaves,
         [(leaves.index(int(name)), index) for name, index in (after.stored[i] for i in stored)],
         [(int(name), [place[i] for i in ids.ravel().tolist()]) for name, ids in after.results.items()],
+        [stored.index(i) for i in returned],
+        predicted,
         group_spec(rows, group),
         [
             (step, k, arg[0].number)

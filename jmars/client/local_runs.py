@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Container
@@ -49,6 +50,14 @@ log = logging.getLogger(__name__)
 _one_run = threading.Lock()  # of all clusters: a run changes the number of BLAS threads of this process meanwhile
 
 
+def _forked() -> None:
+    global _one_run
+    _one_run = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class LocalRuns:
     """The runs of a client beside its cluster."""
 
@@ -68,7 +77,8 @@ class LocalRuns:
         if value is None:
             return None
         if copy:
-            return np.array(value, order="C") if value.ndim else value[()]
+            own = np.array(value, order="C")  # of a record, `own[()]` is a view
+            return own if own.ndim else own[()]
         value = np.asarray(value).view()
         value.flags.writeable = False
         return value
@@ -119,7 +129,6 @@ class LocalRuns:
                 linked.results.append(k)
             if needed and not is_small and node.computed and (operand.inputs or operand.binds):
                 return True  # computed once more: a job keeps it (auto_persist.py)
-            node.computed |= needed
         return False
 
     def _run(self, linked: LinkedGraph) -> Array | None:
@@ -130,11 +139,14 @@ class LocalRuns:
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
         with self._lock:
             known = structure in self._plans
-            plan = self._plans.get(structure)
+            plan = self._plans.pop(structure, None)
+            if known:
+                self._plans[structure] = plan  # the last one to be dropped
         if not known:
-            plan = local_plan(linked, settings, config.local_seconds, self._cluster.capacity)
+            self._keep(structure, None)  # as long as none is made, and where that fails
+            plan = local_plan(linked, settings, self._cluster.capacity)
             self._keep(structure, plan)
-        if plan is None:
+        if plan is None or plan.seconds > config.local_seconds:
             return None
         leaves = [(linked.nodes[k], linked.operands[k]) for k in plan.leaves]
         with _one_run, self._leaves.read(leaves) as arrays:
@@ -145,15 +157,17 @@ class LocalRuns:
             end = time.monotonic() + LATE * config.local_seconds
             with self._few_threads():
                 report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "")
-        if report.failure is not None and report.failure.name == "KeyboardInterrupt":
-            raise KeyboardInterrupt
+            inputs = [np.array(chunks[k], order="C") for k in plan.returned]  # which nobody else may write to, or free
+        error = None if report.failure is None else report.failure.unpickled()
+        if isinstance(error, BaseException) and not isinstance(error, Exception):
+            raise error  # an interrupt, or from another handler of a signal: no function of a user runs here
         if report.failure is not None or report.stopped:
             self._keep(structure, None)
             return None
         if time.monotonic() > end:  # a single kernel does not ask
             self._keep(structure, None)
         self.runs += 1
-        return _take(linked, plan, outputs)
+        return _take(linked, plan, [*outputs, *inputs])
 
     def _keep(self, structure: bytes, plan: LocalPlan | None) -> None:
         with self._lock:
@@ -196,6 +210,8 @@ def _nbytes(node: TensorData) -> int:
 def _take(linked: LinkedGraph, plan: LocalPlan, outputs: list[Array | None]) -> Array:
     """The value of the first result; small results become the arrays of their nodes."""
     values = []
+    for done, needed in zip(linked.nodes, computed_whole(linked), strict=True):
+        done.computed |= needed
     for number, places in plan.results:
         node = linked.nodes[number]
         value = _joined(node, [outputs[place] for place in places])

@@ -370,7 +370,10 @@ def as_tensor(
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
-    owned = not np.may_share_memory(array, value) if isinstance(value, np.ndarray) else not hasattr(value, "__array__")
+    is_array = isinstance(value, np.ndarray)
+    owned = (
+        not np.may_share_memory(array, value) if is_array else array.base is None and not hasattr(value, "__array__")
+    )
     made = Tensor(new_data(FromArray.take(array, owned, line), array.shape, array.dtype, splits))
     if not array.flags.c_contiguous:
         made._place = Buffer(made.data, array.strides)

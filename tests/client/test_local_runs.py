@@ -200,3 +200,53 @@ def test_a_part_that_is_large_and_computed_again_is_left_to_a_job_which_keeps_it
 def test_nothing_is_computed_here_where_the_setting_is_zero(cluster):
     with config.using(local_seconds=0):
         there(cluster, mt.arange(5) + 5)
+
+
+def test_a_record_is_owned(cluster):
+    kind = np.dtype([("a", "i4"), ("b", "f8")])
+    for x in (mt.asarray(np.zeros((), kind)), mt.asarray(np.zeros(3, kind))[1]):
+        value = x.fetch()
+        value["a"] = 7
+        assert x.fetch()["a"] == 0
+
+
+def test_what_was_not_computed_here_is_not_taken_for_computed(cluster):
+    with config.using(local_seconds=1e-6):
+        y = mt.random.default_rng(0).random(100_000, chunk_size=50_000)
+        there(cluster, y.sum())
+        assert not cluster.retains(y.data)
+
+
+def test_arrays_that_are_parts_of_the_value_come_back(cluster):
+    a, b = mt.asarray(np.arange(3.0)), mt.asarray(np.arange(4.0))
+    assert here(cluster, mt.concatenate([a, b]).sum()) == 9
+    assert abs(here(cluster, np.linalg.norm(mt.concatenate([a, b]))) - 19**0.5) < 1e-12
+    assert here(cluster, mt.asarray(np.arange(6.0), chunk_size=3)[:3]).tolist() == [0, 1, 2]
+
+
+def test_a_large_array_of_the_cluster_is_read_in_place(cluster):
+    x = mt.asarray(np.ones(17 * 2**20 // 8)).execute()
+    assert here(cluster, x.sum()) == x.size
+    del x
+
+
+def test_an_exception_of_a_signal_handler_is_not_lost(cluster, monkeypatch):
+    failed = GroupReport("", [], {}, Failure.of(SystemExit(3)), False)
+    monkeypatch.setattr(local_runs, "run_steps", lambda *_: (failed, []))
+    with pytest.raises(SystemExit):
+        (mt.arange(7) * 5).fetch()
+
+
+def test_the_setting_counts_when_it_is_changed(cluster):
+    x = mt.arange(1000.0)
+    here(cluster, np.sqrt(x).sum())
+    with config.using(local_seconds=1e-6):
+        there(cluster, np.sqrt(mt.arange(1000.0)).sum())
+    here(cluster, np.sqrt(mt.arange(1000.0)).sum())
+
+
+def test_a_buffer_of_another_library_is_copied():
+    memory = np.arange(3.0)
+    x = mt.asarray(memoryview(memory))
+    memory[0] = 99
+    assert x.fetch().tolist() == [0, 1, 2]
