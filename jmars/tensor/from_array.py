@@ -21,7 +21,7 @@ from jmars.tensor.duck_arrays import refuse_duck_array
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["COPIED", "FromArray", "plain_array"]
+__all__ = ["COPIED", "FromArray", "is_own", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
 _BLOCK = 4 * 2**20  # bytes per step of the checksum
@@ -71,6 +71,13 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     except (TypeError, RuntimeError):  # a sparse array, or an array on a GPU
         refuse_duck_array(value)
         raise
+
+
+def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
+    """Whether an array that `plain_array` made of a value shares no memory with the value."""
+    if isinstance(value, np.ndarray):
+        return not np.may_share_memory(array, value)
+    return array.base is None and not hasattr(value, "__array__")
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:

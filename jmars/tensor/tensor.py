@@ -26,7 +26,7 @@ from jmars.tensor.buffers import (
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
-from jmars.tensor.from_array import FromArray, plain_array
+from jmars.tensor.from_array import FromArray, is_own, plain_array
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import Splits, TensorData, new_data
@@ -370,10 +370,7 @@ def as_tensor(
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
-    is_array = isinstance(value, np.ndarray)
-    owned = (
-        not np.may_share_memory(array, value) if is_array else array.base is None and not hasattr(value, "__array__")
-    )
+    owned = is_own(array, value)
     made = Tensor(new_data(FromArray.take(array, owned, line), array.shape, array.dtype, splits))
     if not array.flags.c_contiguous:
         made._place = Buffer(made.data, array.strides)
