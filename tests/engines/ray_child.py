@@ -28,7 +28,6 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.config import config
 from jmars.engines.engine import EngineWorker, GroupReport, GroupTask, Result
 from jmars.engines.ray import RayEngine
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, JobCancelledError
@@ -316,7 +315,7 @@ def sleeps(block: Any) -> Any:
 
 
 def programs_run_on_a_cluster() -> None:
-    config.local_seconds = 0  # each value is a job
+    jmars.config.config.local_seconds = 0  # each value is a job
     rng = np.random.default_rng(0)
     with jmars.Cluster.ray() as cluster:
         (node,) = cluster.info()["workers"]
