@@ -54,9 +54,11 @@ def test_a_job_is_taken_up_by_another_client():
 def test_objects_and_lengths_known_only_by_running_are_taken_up():
     with jmars.Cluster(n_workers=1, memory_limit="512MiB") as cluster, jmars.connect(cluster.id) as other:
         words = jmars.remote.spawn(lambda: {"a": [1, 2]}, name="words")
-        assert other.job(cluster.submit(words).id).result(20) == {"a": [1, 2]}
+        first = cluster.submit(words)
+        assert other.job(first.id).result(20) == {"a": [1, 2]}
         pair = jmars.remote.spawn(lambda: (1, "two"), n_outputs=2)
-        assert other.job(cluster.submit(pair, pair[1]).id).result(20) == [(1, "two"), "two"]
+        second = cluster.submit(pair, pair[1])
+        assert other.job(second.id).result(20) == [(1, "two"), "two"]
         x = mt.arange(100, chunk_size=30)
         few = cluster.submit(x[x % 7 == 0])
         assert np.array_equal(other.job(few.id).result(20), np.arange(0, 100, 7))
@@ -78,9 +80,10 @@ def test_a_tensor_stays_as_long_as_one_client_holds_it():
 def test_results_that_are_forgotten_go_with_their_last_holder():
     cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", detach=True)
     try:
-        job = cluster.submit(mt.ones(10)).id  # the handle is gone at once: nobody holds the result but the job
+        job = cluster.submit(mt.ones(10))
         with jmars.connect(cluster.id) as other:
-            taken = other.job(job)
+            taken = other.job(job.id)
+            del job  # releases the result, now or at the job's end
             assert taken.result(20).sum() == 10
             taken.forget()
             del taken
