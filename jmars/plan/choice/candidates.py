@@ -1,7 +1,7 @@
 """Candidate plans for `choose`: assignments and orders, sorted so that early candidates gain most.
 
 A short budget so loses little: over 57 graphs and clusters the first plan's score is 25 % above the best score, the
-best of the first four 3 %, of the first eight 1 %. METIS and mt-KaHyPar come last, if they are installed and time
+best of the first five 3 %, of the first nine 1 %. METIS and mt-KaHyPar come last, if they are installed and time
 allows. On a single worker only orders are tried. Plans for a few workers or a single worker are candidates too: they
 win where many bytes must move over slow links.
 """
@@ -33,6 +33,7 @@ _BANDS = 4  # of time, for METIS
 _SLOW = 3  # ratio of sending all chunks once to all work, above which few workers are tried early
 _PAIRS = (
     ("eft 3", "blevel"),
+    ("eft 3", "dfs"),
     ("eft 5 by wave", "dfs"),
     ("halves by wave", "dfs"),
     ("halves", "blevel"),
@@ -45,7 +46,6 @@ _PAIRS = (
     ("runs", "dfs"),
     ("eft 5 by wave", "blevel"),
     ("halves by wave", "blevel"),
-    ("eft 3", "dfs"),
     ("halves", "dfs"),
     ("eft 1", "dfs"),
     ("eft 10", "dfs"),

@@ -93,9 +93,10 @@ def choose(
         "fast": the shortest time; "lean": also few bytes moved and held; "memory": fewest bytes held among plans
         within a tenth of the fastest.
     budget
-        Seconds; no further plan is tried when the remaining time is less than the longest step so far. At least a
-        single plan is made. None: all candidates are tried. "auto": 12 µs an operand, or 150 without the C kernels, but
-        at least 150 ms, and three plans.
+        Seconds; no further plan is tried when the remaining time is less than the longest step so far. At least one
+        plan is made, for several workers two: of the same assignment, by length of the paths left and depth first,
+        since the first order may hold all chunks at once. None: all candidates are tried. "auto": 12 µs an operand, or
+        150 without the C kernels, but at least 150 ms, and three plans.
     improve
         Further seconds to improve the best plan, by multilevel refinement and then by annealing; for plans that will
         be reused. Not for "memory".
@@ -122,7 +123,7 @@ def choose(
     if prefer not in PREFERENCES:
         raise GraphError(f"no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}")
     start = last = clock()
-    limit, least, longest = (*_auto(graph.n), 0.0) if budget == "auto" else (budget, 1, 0.0)
+    limit, least, longest = (*_auto(graph.n), 0.0) if budget == "auto" else (budget, min(len(workers), 2), 0.0)
     bound, total = lower_bound(graph, workers, placed), int(graph.nbytes.sum())
     scratch = int(graph.work.max(initial=0)) * int(workers.cores.sum())  # no plan runs on all cores with less
     lean = sequential_peak(graph, rank_by("dfs", graph)) * len(workers) + scratch

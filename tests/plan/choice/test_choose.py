@@ -40,7 +40,8 @@ def test_each_preference_is_best_at_what_it_prefers(name):
 def test_when_the_time_is_up_nothing_more_is_tried():
     graph, workers = unit(tree(16)), Workers.build(2)
     seconds = count()
-    assert len(choose(graph, workers, budget=0.0).tried) == 1
+    assert [one.ranked_by for one in choose(graph, workers, budget=0.0).tried] == ["blevel", "dfs"]
+    assert len(choose(graph, Workers.build(1), budget=0.0).tried) == 1
     assert len(choose(graph, workers, budget=3.0, clock=lambda: next(seconds)).tried) == 3
     assert len(choose(graph, workers, budget=None).tried) > 3
 
