@@ -23,11 +23,10 @@ from distributed import Client
 
 from jmars.engines.dask_connect import connect
 from jmars.engines.dask_scheduler import cleaner, facts, placing_plugin, reviver
-from jmars.engines.dask_tasks import DaskTasks
-from jmars.engines.dask_worker import Runner, memory_plugin, raise_flag
+from jmars.engines.dask_tasks import DaskTasks, Held
+from jmars.engines.dask_worker import Runner, cut_result, memory_plugin, raise_flag
 from jmars.engines.dask_workers import DaskWorkers, can_dial, cross
 from jmars.engines.engine import START_SECONDS, EngineEvents, EngineWorker, GroupTask, Promises, Result
-from jmars.engines.parts import cut
 from jmars.engines.task import run_group
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 
@@ -202,20 +201,20 @@ class DaskEngine:
                 raise
             others = [key for key in self._workers.present if key != worker] or None
             futures = await self._cross(partial(scatter, workers=others))
-        self._tasks.results[Result(name, 0)] = futures[key]
+        self._tasks.results[Result(name, 0)] = Held(futures[key])
 
     async def read(
         self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
     ) -> bytes:
         """Elements of a chunk, cut out by a small task where the chunk lies."""
-        future = self._tasks.results.get(result)
-        if future is None:
+        held = self._tasks.results.get(result)
+        if held is None:
             raise ChunkLostError(f"the Dask cluster does not have chunk {result.number} of {result.task}")
         self._reads += 1
         key = f"jmars-read-{self._name}-{self._reads}"
 
         def submit() -> Any:
-            args = (cut, future, start, itemsize, tuple(shape), tuple(strides))
+            args = (cut_result, held.future, held.place, start, itemsize, tuple(shape), tuple(strides))
             return self._client.submit(*args, key=key, pure=False, priority=READ_PRIORITY)
 
         async def cut_out() -> bytes:

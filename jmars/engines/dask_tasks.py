@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 import dask
-from distributed import CancelledError
+from distributed import CancelledError, Future
 from distributed.scheduler import KilledWorker
 
 from jmars.engines.dask_worker import MEGABYTE, RESOURCE, TRANSFERS, Runner, run_task
@@ -31,7 +31,7 @@ from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
 from jmars.model.failure import Failure
 
-__all__ = ["DaskTasks"]
+__all__ = ["DaskTasks", "Held"]
 
 FIRST = 1  # priority before all that waits
 GRACE = 2.0  # seconds that a report may come after its result
@@ -47,8 +47,21 @@ class _Entry(TaskEntry):
     is_finished: bool = False  # its results are in memory
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A result with its future: the future's value is the chunk, or a tuple with the chunk at `place`."""
+
+    future: Any
+    place: int | None = None
+
+    @property
+    def chunk(self) -> Any:
+        """The chunk, as an argument of a task."""
+        return self.future if self.place is None else (operator.getitem, self.future, self.place)
+
+
 class DaskTasks(TaskBook[_Entry]):
-    """Tasks and results of a cluster of jmars on a Dask cluster; `results` are futures.
+    """Tasks and results of a cluster of jmars on a Dask cluster; `results` are of the class `Held`.
 
     Parameters
     ----------
@@ -88,7 +101,8 @@ class DaskTasks(TaskBook[_Entry]):
         return _Entry(task)
 
     async def _send_batch(self, batch: Sequence[_Entry]) -> None:
-        keys: dict[Result, str] = {}
+        chunks: dict[Result, Any] = {}  # of this batch, as arguments of tasks
+        held: dict[str, list[tuple[int, int | None]]] = {}  # bundle of each result of a task, and place in the bundle
         graph: dict[str, tuple[Any, ...]] = {}
         priorities: dict[str, int] = {}
         workers: dict[str, list[str]] = {}
@@ -97,17 +111,25 @@ class DaskTasks(TaskBook[_Entry]):
         for entry in batch:
             task = entry.task
             name = f"{self._cluster}-{task.name}" + (f"-again-{entry.attempt}" if entry.attempt else "")
-            inputs = [keys[one] if one in keys else self.results.get(one) for one in task.inputs]
-            if None in inputs:
+            inputs = [chunks[one] if one in chunks else self._chunk(one) for one in task.inputs]
+            if any(one is None for one in inputs):
                 self._lost(entry, "its input is lost", "exit")
                 continue
             key = f"jmars-run-{name}"
-            graph[key] = (run_task, self._runner, self._topic, task.name, task.job, task.outputs, task.spec, inputs)
+            bundles = task.bundles or tuple([(number,) for number in range(task.outputs)])
+            graph[key] = (run_task, self._runner, self._topic, task.name, task.job, bundles, task.spec, inputs)
             outputs = [key]
-            if task.outputs > 1:
-                outputs = [f"jmars-item-{name}-{number}" for number in range(task.outputs)]
+            if len(bundles) > 1:
+                outputs = [f"jmars-item-{name}-{number}" for number in range(len(bundles))]
                 graph |= {output: (operator.getitem, key, number) for number, output in enumerate(outputs)}
-            keys |= {Result(task.name, number): output for number, output in enumerate(outputs)}
+            places = {
+                number: (bundle, at if len(some) > 1 else None)
+                for bundle, some in enumerate(bundles)
+                for at, number in enumerate(some)
+            }
+            held[task.name] = [places[number] for number in range(task.outputs)]
+            for number, (bundle, place) in places.items():
+                chunks[Result(task.name, number)] = Held(outputs[bundle], place).chunk
             for one in outputs:  # taken out where the group ran, before other groups: nothing of it moves
                 priorities[one], workers[one], resources[one] = FIRST, [], {RESOURCE: 0}
             priorities[key], workers[key] = -task.priority, [task.worker] if task.worker else []
@@ -129,11 +151,18 @@ class DaskTasks(TaskBook[_Entry]):
                 self._let_go(sent)
                 continue
             if entry.task.outputs:
-                self.results.update((Result(name, number), future) for number, future in enumerate(sent))
+                for number, (bundle, place) in enumerate(held[name]):
+                    own = sent[bundle] if place is None else Future(sent[bundle].key, self._client)
+                    self.results[Result(name, number)] = Held(own, place)
             else:
                 entry.held = sent
             watched.append((name, entry.attempt, sent))
         self._client_loop.call_soon_threadsafe(self._watch, watched)
+
+    def _chunk(self, result: Result) -> Any:
+        """A result as an argument of a task; None where it is not there."""
+        found = self.results.get(result)
+        return None if found is None else found.chunk
 
     def _send_graph(
         self,
@@ -178,17 +207,18 @@ class DaskTasks(TaskBook[_Entry]):
     def gone(self) -> list[str]:
         """Forgets results that the engine has lost for good; returns the tasks that made them."""
         found: dict[str, None] = {}
-        for result, future in self.results.items():
+        for result, held in self.results.items():
+            future = held.future
             # An array that was put there cannot be computed again, so "lost" is final; other results come again.
             final = ("cancelled", "lost") if future.key.startswith("jmars-put-") else ("cancelled", "error")
             if result.task not in self._tasks and future.status in final:
                 found[result.task] = None
-        self.results = {result: future for result, future in self.results.items() if result.task not in found}
+        self.results = {result: held for result, held in self.results.items() if result.task not in found}
         return list(found)
 
     def recovering(self) -> bool:
         """Whether Dask computes a result again that was there."""
-        return any(future.status == "lost" for future in self.results.values())
+        return any(held.future.status == "lost" for held in self.results.values())
 
     # ------------------------------------------------------------------ in the client's loop
 
@@ -278,8 +308,8 @@ class DaskTasks(TaskBook[_Entry]):
         """Release futures that watchers hold too; in the client's loop, where 10,000 do not take turns with it."""
 
         def release() -> None:
-            for future in references:
-                future.release()
+            for one in references:
+                (one.future if isinstance(one, Held) else one).release()
 
         with suppress(RuntimeError):  # the client's loop is closed
             self._client_loop.call_soon_threadsafe(release)

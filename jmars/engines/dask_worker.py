@@ -23,13 +23,14 @@ from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from jmars.engines.engine import GroupReport
-from jmars.engines.parts import versions
+from jmars.engines.parts import cut, versions
 
 __all__ = [
     "MEGABYTE",
     "RESOURCE",
     "TRANSFERS",
     "Runner",
+    "cut_result",
     "forget",
     "inspect_worker",
     "memory_plugin",
@@ -47,15 +48,18 @@ LARGE = 10**6  # bytes: shorter transfers tell of latency
 BURST = 10  # messages that may leave at once after a pause
 REMEMBERED = 256  # stop flags of ended jobs, and closed clusters
 
+Bundles = tuple[tuple[int, ...], ...]
 Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupReport, Sequence[Any]]]
 
 
-def run_task(runner: Runner, topic: str, task: str, job: int, outputs: int, spec: bytes, inputs: Sequence[Any]) -> Any:
+def run_task(
+    runner: Runner, topic: str, task: str, job: int, bundles: Bundles, spec: bytes, inputs: Sequence[Any]
+) -> Any:
     """Task of Dask: runs a group of operands, sends start and report to the head, and returns chunks.
 
     Returns
     -------
-    The chunk where `outputs` is 1, a tuple of chunks for more outputs, None for no output.
+    The only bundle, a tuple of several bundles, or None. A bundle is a chunk, or a tuple of several chunks.
     """
     worker: Any = get_worker()
     channel = _channel(worker, topic)
@@ -64,16 +68,27 @@ def run_task(runner: Runner, topic: str, task: str, job: int, outputs: int, spec
     try:
         channel.add((task, worker.address))
         report, chunks = runner(spec, inputs, partial(_is_stopped, topic, job), worker.address)
-        channel.add((task, report))
+        waiting = worker.state.ready or worker.state.constrained  # read in another thread: a guess
+        channel.add((task, report), is_last=not waiting)
     finally:
         _running.pop((topic, task), None)
-    if outputs < 2:
-        return chunks[0] if outputs else None
-    return tuple(chunks)
+    found = [chunks[one[0]] if len(one) == 1 else tuple([chunks[number] for number in one]) for one in bundles]
+    if len(found) < 2:
+        return found[0] if found else None
+    return tuple(found)
+
+
+def cut_result(
+    value: Any, place: int | None, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
+) -> bytes:
+    """Task of Dask: elements of a chunk, or of the chunk at a place in a bundle; as `parts.cut`."""
+    return cut(value if place is None else value[place], start, itemsize, shape, strides)
 
 
 class _Channel:
-    """Messages of a worker's tasks to the head: at once after a pause, together where tasks are short."""
+    """Messages of a worker's tasks to the head: at once after a pause and when no task waits, together where tasks are
+    short.
+    """
 
     def __init__(self, worker: Any, topic: str) -> None:
         self._worker, self._topic = worker, topic
@@ -83,15 +98,15 @@ class _Channel:
         self._last: Any = None  # entry of the worker's log of transfers
         self._lock = Lock()
 
-    def add(self, item: Any) -> None:
-        """Send an item, now or with other items; called by the threads of tasks."""
+    def add(self, item: Any, is_last: bool = False) -> None:
+        """Send an item, now or with other items; `is_last`: now. Called by the threads of tasks."""
         with self._lock:
             self._items.append(item)
-            if self._is_waiting:
+            if self._is_waiting and not is_last:
                 return
             now = monotonic()
             self._due = max(self._due + PERIOD, now - (BURST - 1) * PERIOD)
-            delay = self._due - now
+            delay = 0.0 if is_last else self._due - now
             self._is_waiting = delay > 0
         if delay > 0:
             loop = self._worker.loop

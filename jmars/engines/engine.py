@@ -82,6 +82,8 @@ class GroupTask:
         Bytes that inputs, outputs and scratch take at most together.
     priority
         Lower runs first.
+    bundles
+        Numbers of results that the same tasks read (`groups.Group.bundles`).
     """
 
     name: str
@@ -92,6 +94,7 @@ class GroupTask:
     worker: str
     memory: int
     priority: int
+    bundles: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

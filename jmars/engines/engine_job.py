@@ -311,12 +311,12 @@ class EngineJob:
             self._break(group)
             return False
         table, plan = self.table, group.plan
-        name, rank = self._link.name(table.number), min([table.rank[one] for one in plan.operands])
-        outputs, worker = len(plan.outputs), self._link.key(plan.worker)
+        name, outputs, worker = self._link.name(table.number), len(plan.outputs), self._link.key(plan.worker)
         group.task, self.running[name] = name, group
         try:
             spec = self._link.spec(table, plan)
-            self._link.submit(self, GroupTask(name, table.number, spec, inputs, outputs, worker, plan.memory, rank))
+            task = (name, table.number, spec, inputs, outputs, worker, plan.memory, plan.rank, plan.bundles)
+            self._link.submit(self, GroupTask(*task))
         except Exception as error:  # a user's object cannot be pickled, or the engine takes nothing
             group.task = ""
             del self.running[name]

@@ -19,7 +19,7 @@ with users' functions 7), and 17 for a random graph whose chunks are read 100 op
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,7 +32,8 @@ from jmars.model.messages import JobTable
 __all__ = ["Group", "GroupLimits", "group_seconds", "plan_groups", "single_group"]
 
 LEAST_SECONDS = 0.05
-MOST_OUTPUTS = 8  # a task with k outputs costs Dask about as much as k tasks
+MOST_OUTPUTS = 8  # a task with k bundles of outputs costs Dask about as much as k tasks
+SMALL = 2**16  # bytes of an output that travels with all small outputs of the group, whatever groups read it
 AHEAD = 64  # operands that a group may grow beyond its last possible end, in search of the next one
 
 
@@ -43,16 +44,20 @@ class GroupLimits:
     Attributes
     ----------
     seconds
-        Predicted seconds, of `group_seconds`.
+        Predicted seconds, of `group_seconds`; a group takes up to 4/3 of them where that is nearer than without its
+        last operand.
     nbytes
         Memory that a task may take: half a slot's memory.
     outputs
-        Chunks that may leave.
+        Chunks that may leave, without small chunks.
+    small
+        Bytes of a small chunk.
     """
 
     seconds: float
     nbytes: int
     outputs: int = MOST_OUTPUTS
+    small: int = SMALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,9 @@ class Group:
         Predicted.
     rank
         Lowest rank of the operands; groups with lower ranks run first.
+    bundles
+        Places in `outputs`, all of them: chunks of a bundle are read by the same groups or are small, so they may be a
+        single result of the engine. A chunk that outlives the job is alone. Empty: each chunk is alone.
     """
 
     operands: tuple[int, ...]
@@ -84,13 +92,14 @@ class Group:
     memory: int
     seconds: float = 0.0
     rank: int = 0
+    bundles: tuple[tuple[int, ...], ...] = ()
 
 
 def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int, total: float) -> float:
     """Seconds that a group should take, so that the engine's share of CPU is at most 5 %.
 
-    A group takes 20 times the cost of a task on a worker, and so long that the engine's scheduler can feed all slots
-    twice over. A slot should get 8 groups; a job too small for 8 groups a slot is planned for fewer slots.
+    A group takes 20 to 50 times the cost of a task, and so long that the engine's scheduler can feed all slots twice
+    over. A slot should get 8 groups; a job too small for 8 groups a slot is planned for fewer slots.
 
     Parameters
     ----------
@@ -105,17 +114,19 @@ def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int,
 
     Examples
     --------
-    >>> group_seconds(0.0035, 0.002, 4, total=100.0)
-    0.07
+    >>> round(group_seconds(0.0035, 0.002, 4, total=100.0), 3)
+    0.275
     >>> group_seconds(0.0035, 0.002, 100, total=1000.0)
     0.4
-    >>> group_seconds(0.0035, 0.002, 100, total=10.0)  # 142 groups, enough for 17 slots
-    0.07
+    >>> round(group_seconds(0.0035, 0.002, 100, total=8.8), 3)  # 80 groups, enough for 10 slots
+    0.11
     """
-    least = max(20 * per_task_worker, LEAST_SECONDS)
+    cost = per_task_worker + per_task_scheduler
+    least = max(20 * cost, LEAST_SECONDS)
     fewer = math.sqrt(total / (16 * per_task_scheduler)) if per_task_scheduler > 0 else math.inf
     fewer = min(fewer, total / (8 * least))  # slots for which 8 groups each are still long enough
-    return max(least, 2 * max(1, math.floor(min(slots, fewer))) * per_task_scheduler)
+    fed = max(1, math.floor(min(slots, fewer)))
+    return max(least, 2 * fed * per_task_scheduler, min(50 * cost, total / (8 * fed)))
 
 
 def single_group(table: JobTable, operand: int, worker: int = -1, seconds: float = 0.0) -> Group:
@@ -158,6 +169,7 @@ def plan_groups(
             found = free
     places, labels, cost, ranks = graph.place, planned.tolist(), graph.seconds, table.rank
     found.sort(key=lambda group: places[group.operands[0]])
+    readers = _readers(found)
     return [
         Group(
             group.operands,
@@ -167,9 +179,34 @@ def plan_groups(
             group.memory,
             group.seconds,
             min([ranks[i] for i in group.operands]),
+            _bundles(group, readers, graph, limits.small),
         )
         for group in found
     ]
+
+
+def _readers(groups: Sequence[_Piece]) -> dict[int, list[int]]:
+    """Numbers of the groups that read each operand from outside."""
+    found: dict[int, list[int]] = {}
+    for number, group in enumerate(groups):
+        for operand in group.inputs:
+            found.setdefault(operand, []).append(number)
+    return found
+
+
+def _bundles(
+    group: _Piece, readers: Mapping[int, Sequence[int]], graph: GroupGraph, small: int
+) -> tuple[tuple[int, ...], ...]:
+    """Outputs of a group, by place: small ones together, others divided by the groups that read them."""
+    if len(group.outputs) < 2:
+        return ()
+    found: dict[tuple[int, ...], list[int]] = {}
+    for place, operand in enumerate(group.outputs):
+        key = (-1,) if graph.nbytes[operand] <= small else tuple(readers.get(operand, ()))
+        if graph.kept[operand]:
+            key = (-2 - operand,)
+        found.setdefault(key, []).append(place)
+    return tuple(map(tuple, found.values()))
 
 
 def _worker(operands: Sequence[int], workers: list[int], seconds: list[float]) -> int:
@@ -211,6 +248,8 @@ class _Cutter:
         stays = np.frombuffer(graph.kept, np.uint8).copy()
         stays[source[far]] = 1
         self._stays = stays.tolist()
+        is_large = (np.asarray(graph.nbytes) > limits.small) | (np.frombuffer(graph.kept, np.uint8) > 0)
+        self._counts = is_large.astype(np.int64).tolist()  # towards the limit of outputs
 
     def groups(self) -> tuple[list[_Piece], int]:
         """All groups, and how many were cut far below the limits because an input comes too late."""
@@ -232,7 +271,7 @@ class _Cutter:
         where the fewest bytes are cut off from readers soon after, as behind a subtree of a reduction.
         """
         inputs, nbytes, work, seconds, kept, readers, _, place, *_ = self._graph
-        limits, stays = self._limits, self._stays
+        limits, stays, counts = self._limits, self._stays, self._counts
         first, longest = place[run[start]], limits.seconds * (1 + 1e-9)  # sums of seconds are rounded
         left: dict[int, int] = {}  # of each operand of the group: readers that are not in the group
         outside: dict[int, None] = {}
@@ -244,7 +283,7 @@ class _Cutter:
         while at < end:
             operand = run[at]
             more = spent + seconds[operand]
-            if at > start and more > longest:
+            if at > start and more > longest and more - longest > longest - spent:  # the shorter group is nearer
                 break
             fresh = 0
             before = len(outside)
@@ -266,18 +305,18 @@ class _Cutter:
                 left[operand] = count
                 live += nbytes[operand]
                 if stays[operand]:
-                    staying += 1
+                    staying += counts[operand]
                 else:
-                    soon, soon_bytes = soon + 1, soon_bytes + nbytes[operand]
+                    soon, soon_bytes = soon + counts[operand], soon_bytes + nbytes[operand]
             for i in inputs[operand]:
                 if i in left:
                     left[i] -= 1
                     if not left[i] and not kept[i]:
                         live -= nbytes[i]
                         if stays[i]:
-                            staying -= 1
+                            staying -= counts[i]
                         else:
-                            soon, soon_bytes = soon - 1, soon_bytes - nbytes[i]
+                            soon, soon_bytes = soon - counts[i], soon_bytes - nbytes[i]
             if staying + soon <= limits.outputs or at == start + 1:
                 ahead = 0
                 is_ripe = 2 * spent >= limits.seconds or 2 * (read + peak) >= limits.nbytes

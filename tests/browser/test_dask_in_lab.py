@@ -44,8 +44,9 @@ def test_a_cell_on_a_dask_cluster_is_seen_and_cancelled(lab, lab_page, place, to
         notebook.screenshot("dask-graph")
         notebook.view(1).get_by_role("tab", name="Workers").click()
         notebook.screenshot("dask-workers")
-        notebook.run(2)
         notebook.view(1).get_by_role("button", name="Cancel").click()
-        notebook.wait_for_text(2, "next old cancelled", timeout=PROMPT)
+        notebook.wait_for_text(1, "was cancelled; names keep their old values", timeout=PROMPT)
+        notebook.run(2)
+        notebook.wait_for_text(2, "next old cancelled")
         assert notebook.console == []
         notebook.run(3, wait=True)

@@ -51,6 +51,26 @@ async def test_groups_run_and_their_results_are_read_by_parts(client):
 
 
 @in_head
+async def test_chunks_of_a_bundle_are_a_single_key_and_are_freed_one_by_one(client):
+    async with started(client) as (engine, events, workers):
+        for turn, bundles in enumerate([((0, 1, 2),), ((0, 2), (1,)), ((2,), (0, 1))]):
+            a, b, c = (f"{name}{turn}" for name in "abc")
+            engine.submit(group(a, "fill", 1.0, 2.0, 3.0, outputs=3, bundles=bundles, worker=workers[0].key))
+            engine.submit(group(b, "add", inputs=[Result(a, 0), Result(a, 1)], worker=workers[1].key))
+            await events.until(lambda b=b: b in events.ends)
+            engine.submit(group(c, "add", inputs=[Result(a, 2), Result(b, 0)]))
+            await events.until(lambda c=c: c in events.ends)
+            assert np.array_equal(await whole(engine, Result(c, 0)), np.full((4, 4), 6.0))
+            for number in range(3):
+                assert np.array_equal(await whole(engine, Result(a, number)), np.full((4, 4), 1.0 + number))
+                engine.release([Result(a, number)])
+            engine.release([Result(b, 0), Result(c, 0)])
+            await events.until(
+                lambda: not [key for key in client.futures if key.startswith(("jmars-run", "jmars-item"))]
+            )
+
+
+@in_head
 async def test_arrays_that_were_put_are_read_with_strides(client):
     async with started(client) as (engine, _, workers):
         data = np.arange(24, dtype="<i4").reshape(4, 6)

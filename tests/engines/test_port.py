@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from jmars.engines import planned_groups
 from jmars.engines import port as module
 from jmars.engines.engine import EngineWorker, GroupReport, Result
+from jmars.engines.groups import GroupLimits
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.model.failure import Failure
 from jmars.model.reports import (
@@ -34,7 +34,7 @@ def port(monkeypatch):
     """Groups of at most two operands."""
 
     def two(table, planned, seconds, kept, limits):
-        limits = SimpleNamespace(seconds=2.0, nbytes=2**30, outputs=8)
+        limits = GroupLimits(2.0, 2**30)
         return plan(table, planned, np.ones(len(table.program)), kept, limits)
 
     plan = planned_groups.plan_groups

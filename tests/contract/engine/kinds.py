@@ -97,7 +97,7 @@ class Kind:
 class Own(Kind):
     """Processes that jmars starts."""
 
-    scale = 0.4
+    scale = 0.7
 
     def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
         return Cluster(n_workers=self.workers, memory_limit=2 * self.share, name=name)
