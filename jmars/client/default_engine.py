@@ -50,6 +50,9 @@ class DefaultEngine:
         cluster = default_cluster(start=False)
         return cluster is not None and (cluster.retains(data) or cluster.local.has(data))
 
+    def small(self, data: TensorData, touched: int) -> None:
+        """None: `x[0]` is a tensor outside of `%%jmars` cells."""
+
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
         """Predicted cost of computing nodes on the default cluster, running or not."""
         return plan_on(default_cluster(start=False), data, policy)

@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["LocalRuns"]
 
 SMALL = 2**16  # bytes of a value that is kept in this process, as long as its node lives
+LOOK, LATER = 3, 30  # reads and writes of elements until an unknown value is computed: at first, and later
 MOST_NODES = 400  # of a graph that is computed here
 LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
-PLANS = 256  # structures whose plans are kept
+PLANS = 256  # plans that are kept, one for a structure
 LATE = 10.0  # times `config.local_seconds` after which a run is ended and its structure not run here again
 
 # operands that read or write files, for which no time is predicted, and functions of users
@@ -87,6 +88,22 @@ class LocalRuns:
         """Whether the value of a node is a small array of this process, so that no job is needed for it."""
         value = self._known(node)
         return value is not None and value.nbytes <= SMALL and config.local_seconds > 0
+
+    def small(self, node: TensorData, touched: int) -> Array | None:
+        """The value of a small node, for single elements: known, or computed at the third or each thirtieth element."""
+        if config.local_seconds <= 0 or node.has_unknown_lengths or _nbytes(node) > SMALL:
+            return None
+        value = self._known(node)
+        if value is None and touched % (LOOK if touched < LATER else LATER) == 0:
+            value = self._held(node) if self._cluster.retains(node) else self._computed(node)
+        return value
+
+    def _held(self, node: TensorData) -> Array:
+        """The value of a small tensor of the cluster, which becomes the array of its node."""
+        value = np.asarray(self._cluster.fetch(node))
+        value.flags.writeable = False
+        node.op = FromArray(array=value, line=node.op.line)
+        return value
 
     def forget(self, key: str) -> None:
         """Let go of the chunks of a tensor that the cluster drops."""

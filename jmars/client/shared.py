@@ -26,6 +26,7 @@ from jmars.kernels.dtypes import refuse_pointers
 __all__ = ["SharedMemory"]
 
 UNDER_WAY = 200  # questions for the chunks of tensors that are asked before the first is answered
+PIN_WAIT = 1.0  # seconds that `pin` waits at most
 BATCH = 1000  # tensors with chunks pinned at the same time
 
 
@@ -151,13 +152,16 @@ class SharedMemory:
         return array
 
     def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
-        """Read-only views of the chunks of the tensor `key`, in C order, valid until the function is called."""
+        """Read-only views of the chunks of the tensor `key`, in C order, valid until the function is called.
+
+        Raises ClusterLostError where the cluster needs more than `PIN_WAIT` seconds, as for spilled chunks.
+        """
         refuse_pointers(dtype)
-        chunks = self._connection.ask("session", "chunks", key)
+        chunks = self._connection.ask("session", "chunks", key, timeout=PIN_WAIT)
         ticket = secrets.token_hex(8)
         unpin = partial(self._connection.tell, "store", "unpin", ticket)
         try:
-            offsets = self._connection.ask("store", "pin", ticket, chunks, True)
+            offsets = self._connection.ask("store", "pin", ticket, chunks, True, timeout=PIN_WAIT)
             views = []
             for offset, box in zip(offsets, boxes(splits), strict=True):
                 view = np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset)

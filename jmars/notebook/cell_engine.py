@@ -39,7 +39,7 @@ _running: set[Job] = set()  # keeps background jobs alive until they end
 
 
 class CellCancelled(BaseException):  # not an Exception, so that user code does not catch it
-    """Ends a cell whose job was cancelled by the Cancel button; the next cell runs."""
+    """Ends a cell whose job was cancelled by the Cancel button."""
 
 
 def handle_control_request(content: dict[str, Any]) -> dict[str, Any]:
@@ -145,6 +145,10 @@ class CellEngine:
     def held(self, data: TensorData) -> bool:
         """Whether the cluster has the value."""
         return self._engine.held(data)
+
+    def small(self, data: TensorData, touched: int) -> Any:
+        """The value of a small node, which a loop over its elements reads; None while it is not known."""
+        return self._cluster.local.small(data, touched)
 
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and number of workers of the cell's cluster."""

@@ -13,6 +13,7 @@ In reading order:
 - dynamic.py: operands that are replaced by a graph during the run
 - engine.py: the engine that computes tensors
 - elements.py: elements of a tensor with a single axis, for loops
+- known_elements.py: elements of small arrays in a cell, read and written without nodes
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's rules
 - overrides.py: overrides of NumPy's functions by arguments of other libraries

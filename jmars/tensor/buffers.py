@@ -65,13 +65,15 @@ class Buffer:
         Bytes between neighbours along each axis in NumPy; None in C order.
     writeable
         Whether the owner may write.
+    touched
+        Number of single elements that were read or written: known_elements.py.
     """
 
-    __slots__ = ("__weakref__", "_handles", "node", "strides", "version", "writeable")
+    __slots__ = ("__weakref__", "_handles", "node", "strides", "touched", "version", "writeable")
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None) -> None:
         self.node, self.strides = node, strides
-        self.version, self.writeable = 0, True
+        self.version, self.touched, self.writeable = 0, 0, True
         self._handles: dict[int, weakref.ref[Tensor]] = {}  # living owner and views by id, once there are views
 
     @property

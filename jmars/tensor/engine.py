@@ -42,6 +42,12 @@ class Engine(Protocol):
     def held(self, data: TensorData) -> bool:
         """Whether the cluster holds the value; starts nothing."""
 
+    def small(self, data: TensorData, touched: int) -> np.ndarray[Any, Any] | None:
+        """Return the value of a small node, for single elements; None where elements are nodes.
+
+        `touched` counts the reads and writes of elements until now.
+        """
+
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Predict the cost of computing, as `jmars.client.plans.PlannedRun`; starts nothing."""
 
@@ -67,6 +73,9 @@ class NoComputeEngine:
     def held(self, data: TensorData) -> bool:
         """Return False: no value is known to be held."""
         return False
+
+    def small(self, data: TensorData, touched: int) -> None:
+        """Return None: elements are nodes."""
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Raise NotReadyError."""

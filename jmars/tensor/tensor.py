@@ -14,20 +14,13 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import (
-    Buffer,
-    Place,
-    View,
-    ViewStep,
-    basic_index,
-    strides_like,
-    taken_strides,
-)
+from jmars.tensor.buffers import Buffer, Place, View, ViewStep, basic_index, strides_like, taken_strides
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, is_own, plain_array
 from jmars.tensor.infer import check_dtype
+from jmars.tensor.known_elements import read_element, write_element
 from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.overrides import call_override, calls_method
@@ -227,7 +220,9 @@ class Tensor(TensorMethods):
 
     # Reading and writing parts
 
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: Any) -> Any:
+        if (element := read_element(self, index)) is not None:
+            return element
         part = cast(Tensor, call("method.getitem", self, index))
         entries = basic_index(index)
         if entries is None and isinstance(part._place, Buffer) and not part.data.has_unknown_lengths:
@@ -237,6 +232,8 @@ class Tensor(TensorMethods):
         return part._as_view_of(self, index_step(entries))
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if write_element(self, index, value):
+            return
         place = value._place if isinstance(value, Tensor) else None
         if isinstance(place, View) and place.is_step_from(self._place, basic_index(index)):
             return  # of `x[i] += v`, which has written to x[i]

@@ -15,7 +15,7 @@ from jmars.client.local_runs import SMALL
 from jmars.config import config
 from jmars.engines.engine import GroupReport
 from jmars.engines.task import run_steps
-from jmars.errors import ArrayChangedError
+from jmars.errors import ArrayChangedError, ClusterLostError
 from jmars.model.failure import Failure
 from tests.contract.engine.programs import CHUNKED, EXACT
 from tests.contract.engine.test_programs import assert_same_bits
@@ -128,6 +128,20 @@ def test_chunks_stay_where_they_are_while_a_run_reads_them(cluster, monkeypatch)
     monkeypatch.setattr(local_runs, "run_steps", steps)
     assert here(cluster, x.sum()) == 19999900000.0
     assert seen == [[]] and len(unpinned) == 1
+
+
+def test_a_pin_that_must_wait_leaves_the_value_to_a_job(cluster, monkeypatch):
+    x = (mt.asarray(np.arange(200_000.0)) + 0).execute()
+    ask = cluster.shared._connection.ask
+
+    def late(actor, method, *args, timeout=None):
+        if timeout is not None and method == "pin":
+            raise ClusterLostError(f"the cluster did not answer within {timeout} s")
+        return ask(actor, method, *args, timeout=timeout)
+
+    monkeypatch.setattr(cluster.shared._connection, "ask", late)
+    assert there(cluster, x.sum()) == 19999900000.0
+    assert not cluster.local._leaves._pinned
 
 
 def test_threads_look_at_values_at_the_same_time(cluster):

@@ -57,6 +57,9 @@ class OneByOne:
     def held(self, data: TensorData) -> bool:
         return data.key in self.chunks
 
+    def small(self, data: TensorData, touched: int) -> None:
+        """Elements are nodes."""
+
     def _unfold(self, graph: TensorGraph, data: Sequence[TensorData]) -> None:
         run, held = Unfolding(graph), {}
         while (stage := run.next()) is not None:

@@ -1,0 +1,94 @@
+"""Elements of small arrays in a cell, read and written one by one as NumPy's scalars, without a node for each.
+
+`D[i, j] = min(D[i - 1, j], D[i, j - 1]) + cost[i, j]` in a loop would make five nodes a turn. Where the engine gives
+the value of a small array, an element is read from the value, and a write makes a node of a new value. The steps of a
+view are the same on the value as in NumPy (buffers.py), so a view reads and writes the value of its buffer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmars.tensor.buffers import Buffer, Place
+from jmars.tensor.engine import can_compute, current_engine
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.operand import TensorData, new_data
+
+if TYPE_CHECKING:
+    from jmars.tensor.tensor import Tensor
+
+__all__ = ["read_element", "write_element"]
+
+Array = np.ndarray[Any, Any]
+NUMBERS = bool | int | float | complex | np.generic
+
+
+def read_element(x: Tensor, index: Any) -> Any:
+    """An element as NumPy's scalar; None where the value of the array is not known, and for other indices.
+
+    Raises
+    ------
+    IndexError
+        NumPy's.
+    """
+    if not _is_element(x, index):
+        return None
+    place = x._place
+    whole = _known(place, place.buffer.node)
+    if whole is not None and (part := _part(place, whole)) is not None:
+        return part[index]
+    row = _known(place, place.node) if place.node is not place.buffer.node else None  # of a large array
+    return None if row is None else row[index]
+
+
+def write_element(x: Tensor, index: Any, value: Any) -> bool:
+    """Write a number to an element; False where the value of the array is not known, and for other indices and values.
+
+    Raises
+    ------
+    Exception
+        NumPy's, for the index or the value.
+    """
+    if not _is_element(x, index) or not isinstance(value, NUMBERS) or not x._place.writeable:
+        return False
+    place, buffer = x._place, x._place.buffer
+    known = _known(place, buffer.node)
+    part = None if known is None else _part(place, whole := known.copy())
+    if part is None:
+        return False
+    part[index] = value
+    whole.flags.writeable = False
+    node = buffer.node
+    buffer.put(new_data(FromArray(array=whole, line=node.op.line), node.shape, node.dtype, node.chunks))
+    return True
+
+
+def _is_element(x: Tensor, index: Any) -> bool:
+    """Whether an index is an int for each axis."""
+    if index.__class__ is tuple:
+        return 0 < len(index) == x.ndim and all(map(_is_int, index))
+    return _is_int(index) and x.ndim == 1
+
+
+def _is_int(entry: Any) -> bool:
+    return entry.__class__ is int or isinstance(entry, np.integer)
+
+
+def _known(place: Place, node: TensorData) -> Array | None:
+    """The value of the node of a place or of its buffer, in C order; records have no scalars."""
+    engine = current_engine()
+    if engine is None or place.buffer.permuted or place.node.dtype.names is not None or not can_compute():
+        return None
+    place.buffer.touched += 1
+    return engine.small(node, place.buffer.touched)
+
+
+def _part(place: Place, whole: Array) -> Array | None:
+    """The array of a place within the array of its buffer; None where the array would be a copy."""
+    if isinstance(place, Buffer):
+        return whole
+    parent = _part(place.parent, whole)
+    part = None if parent is None else place.step.layout(parent)
+    return part if part is not None and np.may_share_memory(part, whole) else None

@@ -1,0 +1,127 @@
+"""Elements of small arrays in a cell: NumPy's scalars, whose reads and writes make no node and no job."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jmars.client.cluster import default_cluster
+from jmars.config import config
+from jmars.tensor import Tensor
+from jmars.tensor.from_array import FromArray
+from tests.notebook.shells import Notebook, new_shell
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    with new_shell() as shell, config.using(display="none", local_seconds=1.0):
+        started = Notebook(shell)
+        started("%load_ext jmars\nimport numpy as np")
+        started("%%jmars -w 1 --memory 400MiB\nwarm = np.ones(3) + 1")
+        yield started
+        started("%jmars stop")
+
+
+def both(notebook, text):
+    """Run a cell lazily and by NumPy; returns the names of both."""
+    notebook("import numpy as np")
+    names = {"np": np}
+    exec(text, names)
+    notebook("%%jmars\n" + text)
+    return notebook, names
+
+
+def jobs():
+    return [job["id"] for job in default_cluster(start=False).jobs()]
+
+
+TABLE = """D, c = np.zeros((12, 9)), np.arange(108.0).reshape(12, 9) % 7
+for i in range(1, 12):
+    for j in range(1, 9):
+        D[i, j] = min(D[i - 1, j], D[i, j - 1]) + c[i, j]"""
+
+
+def test_a_table_filled_element_by_element_takes_no_job(notebook):
+    before = jobs()
+    ours, numpys = both(notebook, TABLE)
+    assert type(ours["D"]) is Tensor and isinstance(ours["D"].data.op, FromArray)
+    np.testing.assert_array_equal(ours["D"].fetch(), numpys["D"])
+    assert jobs() == before
+
+
+def test_elements_are_numpys_scalars_once_the_value_is_known(notebook):
+    ours, numpys = both(notebook, "x = np.arange(5) % 3\nseen = [x[i] for i in range(-5, 5)]\nlast = seen[-5:]")
+    assert [type(one) for one in ours["last"]] == [type(one) for one in numpys["last"]]
+    assert set(ours["last"]) == set(numpys["last"])
+
+
+VIEWS = """a = np.arange(24.0).reshape(4, 6)
+b, r, f, back = a.T, a.reshape(8, 3), a.ravel(), a[::-1, ::2]
+for i in range(4):
+    row = a[i]
+    for j in range(6):
+        row[j] += b[j, i] * 2
+        r[i, j % 3] -= f[j]
+    back[i, 1] = i
+    a *= 1.5
+total = b[1, 2] + r[0, 0] + f[5] + back[1, 1]"""
+
+
+def test_views_read_and_write_the_same_elements(notebook):
+    ours, numpys = both(notebook, VIEWS)
+    for name in ("a", "b", "r", "f", "back"):
+        np.testing.assert_array_equal(ours[name].fetch(), numpys[name], err_msg=name)
+    assert float(ours["total"]) == numpys["total"]
+
+
+def test_copies_and_other_names_keep_their_values(notebook):
+    text = "x = np.arange(4.0)\nfor i in range(4): x[i] = x[i] + 1\ny = x.copy(); z = x + 0\nx[0] = 99; y[1] = 7"
+    ours, numpys = both(notebook, text)
+    for name in ("x", "y", "z"):
+        np.testing.assert_array_equal(ours[name].fetch(), numpys[name], err_msg=name)
+
+
+def test_a_write_between_two_reads_of_a_whole(notebook):
+    text = "x = np.arange(6.0); s = []\nfor i in range(6):\n    x[i] = -x[i]\n    s.append(x.sum())\n    x = x * 2"
+    ours, numpys = both(notebook, text)
+    assert [float(one) for one in ours["s"]] == numpys["s"]
+
+
+@pytest.mark.parametrize(
+    "write", ["x[5] = 1", "x[-6] = 1", "x[0, 0] = 1", "k[0] = 10**30", "x[1] = 1j", "w[0] = 1", "x[0] = 'text'"]
+)
+def test_errors_are_numpys(notebook, write):
+    text = "x, k = np.arange(5.0), np.arange(5)\nw = np.broadcast_to(x, (5,))\nfor i in range(5): x[i] += 1; k[i] += 1"
+    notebook("import numpy as np")
+    names = {"np": np}
+    exec(text, names)
+    with pytest.raises(Exception) as numpys:
+        exec(write, names)
+    notebook("%%jmars\n" + text)
+    ours = notebook.run("%%jmars\n" + write).error
+    assert (type(ours), str(ours)) == (type(numpys.value), str(numpys.value))
+
+
+def test_a_cell_that_fails_leaves_the_elements_as_they_were(notebook):
+    both(notebook, "x = np.arange(5.0)\nfor i in range(5): x[i] = x[i] + 1")
+    failed = notebook.run("%%jmars\nfor i in range(5): x[i] = 0\n1 / 0")
+    assert isinstance(failed.error, ZeroDivisionError)
+    np.testing.assert_array_equal(notebook["x"].fetch(), np.arange(5.0) + 1)
+
+
+def test_rows_of_a_large_array_are_read(notebook):
+    text = "big = np.arange(60_000.0).reshape(6, 10_000)\ns = 0.0\nfor i in range(6):\n    row = big[i, :500]\n"
+    ours, numpys = both(notebook, text + "    for j in range(40): s += row[j]")
+    assert float(ours["s"]) == numpys["s"]
+
+
+def test_elements_outside_of_a_cell_are_tensors(notebook):
+    both(notebook, "x = np.arange(5.0)\nfor i in range(5): x[i] = x[i] + 1")
+    assert type(notebook("x[0]")) is Tensor
+    assert float(notebook["x"][0]) == 1
+
+
+def test_elements_of_records_are_tensors(notebook):
+    notebook("import numpy as np")
+    notebook("%%jmars\nx = np.zeros(3, [('a', 'i4'), ('b', 'f8')])\nfor i in range(9): one = x[0]")
+    assert type(notebook["one"]) is Tensor
