@@ -6,16 +6,19 @@ Source: docs/explanation/seeds.md, "Configuration".
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jmars.errors import ClusterError
+from jmars.errors import ClusterError, SettingError
 from jmars.switches import TASK_DEFAULTS, checked, load_settings
 
-__all__ = ["TASK_DEFAULTS", "Config", "cache_dir", "config", "runtime_dir"]
+__all__ = ["TASK_DEFAULTS", "VIEWS", "Config", "cache_dir", "config", "runtime_dir"]
+
+VIEWS = ("full", "line", "none")  # how the view of a cell begins
 
 
 class Config:
@@ -31,9 +34,10 @@ class Config:
     def __init__(self) -> None:
         self.task: dict[str, Any] = TASK_DEFAULTS
         self.display: str = os.environ.get("JMARS_DISPLAY", "")  # "", none, text or widget; "" chooses by the front end
+        self.view: str = os.environ.get("JMARS_VIEW", "")  # one of VIEWS; "": a line in the first second of a cell
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
         # predicted seconds of a value that is computed in this process; 0: none is (client/local_runs.py)
-        self.local_seconds: float = float(os.environ.get("JMARS_LOCAL_SECONDS") or 0.05)
+        self.local_seconds: float = _seconds("JMARS_LOCAL_SECONDS", 0.05)
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -74,6 +78,18 @@ class _Switches(dict[str, Any]):
     def update(self, *others: Any, **named: Any) -> None:
         """Sets all switches, or none if a value is wrong."""
         super().update(checked(dict(*others, **named)))
+
+
+def _seconds(variable: str, default: float) -> float:
+    """Seconds that a variable of the environment gives."""
+    text = os.environ.get(variable)
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise SettingError(f"{variable} is {text!r}, not a number of seconds: set a number from 0 on, or unset it")
+    return value
 
 
 config = Config()

@@ -80,3 +80,12 @@ def test_what_a_submission_brings_goes_before_the_rest():
     assert with_extra({}, {"fuse_enabled": True}, fuse_enabled=False) == {"fuse_enabled": True}
     with pytest.raises(SettingError):
         with_extra({}, {"fuse": 3})
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "nan"])
+def test_seconds_of_the_environment_that_are_none_are_refused(text, monkeypatch):
+    monkeypatch.setenv("JMARS_LOCAL_SECONDS", text)
+    with pytest.raises(SettingError, match="JMARS_LOCAL_SECONDS"):
+        Config()
+    monkeypatch.setenv("JMARS_LOCAL_SECONDS", "0.5")
+    assert Config().local_seconds == 0.5

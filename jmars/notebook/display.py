@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary, ref
 
 from IPython.display import DisplayHandle, display
 
-from jmars.config import config
+from jmars.config import VIEWS, config
 from jmars.notebook import kernel_access
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import Sampler, catch_up
@@ -107,7 +107,7 @@ class WidgetDisplay:
         self._jobs: WeakValueDictionary[str, Job] = WeakValueDictionary()  # a view must not retain results
         self._view = JobView(on_cancel=self._cancel, on_background=self._detach, on_answer=self._answered)
         kernel_access.unpin(self._view.comm)
-        run = RunState(open=True, attached=True)
+        run = RunState(open=True, attached=True, view=config.view)
         self._sampler = Sampler(cluster.events, self._view.show, run, self._replace, self._advice)
         self._handle: DisplayHandle | None = None
 
@@ -169,12 +169,14 @@ def choose_display(cluster: Cluster) -> CellDisplay:
     Raises
     ------
     ValueError
-        If `jmars.config.display` has another value.
+        If `jmars.config.display` or `jmars.config.view` has another value.
     """
+    if config.view not in ("", *VIEWS):
+        raise ValueError(f"JMARS_VIEW={config.view!r} is not a view; use {', '.join(VIEWS)}")
     wanted = config.display
     if wanted not in ("", "none", "text", "widget"):
         raise ValueError(f"JMARS_DISPLAY={wanted!r} is not a display; use none, text or widget")
-    if wanted == "none":
+    if "none" in (wanted, config.view):
         return NoDisplay()
     kernel: Any = kernel_access.current_kernel()
     if wanted == "text" or (not wanted and getattr(kernel, "comm_manager", None) is None):

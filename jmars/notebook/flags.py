@@ -9,13 +9,14 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
+from jmars.config import VIEWS
 from jmars.units import parse_bytes
 
 __all__ = ["USAGE", "CellFlags"]
 
 USAGE = """Run a cell of plain NumPy as one graph on a cluster.
 
-    %%jmars [-w WORKERS] [--memory LIMIT] [--on PLACE] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan]
+    %%jmars [-w WORKERS] [--memory LIMIT] [--on PLACE] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan] [--view HOW]
     %jmars [status | why | stop | plan EXPRESSION | trace FILE | connect NAME]
 
 -w, --workers WORKERS
@@ -35,6 +36,8 @@ USAGE = """Run a cell of plain NumPy as one graph on a cluster.
     Compute only the value that the cell shows; the names stay lazy.
 --plan
     Do not run: show what a run would cost, and why. Names and arrays stay as they are, and no cluster is started.
+--view HOW
+    How the view begins: full, line (a click opens it), or none; by default a line in the first second of the cell.
 
 If --workers or --memory differ from the running cluster, the cell starts a new cluster, which is the default from then
 on. Inside the cell, `np` and other NumPy imports mean jmars.tensor; names that the cell assigns are tensors afterwards.
@@ -51,7 +54,8 @@ class CellFlags:
     Examples
     --------
     >>> CellFlags.parse("-w 2 --memory 1GiB -o job")
-    CellFlags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False, on=None)
+    CellFlags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False, on=None,
+              view=None)
     """
 
     workers: int | None = None
@@ -62,6 +66,7 @@ class CellFlags:
     lazy: bool = False
     plan: bool = False
     on: str | None = None
+    view: str | None = None
 
     @classmethod
     def parse(cls, line: str) -> CellFlags:
@@ -83,7 +88,8 @@ class CellFlags:
 
     def settings(self) -> dict[str, Any]:
         """The settings of `jmars.config` that hold for the cell."""
-        return {} if self.chunk is None else {"chunk_size_limit": self.chunk}
+        found = {"chunk_size_limit": self.chunk, "view": self.view}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lazy", action="store_true")
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("--on")
+    parser.add_argument("--view", choices=VIEWS)
     return parser
 
 

@@ -6,7 +6,6 @@ Parses the flags, finds or starts the cluster, and runs the cell with its displa
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -20,7 +19,7 @@ from jmars.config import config
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_engine import CellCancelled, CellEngine, handle_control_request
-from jmars.notebook.cell_error import show_syntax_error
+from jmars.notebook.cell_error import show_as_one_line, show_syntax_error
 from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import choose_display
@@ -70,14 +69,15 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
             shell.user_ns[flags.output] = plan
         return plan
     cluster = find_cluster(flags)
-    display = choose_display(cluster)
+    with config.using(**flags.settings()):
+        display = choose_display(cluster)
     engine = CellEngine(cluster, get_engine(), display, source.label, flags.background)
     try:
         with config.using(**flags.settings()), cluster.uploads.once():
             return run_cell(shell, source, engine, flags.lazy)
     except CellCancelled:
-        print(f"{source.label} was cancelled; names keep their old values", file=sys.stderr)  # noqa: T201
-        return None
+        told = f"{source.label} was cancelled; names keep their old values"
+        raise show_as_one_line(KeyboardInterrupt(told)) from None  # ends the queue of Run All, as an interrupt does
     finally:
         if flags.output and engine.job is not None:
             shell.user_ns[flags.output] = engine.job

@@ -73,6 +73,9 @@ class PlanEngine:
         """Whether the cluster has the value."""
         return self._cluster is not None and self._cluster.retains(data)
 
+    def small(self, data: TensorData, touched: int) -> None:
+        """None: elements are planned."""
+
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and number of workers of the cell's cluster."""
         return (self._cluster.memory_limit, self._cluster.n_workers) if self._cluster else (self._limit, self._workers)

@@ -109,6 +109,8 @@ class RunState:
         Whether the cell goes on: another job may follow a succeeded job, so the run still counts as running.
     attached
         Whether a cell waits for the job, so that "To background" makes sense.
+    view
+        "full" or "line": how the view begins; "": a line in the first second.
     revision
         Number per trait of `Picture`; grows when the trait changes.
 
@@ -123,6 +125,7 @@ class RunState:
 
     open: bool = False
     attached: bool = False
+    view: str = ""
     jobs: list[JobRun] = field(default_factory=list)
     workers: WorkerState = field(default_factory=WorkerState)
     memory: dict[str, Any] = field(default_factory=dict)
@@ -259,6 +262,7 @@ class RunState:
             "calm": run.calm,
             "live": self.live,
             "attached": self.attached,
+            "view": self.view,
             "parts": [job.part(now) for job in self.jobs[-_MAX_PARTS:]],
             "seq": max(self.seq, run.seq),
         }

@@ -70,6 +70,7 @@ class Snap(TypedDict):
     calm: bool  # the reason is no fault: no help is needed
     live: bool  # a job runs, or another job may follow
     attached: bool  # a cell waits for the job
+    view: str  # how the view begins: "full", "line", or "" for a line in the first second
     parts: list[JobPart]  # earlier jobs of the cell and the newest one
     seq: int  # number of the newest event folded in
 

@@ -39,6 +39,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       calm: true,
       live: true,
       attached: true,
+      view: '',
       parts: [{ job: 'job-1', name: 'cell', state: 'running', n: 5, elapsed: 1.5 }],
       seq: 7
     },

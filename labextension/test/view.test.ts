@@ -3,8 +3,6 @@ import { h, morph } from '../src/draw/dom';
 import { pieceAt } from '../src/draw/lanes';
 import { Host, mount } from '../src/draw/mount';
 import { Picture } from '../src/model/view';
-import { ask } from '../src/widgets/control';
-import { hostOf, Model } from '../src/widgets/index';
 import { large, picture } from './pictures';
 
 let shown: Picture;
@@ -213,6 +211,48 @@ describe('the view', () => {
   });
 });
 
+describe('the view of a short job', () => {
+  const isLine = () => document.querySelector<HTMLElement>('.jm')!.dataset.line === 'true';
+  const details = () => document.querySelector<HTMLButtonElement>('.jm-details')!;
+  const begin = (snap: object) => {
+    shown = picture({ snap: { ...picture().snap, job: `job-${Math.random()}`, ...snap } });
+    return mount(document.body, { ...host(), line: true });
+  };
+  test('is a line until a second has passed', async () => {
+    begin({ elapsed: 0.4, live: true });
+    expect(isLine()).toBe(true);
+    expect(details().getAttribute('aria-expanded')).toBe('false');
+    shown = { ...shown, snap: { ...shown.snap, elapsed: 1.1 } };
+    changed();
+    await tick();
+    expect(isLine()).toBe(false);
+  });
+  test('opens by a click and stays so in the saved view', async () => {
+    const unmount = begin({ elapsed: 0.4 });
+    details().click();
+    expect(isLine()).toBe(false);
+    expect(texts('figcaption').length).toBe(2);
+    unmount();
+    mount(document.body, { ...host(), line: true });
+    expect(isLine()).toBe(false);
+  });
+  test.each([
+    ['full', 0.4, 'succeeded', false],
+    ['line', 60, 'running', true],
+    ['', 0.4, 'failed', false],
+    ['', 0.4, 'succeeded', true]
+  ])('begins as it was told: %s, %s s, %s', (view, elapsed, state, line) => {
+    begin({ view, elapsed, state });
+    expect(isLine()).toBe(line);
+  });
+  test('is full in the side bar', () => {
+    shown = picture({ snap: { ...picture().snap, elapsed: 0.1 } });
+    mount(document.body, host());
+    expect(isLine()).toBe(false);
+    expect(details().hidden).toBe(true);
+  });
+});
+
 describe('hostile names', () => {
   const names = ['<img src=x onerror="window.hit=1">', '</script><script>window.hit=1</script>', 'javascript:window.hit=1', '"><svg onload=window.hit=1>', 'a\u0000b', '\u202egnp.exe', 'x'.repeat(100000)];
   test.each(names)('%.30s stays text', name => {
@@ -251,62 +291,6 @@ describe('morph', () => {
     expect(document.querySelector('button')!.dataset.item).toBe('x');
     morph(document.body, [h('p', { hidden: true }, 'text'), 'bare', null]);
     expect(document.body.innerHTML).toBe('<p hidden="">text</p>bare');
-  });
-});
-
-describe('the widget', () => {
-  const model = (kernel?: unknown) => {
-    const calls: Record<string, (() => void)[]> = {};
-    const sent: unknown[] = [];
-    const it: Model = {
-      get: name => (name === 'frame' ? 7 : shown[name as keyof Picture]),
-      on: (event, call) => void (calls[event] = calls[event] || []).push(call),
-      off: (event, call) => void (calls[event] = (calls[event] || []).filter(other => other !== call)),
-      send: content => sent.push(content),
-      widget_manager: { kernel }
-    };
-    return { it, calls, sent };
-  };
-  test('cancel goes by the comm and by the control channel', () => {
-    const control: { header: { msg_type: string; msg_id: string }; content: unknown; channel: string }[] = [];
-    const kernel = { clientId: 'c', sendControlMessage: (message: never) => (control.push(message), { done: Promise.reject(new Error('gone')) }) };
-    const { it, sent } = model(kernel);
-    hostOf(it).cancel!('job-1');
-    expect(sent).toEqual([{ type: 'cancel', job: 'job-1' }]);
-    expect(control[0]).toMatchObject({ channel: 'control', header: { msg_type: 'jmars_request', session: 'c' }, content: { op: 'cancel', job: 'job-1' } });
-    expect(control[0].header.msg_id).toMatch(/^[0-9a-f]{32}$/);
-  });
-  test('without a control channel the comm is enough', () => {
-    const { it, sent } = model();
-    hostOf(it).cancel!('job-1');
-    hostOf(it).background!();
-    expect(sent).toEqual([{ type: 'cancel', job: 'job-1' }, { type: 'background' }]);
-    expect(ask(null, {})).toBe(false);
-  });
-  test('frames are answered once a second, and when the page is hidden or seen', () => {
-    const { it, sent } = model();
-    let now = 1000;
-    const answer = hostOf(it, () => now).drawn!;
-    answer(false);
-    answer(false);
-    now += 999;
-    answer(false);
-    answer(true);
-    answer(true);
-    now += 1000;
-    answer(false);
-    expect(sent).toEqual([false, true, false].map(hidden => ({ type: 'answer', frame: 7, hidden })));
-    shown.snap.live = false;
-    now += 5000;
-    answer(false);
-    expect(sent.length).toBe(3);
-  });
-  test('a change of any trait is drawn, until it is unmounted', () => {
-    const { it, calls } = model();
-    const stop = hostOf(it).watch(() => undefined);
-    expect(Object.keys(calls)).toContain('change:operand_states');
-    stop();
-    expect(Object.values(calls).flat()).toEqual([]);
   });
 });
 

@@ -69,6 +69,7 @@ def test_asks_are_answered_and_tells_arrive_in_order(tmp_path):
             channel.tell("echo", "note", i)
         await channel.ask("echo", "same")
         assert echo.told == list(range(10))
+        assert channel.waiting == 0
         await _close(server, channel)
 
     run(test())

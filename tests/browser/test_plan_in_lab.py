@@ -38,7 +38,7 @@ def test_a_cell_that_is_planned_shows_its_plan(lab, lab_page, theme):
 @pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 def test_what_was_predicted_stands_beside_what_was_measured(lab, lab_page, theme):
-    lab.write(f"run-{theme}.ipynb", [SETUP, CELL.format(flags="", name="job")])
+    lab.write(f"run-{theme}.ipynb", [SETUP, CELL.format(flags="--view full", name="job")])
     with lab_page.opened(f"run-{theme}.ipynb", height=1000) as notebook:
         notebook.theme(theme)
         notebook.run(0, wait=True)

@@ -36,6 +36,9 @@ class InProcess:
     def held(self, data: TensorData) -> bool:
         return self._engine.held(data)
 
+    def small(self, data: TensorData, touched: int) -> None:
+        """Elements are nodes."""
+
     def limits(self) -> tuple[int, int]:
         return self._engine.limits()
 

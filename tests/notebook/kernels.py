@@ -83,8 +83,15 @@ class Client:
             pass
 
     def run(self, code: str, timeout: float = 30) -> str:
-        """Run a cell to its end; its text output. Fails the test when the cell fails."""
+        """Run a cell to its end; its text output. Fails the test when the cell fails.
+
+        A kernel drops what comes shortly after an error: such a cell is sent again.
+        """
         reply = self.reply(self.send(code), timeout)
+        for _ in range(20):
+            if reply["status"] != "aborted":
+                break
+            reply = self.reply(self.send(code), timeout)
         assert reply["status"] == "ok", "\n".join(reply.get("traceback", [str(reply)]))
         return self.text(reply["parent"])
 
@@ -134,10 +141,14 @@ class Client:
             return message["parent_header"].get("msg_id") == parent
 
         self.wait_for(lambda m: is_mine(m) and m["content"].get("execution_state") == "idle")
-        parts = []
+        parts: list[str] = []
+        is_stream = False
         for message in filter(is_mine, self.iopub):
-            content = message["content"]
-            if message["msg_type"] == "stream":
+            content, was_stream = message["content"], is_stream
+            is_stream = message["msg_type"] == "stream"
+            if is_stream and was_stream:
+                parts[-1] += content["text"]
+            elif is_stream:
                 parts.append(content["text"])
             elif message["msg_type"] in ("execute_result", "display_data", "update_display_data"):
                 parts.append(content["data"].get("text/plain", ""))

@@ -56,6 +56,13 @@ def test_a_front_end_that_was_not_built_is_named_and_text_takes_its_place(cluste
         display.choose_display(cluster)
 
 
+def test_a_cell_without_a_view_shows_nothing(cluster):
+    with config.using(display="text", view="none"):
+        assert type(display.choose_display(cluster)) is display.NoDisplay
+    with config.using(view="small"), pytest.raises(ValueError, match="use full, line, none"):
+        display.choose_display(cluster)
+
+
 def test_an_unknown_display_is_refused(cluster):
     with config.using(display="hologram"), pytest.raises(ValueError, match="use none, text or widget"):
         display.choose_display(cluster)

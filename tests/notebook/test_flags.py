@@ -23,6 +23,12 @@ def test_chunk_is_the_largest_chunk_of_arrays_that_give_none():
     assert CellFlags.parse("--chunk 1MiB").settings() == {"chunk_size_limit": 2**20}
 
 
+def test_the_view_begins_as_the_line_says():
+    assert CellFlags.parse("--view line").settings() == {"view": "line"}
+    with pytest.raises(UsageError, match="full"):
+        CellFlags.parse("--view small")
+
+
 def test_a_comment_may_follow():
     assert CellFlags.parse("-w 2  # two are enough") == CellFlags(workers=2)
 

@@ -76,9 +76,9 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
 
 
 @pytest.mark.parametrize("way", ["control", "comm"])
-def test_cancel_while_the_cell_blocks_ends_it_and_the_next_cell_runs(kernel, way):
+def test_cancel_while_the_cell_blocks_ends_it_and_what_is_queued(kernel, way):
     cell = kernel.send(slow())
-    behind = [kernel.send("print('behind', x)"), kernel.send("print('further', job.state)")]
+    queued = kernel.send("x = 'must not run'")
     comm, job = running_view(kernel)
     begun = time.monotonic()
     if way == "control":
@@ -87,12 +87,12 @@ def test_cancel_while_the_cell_blocks_ends_it_and_the_next_cell_runs(kernel, way
         kernel.shell(
             "comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": {"type": "cancel", "job": job}}}
         )
-    assert kernel.reply(cell, 10)["status"] == "ok"
+    reply = kernel.reply(cell, 10)
     assert time.monotonic() - begun < PROMPT
-    assert [kernel.reply(each)["status"] for each in behind] == ["ok", "ok"]
-    assert "was cancelled; names keep their old values" in kernel.text(cell)
-    assert kernel.text(behind[0]) == "behind old"
-    assert kernel.text(behind[1]) == "further cancelled"
+    assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+    assert "was cancelled; names keep their old values" in "\n".join(reply["traceback"])
+    assert kernel.reply(queued)["status"] == "aborted"
+    assert kernel.run("print(x, job.state)") == "old cancelled"
     assert kernel.run("%%jmars\nfloat(np.ones(4).sum())").endswith("4.0")
 
 
@@ -147,6 +147,7 @@ def waits(block):
 x = map_blocks(waits, np.zeros(20, chunk_size=10), dtype=float)
 x.sum()
 """)
-    assert kernel.run("print(job.state in ('preparing', 'running'))") == "True"
+    seen = kernel.run("print(job.state in ('preparing', 'running'))")
+    assert "True" in seen.splitlines()  # an earlier background job may tell of its end here, too
     gate.touch()
     assert "20.0" in kernel.run("float(x.sum())").splitlines()  # the line that tells of its end may come first or last

@@ -1,7 +1,8 @@
 // Mounts the view of a cell's jobs: the same under the cell, in the side bar and in a saved notebook. The view draws the
 // host's picture and passes clicks to the host; it changes only when the host's picture changes.
-import { bytes, count, plural, seconds } from '../model/format';
+import { bytes, count, fine, plural, seconds } from '../model/format';
 import { asBytes, Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
+import { asOutput, GONE, lastSeen, percentDone } from '../model/last';
 import { recall, remember } from '../model/remembered';
 import { done } from '../model/states';
 import { Picture, PlanPart, Snap } from '../model/view';
@@ -23,6 +24,8 @@ export interface Host {
   cancel?: (job: string) => void; // absent: no Cancel button
   background?: () => void; // absent: no "To background" button
   drawn?: (hidden: boolean) => void; // called after a frame is drawn
+  line?: boolean; // whether the view of a short job is a line; absent: always the full view
+  gone?: () => boolean; // whether the kernel is gone; absent: the picture is saved, or comes from elsewhere
 }
 
 const TABS = [
@@ -34,6 +37,9 @@ const TABS = [
 ] as const;
 type Tab = (typeof TABS)[number][0];
 const SIDES: Side[] = ['before', 'after'];
+const LAST = 'jmars:last'; // event with the last picture as the data of an output
+const KERNEL_REPLACES = 3000; // ms after the end in which the kernel replaces the view by a saved picture
+const SHORT = 1; // seconds of a cell whose view is a line
 const ASK_AGAIN = 3000; // ms after which Cancel may be clicked again
 let mounted = 0;
 
@@ -44,6 +50,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const times = h('span', { class: 'jm-time' });
   const background = h('button', { type: 'button', class: 'jm-button', title: 'End the cell now; the job goes on in the background' }, 'To background') as HTMLButtonElement;
   const cancel = h('button', { type: 'button', class: 'jm-button jm-cancel', title: 'Cancel this job; the kernel stays usable' }, 'Cancel') as HTMLButtonElement;
+  const details = h('button', { type: 'button', class: 'jm-details', 'aria-label': 'details', hidden: true }) as HTMLButtonElement;
   const error = h('pre', { class: 'jm-error', tabindex: 0, 'aria-label': 'error' });
   const why = h('p', { class: 'jm-why', role: 'status', hidden: true });
   const bar = h('div', { class: 'jm-bar', role: 'progressbar', 'aria-label': 'operands done', 'aria-valuemin': 0, 'aria-valuemax': 100 });
@@ -69,7 +76,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const root = h(
     'section',
     { class: 'jm', 'aria-label': 'jmars job' },
-    h('header', { class: 'jm-head' }, h('b', {}, 'jmars'), place, state, times, h('span', { class: 'jm-buttons' }, background, cancel)),
+    h('header', { class: 'jm-head' }, details, h('b', {}, 'jmars'), place, state, times, h('span', { class: 'jm-buttons' }, background, cancel)),
     error,
     why,
     bar,
@@ -80,12 +87,13 @@ export function mount(el: HTMLElement, host: Host): () => void {
   );
   el.append(root);
 
-  const keyOf = (snap: Snap | null | undefined) => (snap?.job ? `${snap.job} ${snap.name}` : '');
+  const keyOf = (snap: Snap | null | undefined) => (snap?.job ? `${snap.job} ${snap.name} ${host.get('workers')?.[0]?.pid ?? ''}` : ''); // other clusters have other processes
   let key = keyOf(host.get('snap')); // key of the shown job
   const before = key ? recall(key) : undefined; // choices in the view that this view replaces
   let tab = (before?.tab ?? 'graph') as Tab;
   let byWorker = before?.byWorker ?? false;
   let worker = before?.worker ?? -1;
+  let line = before?.line; // chosen by a click
   let selection: (Spot & { side: Side }) | null = null;
   let opening = before?.box ?? null; // the open box
   let drawn: string | undefined; // job and stage of the drawn graph
@@ -96,7 +104,15 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let waiting = false;
   let gone = false;
 
-  const picture = (): Picture => Object.fromEntries(PICTURE.map(name => [name, host.get(name) ?? null])) as unknown as Picture;
+  let ending = 0; // timer
+  const picture = (): Picture => {
+    const now = Object.fromEntries(PICTURE.map(name => [name, host.get(name) ?? null])) as unknown as Picture;
+    return now.snap && host.gone?.() ? { ...now, snap: lastSeen(now.snap) } : now;
+  };
+  function end(snap: Snap): void {
+    const last = () => root.dispatchEvent(new CustomEvent(LAST, { bubbles: true, detail: asOutput(picture()) }));
+    ending = window.setTimeout(last, snap.state === GONE ? 0 : KERNEL_REPLACES);
+  }
 
   function draw(): void {
     waiting = false;
@@ -114,8 +130,18 @@ export function mount(el: HTMLElement, host: Host): () => void {
     }
     place.textContent = now.series?.engine ? `on ${now.series.engine}` : '';
     drawHead(now.snap, now.plan);
-    drawTab(now);
+    const short = isLine(now.snap);
+    root.dataset.line = String(short);
+    details.hidden = !host.line;
+    details.setAttribute('aria-expanded', String(!short));
+    details.title = short ? 'Show graph, workers, memory and plan' : 'Show only this line';
+    if (!short) {
+      drawTab(now);
+    }
     host.drawn?.(document.hidden);
+    if (host.gone && now.snap?.counts && !now.snap.live && !ending) {
+      end(now.snap);
+    }
   }
   function later(): void {
     if (!waiting) {
@@ -124,9 +150,18 @@ export function mount(el: HTMLElement, host: Host): () => void {
     }
   }
 
+  /** Whether only the header is shown: as was chosen, or while the cell is short. */
+  function isLine(snap: Snap | null): boolean {
+    if (!host.line) {
+      return false;
+    }
+    const isShort = !snap?.counts || (snap.elapsed < SHORT && !['failed', 'cancelled', GONE].includes(snap.state));
+    return line ?? (snap?.view === 'line' || (snap?.view !== 'full' && isShort));
+  }
+
   function drawHead(snap: Snap | null, plan: PlanPart | null): void {
     if (!snap || !snap.counts) {
-      state.textContent = 'preparing';
+      state.textContent = host.gone?.() ? GONE : 'preparing';
       background.hidden = cancel.hidden = error.hidden = why.hidden = parts.hidden = true;
       return;
     }
@@ -136,8 +171,9 @@ export function mount(el: HTMLElement, host: Host): () => void {
     root.dataset.state = snap.state;
     const finished = done(snap.counts);
     times.textContent = [
+      snap.state === GONE && snap.n ? `last seen at ${percentDone(snap)}` : '',
       snap.n ? `${count(finished)} of ${plural(snap.n, 'operand')}` : '',
-      seconds(snap.elapsed),
+      snap.live || snap.elapsed >= 1 ? seconds(snap.elapsed) : fine(snap.elapsed),
       snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : '',
       predictionText(plan)
     ]
@@ -246,7 +282,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
 
   function keep(): void {
     if (key) {
-      remember(key, { tab, byWorker, worker, box: opening });
+      remember(key, { tab, byWorker, worker, line, box: opening });
     }
   }
   function mark(): void {
@@ -312,6 +348,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
     host.cancel?.(host.get('snap')?.job || host.get('job_id') || '');
     draw();
   });
+  details.addEventListener('click', () => {
+    line = !isLine(host.get('snap') ?? null);
+    keep();
+    draw();
+  });
   background.addEventListener('click', () => host.background?.());
   lanes.addEventListener('mousemove', event => {
     const chart = lanes.querySelector('svg');
@@ -345,6 +386,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   draw();
   return () => {
     gone = true;
+    window.clearTimeout(ending);
     unwatch();
     themes.disconnect();
     sizes?.disconnect();

@@ -11,7 +11,7 @@ class SavedJob extends Widget implements IRenderMime.IRenderer {
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const picture = fromJson(model.data[MIME_TYPE] as Record<string, unknown>);
     this._unmount();
-    this._unmount = mount(this.node, { get: name => picture[name] as never, watch: () => () => undefined });
+    this._unmount = mount(this.node, { get: name => picture[name] as never, watch: () => () => undefined, line: true });
   }
 
   override dispose(): void {

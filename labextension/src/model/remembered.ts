@@ -6,6 +6,7 @@ export interface ViewChoices {
   tab: string;
   byWorker: boolean;
   worker: number;
+  line?: boolean; // whether only the header is shown
   box: { side: string; at: number } | null; // the open box of an aggregated graph
 }
 

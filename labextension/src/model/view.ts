@@ -30,6 +30,7 @@ export interface Snap {
   calm: boolean;
   live: boolean;
   attached: boolean;
+  view: string;
   parts: JobPart[];
   seq: number;
 }

@@ -12,19 +12,45 @@ export interface Model {
   widget_manager?: { kernel?: unknown };
 }
 
+/** The part of JupyterLab's kernel connection that tells that the kernel is gone. */
+interface Kernel {
+  statusChanged?: { connect(call: (kernel: unknown, status: string) => void): void; disconnect(call: (kernel: unknown, status: string) => void): void };
+}
+const ENDED = ['restarting', 'autorestarting', 'terminating', 'dead'];
+
 const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'workers', 'series', 'plan', 'frame'];
 const ANSWER_EVERY = 1000; // ms
+const LOST = 'comm_live_update'; // of ipywidgets: the comm is closed, as it is when the kernel restarts
 
 /** Makes a host of a widget's model. */
 export function hostOf(model: Model, now: () => number = Date.now): Host {
   let last = 0;
   let wasHidden = false;
+  let gone = false;
   return {
     get: name => model.get(name) as never,
     watch: changed => {
+      const { statusChanged } = (model.widget_manager?.kernel ?? {}) as Kernel;
+      const lost = () => {
+        gone = true;
+        changed();
+      };
+      const heard = (_: unknown, status: string) => {
+        if (ENDED.includes(status)) {
+          lost();
+        }
+      };
       WATCHED.forEach(name => model.on(`change:${name}`, changed));
-      return () => WATCHED.forEach(name => model.off(`change:${name}`, changed));
+      model.on(LOST, lost);
+      statusChanged?.connect(heard);
+      return () => {
+        WATCHED.forEach(name => model.off(`change:${name}`, changed));
+        model.off(LOST, lost);
+        statusChanged?.disconnect(heard);
+      };
     },
+    gone: () => gone,
+    line: true,
     cancel: job => {
       ask(model.widget_manager?.kernel, { op: 'cancel', job });
       model.send({ type: 'cancel', job });
