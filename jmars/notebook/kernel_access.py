@@ -5,6 +5,7 @@ reloaded page and a slider all wait until the cell ends. This file works around 
 
 - `Pump`: the waiting main thread answers cheap requests itself and puts other requests back in order;
 - `unpin`: ipykernel 7.4 ties a widget to the shell that made it; `unpin` unties it, so that subshells may serve it;
+- `stays_busy`: the kernel reports "busy" again after each request that was served beside the cell;
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
 - `run_coroutine`: top-level `await` inside a cell that runs within the kernel's running loop.
 
@@ -29,7 +30,16 @@ from typing import Any
 import zmq
 from IPython.core.getipython import get_ipython
 
-__all__ = ["CONTROL_REQUEST", "Pump", "current_kernel", "missing", "run_coroutine", "serve_control", "unpin"]
+__all__ = [
+    "CONTROL_REQUEST",
+    "Pump",
+    "current_kernel",
+    "missing",
+    "run_coroutine",
+    "serve_control",
+    "stays_busy",
+    "unpin",
+]
 
 # Requests that the main thread may answer while it waits: none runs user code, except a widget's own callbacks.
 SERVED = frozenset({"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"})
@@ -138,6 +148,39 @@ def _interrupt_later() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if caught and callable(before):
         before(*caught[0])
+
+
+@contextmanager
+def stays_busy() -> Iterator[None]:
+    """Within the block, the kernel reports "busy" for the running cell after each "idle" of another request.
+
+    JupyterLab shows the newest status, whatever request it belongs to: after a comm message that the pump, a subshell
+    or the control thread answered, its indicator said Idle while the cell ran.
+    """
+    kernel = current_kernel()
+    own = getattr(kernel, "_publish_status", None)
+    if kernel is None or own is None:
+        yield
+        return
+    cell, lock, before = kernel.get_parent("shell"), threading.Lock(), vars(kernel).get("_publish_status")
+
+    def publish(status: str, *args: Any, **kwargs: Any) -> None:
+        with lock:
+            own(status, *args, **kwargs)
+            if status == "idle" and running:
+                own("busy", "shell", parent=cell)
+
+    running = True
+    kernel._publish_status = publish
+    try:
+        yield
+    finally:
+        with lock:  # no "busy" of another thread follows the cell's own "idle"
+            running = False
+        if before is None:
+            del kernel._publish_status
+        else:
+            kernel._publish_status = before
 
 
 def unpin(comm: Any) -> bool:

@@ -121,6 +121,23 @@ def test_what_the_pump_does_not_serve_runs_afterwards_in_order(kernel):
     assert kernel.text(cells[-1]) == "['first', 0, 1, 2, 3, 4]"
 
 
+@pytest.mark.parametrize("kind", ["comm_info_request", "comm_msg"])
+def test_a_kernel_that_served_a_request_within_a_cell_says_that_it_is_busy(kernel, kind):
+    cell = kernel.send("with kernel_access.stays_busy(): wait()")
+    kernel.printed("waiting")
+    open_comm(kernel, "c3")
+    asked = kernel.shell(kind, {"target_name": "jmars-test", "comm_id": "c3", "data": {}})
+    kernel.control("jmars_request", {})
+    kernel.reply(cell)
+    kernel.text(cell)
+    said = [m for m in kernel.iopub if m["msg_type"] == "status"]
+    states = [(m["parent_header"]["msg_id"], m["content"]["execution_state"]) for m in said]
+    assert (asked, "idle") in states
+    others = [i for i, (parent, state) in enumerate(states) if parent != cell and state == "idle"]
+    assert {states[i + 1] for i in others if i > states.index((cell, "busy"))} == {(cell, "busy")}
+    assert states[-1] == (cell, "idle")
+
+
 def test_output_after_a_served_request_still_belongs_to_the_cell(kernel):
     cell = kernel.send("wait()")
     kernel.printed("waiting")
