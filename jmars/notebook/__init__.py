@@ -8,6 +8,7 @@ How a cell runs, in reading order:
 - numpy_names.py       NumPy's names inside a cell
 - namespace.py         the user's names before, in and after a cell
 - cell.py              runs the code and computes the results
+- running_cell.py      a cell while it runs: its line, its jobs, Cancel
 - cell_engine.py       submits the jobs of a cell, shows them, waits for them, cancels them
 - display_hook.py      `display(x)` inside a cell shows values
 - implicit_compute.py  warns of many implicit computations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 import warnings
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from jmars.notebook.display import CellDisplay
 from jmars.notebook.error_notes import note_for_late_error
 from jmars.notebook.implicit_compute import ImplicitComputes
 from jmars.notebook.kernel_access import Pump
+from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import source_line
@@ -32,10 +32,7 @@ __all__ = ["CellCancelled", "CellEngine", "handle_control_request", "wait_for_jo
 _POLL = 0.05  # seconds between two checks for requests of the front end
 _STOP = 5.0  # seconds that a stopped job may take to end
 
-# By job id, for requests on the control channel.
-_jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()
-_displays: weakref.WeakValueDictionary[str, CellDisplay] = weakref.WeakValueDictionary()
-_running: set[Job] = set()  # keeps background jobs alive until they end
+_running: dict[Job, RunningCell] = {}  # keeps background jobs and their cells alive until the jobs end
 
 
 class CellCancelled(BaseException):  # not an Exception, so that user code does not catch it
@@ -43,30 +40,30 @@ class CellCancelled(BaseException):  # not an Exception, so that user code does 
 
 
 def handle_control_request(content: dict[str, Any]) -> dict[str, Any]:
-    """Answers `jmars_request` on the control channel: {"op": "cancel" or "background", "job": id}.
+    """Answers `jmars_request` on the control channel: {"op": "cancel" or "background", "job": id of a job or cell}.
 
     Runs in the control thread, also while a cell blocks the main one.
     """
     operation, name = content.get("op"), str(content.get("job", ""))
-    job, display = _jobs.get(name), _displays.get(name)
-    if operation == "cancel" and job is not None:
-        job.cancel()
-    elif operation == "background" and display is not None:
-        display.detached = True
+    cell = RunningCell.find(name)
+    if operation == "cancel" and cell is not None:
+        cell.cancel(name)
+    elif operation == "background" and cell is not None:
+        cell.detached = True
     else:
         raise ValueError(f"no such request or job: {content!r}")
     return {"job": name}
 
 
-def wait_for_job(job: Job, display: CellDisplay, may_leave: bool, mine: bool = True) -> bool:
+def wait_for_job(job: Job, cell: RunningCell, may_leave: bool, mine: bool = True) -> bool:
     """Waits for the end of `job` while the front end is served.
 
     Parameters
     ----------
     job
         The job.
-    display
-        The display whose "To background" button may be clicked.
+    cell
+        The cell that waits; "To background" detaches it.
     may_leave
         Whether a click on that button ends the wait.
     mine
@@ -88,7 +85,7 @@ def wait_for_job(job: Job, display: CellDisplay, may_leave: bool, mine: bool = T
         while not job.wait(_POLL if pump else 1.0):
             if pump:
                 pump.serve()
-            if may_leave and display.detached:
+            if may_leave and cell.detached:
                 return False
     except KeyboardInterrupt:
         if mine:
@@ -114,15 +111,19 @@ class CellEngine:
         The engine that this engine replaces; fetches stored values.
     display
         Shows the jobs.
+    cell
+        The running cell.
     name
         The jobs' name, "In [5]".
     background
         Do not wait for the last job.
     """
 
-    def __init__(self, cluster: Cluster, engine: Engine, display: CellDisplay, name: str, background: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, engine: Engine, display: CellDisplay, cell: RunningCell, name: str, background: bool
+    ) -> None:
         self.job: Job | None = None  # the newest one
-        self._cluster, self._engine, self._display = cluster, engine, display
+        self._cluster, self._engine, self._display, self._cell = cluster, engine, display, cell
         self._name, self._background = name, background
         self._implicit = ImplicitComputes()
 
@@ -183,7 +184,7 @@ class CellEngine:
 
     def _follow(self, job: Job) -> None:
         """Shows a job under the current id."""
-        _jobs[job.id], _displays[job.id] = job, self._display
+        self._cell.follow(job)
         self._display.follow(job)
 
     def _compute(self, data: Sequence[TensorData], may_leave: bool) -> None:
@@ -199,7 +200,7 @@ class CellEngine:
         __tracebackhide__ = True
         if not (may_leave and self._background):
             for other in self._cluster.computing(data):  # a background job computes some of the tensors
-                wait_for_job(other, self._display, may_leave=False, mine=False)
+                wait_for_job(other, self._cell, may_leave=False, mine=False)
         missing = [one for one in data if not self._cluster.retains(one)]
         if not missing:
             return
@@ -209,11 +210,11 @@ class CellEngine:
             if hint := self._implicit.hint_recomputed([one.op.line for one in large]):
                 self._warn(hint)
         job = self.job = self._cluster.submit_data([*missing, *beside], self._name, single=len(missing) == 1)
-        _running.add(job)
-        job.when_done(_running.discard)
+        _running[job] = self._cell
+        job.when_done(lambda ended: _running.pop(ended, None))
         self._follow(job)
         job.when_again(self._follow)
-        if (may_leave and self._background) or not wait_for_job(job, self._display, may_leave):
+        if (may_leave and self._background) or not wait_for_job(job, self._cell, may_leave):
             self._display.background()
         elif job.state == JobState.CANCELLED:
             raise CellCancelled

@@ -11,14 +11,16 @@ import time
 import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 from IPython.display import DisplayHandle, display
 
 from jmars.config import VIEWS, config
+from jmars.model.states import JobState
 from jmars.notebook import kernel_access
 from jmars.notebook.run_state import RunState
-from jmars.notebook.sampler import Sampler, catch_up
+from jmars.notebook.running_cell import RunningCell
+from jmars.notebook.sampler import Frame, Sampler, catch_up
 from jmars.notebook.static_view import final_bundle, text_line
 from jmars.notebook.view import Picture
 from jmars.notebook.widget import JobView
@@ -26,6 +28,7 @@ from jmars.notebook.widget import JobView
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
     from jmars.client.job import Job
+    from jmars.model.events import Event
 
 __all__ = ["CellDisplay", "NoDisplay", "TextDisplay", "WidgetDisplay", "choose_display"]
 
@@ -36,9 +39,9 @@ _ended: deque[JobView] = deque()
 
 
 class CellDisplay(Protocol):
-    """Shows the jobs of a cell."""
+    """Shows the jobs of a cell, from the cell's first moment."""
 
-    detached: bool  # "To background" was clicked: the cell need not wait for its last job
+    cluster: Cluster | None  # set before the first job
 
     def follow(self, job: Job) -> None:
         """Shows `job` from now on."""
@@ -46,14 +49,14 @@ class CellDisplay(Protocol):
     def background(self) -> None:
         """Notes that the cell ends before its job."""
 
-    def close(self) -> None:
+    def close(self, outcome: JobState) -> None:
         """Notes that the cell submits no more jobs; the last job has ended or runs in the background."""
 
 
 class NoDisplay:
     """Shows no jobs."""
 
-    detached = False
+    cluster: Cluster | None = None
 
     def follow(self, job: Job) -> None:
         """Shows no job."""
@@ -61,17 +64,15 @@ class NoDisplay:
     def background(self) -> None:
         """Shows no job."""
 
-    def close(self) -> None:
+    def close(self, outcome: JobState) -> None:
         """Shows no job."""
 
 
 class TextDisplay:
     """Prints a line at the end, the same on every run: no times, no bytes."""
 
-    detached = False
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self) -> None:
+        self.cluster: Cluster | None = None
         self._jobs: list[tuple[ref[Job], str, str]] = []  # ids and names; the jobs themselves would keep their results
         self._background = False
 
@@ -84,42 +85,45 @@ class TextDisplay:
         """Makes the line say only that the job runs in the background."""
         self._background = True
 
-    def close(self) -> None:
+    def close(self, outcome: JobState) -> None:
         """Prints the line, if there was a job."""
         if not self._jobs:
             return
         if self._background:
             print("jmars: running in the background")  # noqa: T201  (this is what the cell shows)
             return
+        assert self.cluster is not None
         run = RunState()
         for _, job, name in self._jobs:
             run.follow(job, name)
-            catch_up(self._cluster.events, run)
+            catch_up(self.cluster.events, run)
         print(text_line(run.picture(time.time())))  # noqa: T201
 
 
 class WidgetDisplay:
-    """Shows the live view, replaced by the static picture at the end."""
+    """Shows the live view, replaced by the static picture at the end.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.detached = False
-        self._background = False
-        self._jobs: WeakValueDictionary[str, Job] = WeakValueDictionary()  # a view must not retain results
-        self._view = JobView(on_cancel=self._cancel, on_background=self._detach, on_answer=self._answered)
-        kernel_access.unpin(self._view.comm)
-        run = RunState(open=True, attached=True, view=config.view)
-        self._sampler = Sampler(cluster.events, self._view.show, run, self._replace, self._advice)
-        self._handle: DisplayHandle | None = None
+    The view has its place from the cell's first moment, above all that the cell prints. The widget is made when the
+    first frame is drawn, on the sampler's thread: a cell of milliseconds without a job pays for an empty output only.
+    """
+
+    def __init__(self, cell: RunningCell) -> None:
+        self.cluster: Cluster | None = None
+        self._cell, self._background, self._said = cell, False, False
+        self._view: JobView | None = None
+        self._handle: DisplayHandle = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        now = time.time()
+        run = RunState(True, True, config.view, cell=cell.id, begun=now, lines=cell.n_lines)
+        self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell.line)
+        self._sampler.begin()
 
     def follow(self, job: Job) -> None:
         """Shows `job` from now on."""
-        self._jobs[job.id] = job
         job.shown = True
-        if self._handle is None:
-            lacks = kernel_access.missing()
-            if lacks:
-                print(f"jmars: no {' and no '.join(lacks)} here; to cancel, use the Stop button")  # noqa: T201
-            self._handle = display(self._view, display_id=True)  # type: ignore[no-untyped-call]
+        lacks = [] if self._said else kernel_access.missing()
+        self._said = True
+        if lacks:
+            print(f"jmars: no {' and no '.join(lacks)} here; to cancel, use the Stop button")  # noqa: T201
         self._sampler.follow(job.id, job.name)
 
     def background(self) -> None:
@@ -127,44 +131,50 @@ class WidgetDisplay:
         self._background = True
         self._sampler.detach()
 
-    def close(self) -> None:
+    def close(self, outcome: JobState) -> None:
         """Lets the sampler show the last picture, now or when the background job ends."""
-        self._sampler.close()
-        if self._handle is None:
-            self._view.close()
-        elif not self._background:
+        self._sampler.close(outcome)
+        if not self._background:
             self._sampler.join(_LAST_FRAME)
 
-    def _cancel(self, job: str) -> None:
-        if (known := self._jobs.get(job)) is not None:
-            known.cancel()
+    def _events(self, since: int, job: str) -> tuple[list[Event], int]:
+        """Events of a job, whose submission needed the cluster."""
+        assert self.cluster is not None
+        return self.cluster.events(since, job)
+
+    def _draw(self, frame: Frame) -> None:
+        """Draws a frame; the first frame makes the widget and puts it into the kept place."""
+        if self._view is not None:
+            self._view.show(frame)
+            return
+        self._view = JobView(self._cell.cancel, self._detach, self._sampler.answered, frame)
+        kernel_access.unpin(self._view.comm)
+        data, _ = self._view._repr_mimebundle_()
+        self._handle.update(data, raw=True)  # type: ignore[no-untyped-call]
 
     def _advice(self, job: str) -> list[str]:
         """Advice for the next run of a running job."""
-        known = self._jobs.get(job)
+        known = self._cell.job(job)
         plan = None if known is None else known.plan()
         return [f"{one.text}: {one.how}" for one in plan.advice(_ADVICE)] if plan is not None and plan.complete else []
 
     def _detach(self) -> None:
-        self.detached = True
-
-    def _answered(self, number: int, hidden: bool) -> None:
-        self._sampler.answered(number, hidden)
+        self._cell.detached = True
 
     def _replace(self, picture: Picture) -> None:
         """Replaces the live view by the static picture.
 
         A page that was reloaded meanwhile no longer knows the output and goes on showing the widget.
         """
-        assert self._handle is not None
+        assert self._view is not None  # the last frame is drawn
         self._handle.update(final_bundle(picture), raw=True)  # type: ignore[no-untyped-call]
         _ended.append(self._view)
         if len(_ended) > _KEPT:
             _ended.popleft().close()
 
 
-def choose_display(cluster: Cluster) -> CellDisplay:
-    """Chooses the display of a cell that begins now.
+def choose_display(cell: RunningCell) -> CellDisplay:
+    """Chooses the display of a cell that begins now, and begins it.
 
     Raises
     ------
@@ -180,11 +190,12 @@ def choose_display(cluster: Cluster) -> CellDisplay:
         return NoDisplay()
     kernel: Any = kernel_access.current_kernel()
     if wanted == "text" or (not wanted and getattr(kernel, "comm_manager", None) is None):
-        return TextDisplay(cluster)
+        return TextDisplay()
     try:
-        return WidgetDisplay(cluster)
+        JobView.check()
     except FileNotFoundError as error:
         if wanted:
             raise
         warnings.warn(f"{error}; this cell shows text instead", stacklevel=2)
-        return TextDisplay(cluster)
+        return TextDisplay()
+    return WidgetDisplay(cell)

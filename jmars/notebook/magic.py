@@ -16,6 +16,7 @@ from jmars.client.cluster import Cluster, default_cluster, make_default, open_cl
 from jmars.client.connecting import connect
 from jmars.client.trace import write_trace
 from jmars.config import config
+from jmars.model.states import JobState
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_engine import CellCancelled, CellEngine, handle_control_request
@@ -25,6 +26,7 @@ from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import choose_display
 from jmars.notebook.flags import USAGE, CellFlags
 from jmars.notebook.planning import plan_cell
+from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import get_engine
 from jmars.units import format_bytes
 
@@ -68,20 +70,28 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
         if flags.output:
             shell.user_ns[flags.output] = plan
         return plan
-    cluster = find_cluster(flags)
-    with config.using(**flags.settings()):
-        display = choose_display(cluster)
-    engine = CellEngine(cluster, get_engine(), display, source.label, flags.background)
-    try:
-        with config.using(**flags.settings()), cluster.uploads.once():
-            return run_cell(shell, source, engine, flags.lazy)
-    except CellCancelled:
-        told = f"{source.label} was cancelled; names keep their old values"
-        raise show_as_one_line(KeyboardInterrupt(told)) from None  # ends the queue of Run All, as an interrupt does
-    finally:
-        if flags.output and engine.job is not None:
-            shell.user_ns[flags.output] = engine.job
-        display.close()
+    running = RunningCell(source.code, len(source.lines))
+    outcome, engine = JobState.FAILED, None
+    with config.using(**flags.settings()), kernel_access.stays_busy():
+        display = choose_display(running)
+        try:
+            display.cluster = cluster = find_cluster(flags)
+            engine = CellEngine(cluster, get_engine(), display, running, source.label, flags.background)
+            with cluster.uploads.once():
+                value = run_cell(shell, source, engine, flags.lazy)
+            outcome = JobState.SUCCEEDED
+            return value
+        except (CellCancelled, KeyboardInterrupt) as error:
+            outcome = JobState.CANCELLED
+            if isinstance(error, KeyboardInterrupt) and not running.cancelled:
+                raise
+            told = f"{source.label} was cancelled; names keep their old values"
+            raise show_as_one_line(KeyboardInterrupt(told)) from None  # ends the queue of Run All, as an interrupt does
+        finally:
+            running.end()
+            if flags.output and engine is not None and engine.job is not None:
+                shell.user_ns[flags.output] = engine.job
+            display.close(outcome)
 
 
 def find_cluster(flags: CellFlags) -> Cluster:

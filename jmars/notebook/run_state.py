@@ -111,6 +111,8 @@ class RunState:
         Whether a cell waits for the job, so that "To background" makes sense.
     view
         "full" or "line": how the view begins; "": a line in the first second.
+    cell, begun, lines
+        Id of the cell, for Cancel before the first job; its first moment in seconds since the epoch; its lines.
     revision
         Number per trait of `Picture`; grows when the trait changes.
 
@@ -126,6 +128,12 @@ class RunState:
     open: bool = False
     attached: bool = False
     view: str = ""
+    cell: str = ""
+    begun: float | None = None
+    lines: int = 0
+    line: int = 0  # of the cell, that runs now; 0 before and after
+    outcome: str = JobState.PREPARING  # of a cell without a job, once it has ended
+    closed: float | None = None  # time of the cell's end
     jobs: list[JobRun] = field(default_factory=list)
     workers: WorkerState = field(default_factory=WorkerState)
     memory: dict[str, Any] = field(default_factory=dict)
@@ -151,6 +159,19 @@ class RunState:
             return 0
         return self.jobs[-1].seq or (self.jobs[-2].first_seq if len(self.jobs) > 1 else 0)
 
+    @property
+    def first(self) -> float | None:
+        """Time from which the view counts: the cell's first moment, or the first submission."""
+        if self.begun is not None:
+            return self.begun
+        return next((job.submitted for job in self.jobs if job.submitted is not None), None)
+
+    def at(self, line: int) -> None:
+        """Notes the line of the cell that runs now."""
+        if line != self.line:
+            self.line = line
+            self._changed("snap")
+
     def follow(self, job: str, name: str = "") -> None:
         """Shows `job` from now on; the job before becomes a line."""
         if self.job is not None:
@@ -158,9 +179,10 @@ class RunState:
         self.jobs.append(JobRun(job, name))
         self._changed(*TRAITS)
 
-    def close(self) -> None:
+    def close(self, outcome: str = JobState.SUCCEEDED, now: float | None = None) -> None:
         """Notes that the cell has ended: no further job follows."""
         self.open = self.attached = False
+        self.outcome, self.closed, self.line = outcome, now, 0
         self._changed("snap")
 
     def detach(self) -> None:
@@ -196,7 +218,7 @@ class RunState:
         """All data of the view at `now` (seconds since the epoch)."""
         run, table = self.job, self.job.table if self.job else None
         return {
-            "job_id": run.id if run else "",
+            "job_id": run.id if run else self.cell,
             "graph": table.graph(run.id) if run and table else None,
             "snap": self.snap(now),
             "operand_states": table.boxes() if table else b"",
@@ -223,7 +245,7 @@ class RunState:
         if name == "lanes":
             return run.lanes.part() if run else None
         if name == "job_id":
-            return run.id if run else ""
+            return run.id if run else self.cell
         if run is None or table is None:
             return {"graph": None, "stages": []}.get(name, b"")
         parts: dict[str, Callable[[], Any]] = {
@@ -239,15 +261,15 @@ class RunState:
         """The header's data at `now`."""
         run = self.job
         if run is None:
-            run = JobRun("", state=JobState.PREPARING)
+            run = JobRun("", state=JobState.RUNNING if self.open and self.line else self.outcome)
         state = str(run.state)
         if self.open and run.state == JobState.SUCCEEDED:
             state = str(JobState.RUNNING)  # the cell's Python goes on and may submit more
         error = run.error
         if self.failure is not None and run.state not in TERMINAL:
             state, error = str(JobState.FAILED), self.failure
-        first = next((job.submitted for job in self.jobs if job.submitted is not None), None)
-        last = run.ended if not self.live and run.ended is not None else now
+        ends = [] if self.live else [end for end in (run.ended, self.closed if self.begun else None) if end is not None]
+        last = max(ends, default=now)
         eta = run.eta(now)
         return {
             "state": state,
@@ -255,7 +277,7 @@ class RunState:
             "job": run.id,
             "n": run.n,
             "counts": run.counts,
-            "elapsed": round(max(0.0, last - first), 2) if first is not None else 0.0,
+            "elapsed": round(max(0.0, last - self.first), 2) if self.first is not None else 0.0,
             "eta": round(eta, 1) if eta is not None else None,
             "error": error,
             "why": run.why if run.state not in TERMINAL and self.failure is None else "",
@@ -263,6 +285,8 @@ class RunState:
             "live": self.live,
             "attached": self.attached,
             "view": self.view,
+            "line": self.line,
+            "lines": self.lines,
             "parts": [job.part(now) for job in self.jobs[-_MAX_PARTS:]],
             "seq": max(self.seq, run.seq),
         }
@@ -333,7 +357,7 @@ class RunState:
 
     def _operands_timed(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        table, first = self.job.table, self.jobs[0].submitted
+        table, first = self.job.table, self.first
         if table is None or first is None:
             return  # the graph's event has left the bounded log
         self.job.lanes.add(int(data["worker"]), spans(time, data), first, table.words)
@@ -351,14 +375,14 @@ class RunState:
         self._changed("snap")
 
     def _worker_moved(self, time: float, data: dict[str, Any]) -> None:
-        first = self.jobs[0].submitted if self.jobs else None
+        first = self.first
         self.workers.moved(data, counted=first is not None and time >= first and self.live)
         self._changed("workers")
 
     def _memory_changed(self, time: float, data: dict[str, Any]) -> None:
         self.workers.measured(data, ended=self.job is not None and self.job.state == JobState.SUCCEEDED)
         self.memory = data
-        first = self.jobs[0].submitted if self.jobs else None
+        first = self.first
         if first is not None and time >= first and self.live:
             values = (data.get("used", 0), data.get("resident", 0), data.get("spilled", 0))
             self.series.add(time - first, values)

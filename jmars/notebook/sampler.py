@@ -31,6 +31,7 @@ Frame = dict[str, Any]  # some fields of Picture
 
 FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graph
 _FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
+_FIRST = 0.25  # seconds of a cell without a job before it is shown
 _TICK = 1.0  # seconds after which the elapsed time is updated without an event
 _NEVER = -math.inf
 _LONG = 2.0  # seconds after which advice is computed for a job
@@ -156,6 +157,8 @@ class Sampler:
     advise
         Returns advice for a job by its id, shown in the Plan tab. Called once for each job that runs longer than two
         seconds, on a thread of its own, since it takes longer than a frame.
+    line
+        Returns the line of the cell that runs now: `RunningCell.line`. Called on the thread.
 
     Examples
     --------
@@ -177,8 +180,10 @@ class Sampler:
         run: RunState,
         on_end: Callable[[Picture], None] | None = None,
         advise: Callable[[str], list[str]] | None = None,
+        line: Callable[[], int] | None = None,
     ) -> None:
         self.run = run
+        self._line = line
         self._read, self._show, self._on_end, self._advise = read, show, on_end, advise
         self._advised: dict[str, threading.Thread] = {}  # by job: the thread that computes advice
         self._rate, self._frames = FrameRate(), FrameBuilder()
@@ -188,18 +193,22 @@ class Sampler:
         self._wake, self._done = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="jmars-sampler", daemon=True)
 
-    def follow(self, job: str, name: str = "") -> None:
-        """Shows `job` from now on; starts the thread at the first job."""
-        with self._lock:
-            self._next.append((job, name))
+    def begin(self) -> None:
+        """Starts the thread, which shows a cell without a job after a quarter of a second."""
         if not self._thread.is_alive() and not self._done.is_set():
             self._thread.start()
-        self._wake.set()
 
-    def close(self) -> None:
+    def follow(self, job: str, name: str = "") -> None:
+        """Shows `job` from now on; starts the thread if it does not run."""
+        with self._lock:
+            self._next.append((job, name))
+        self._wake.set()
+        self.begin()
+
+    def close(self, outcome: str = JobState.SUCCEEDED) -> None:
         """Notes that the cell has ended; the thread ends when the newest job has ended."""
         with self._lock:
-            self.run.close()
+            self.run.close(outcome, time.time())
         self._wake.set()
         if not self._thread.is_alive():
             self._done.set()
@@ -227,6 +236,10 @@ class Sampler:
     def _work(self) -> None:
         """Reads, folds and shows until the run has ended."""
         try:
+            self._wake.wait(_FIRST)
+            with self._lock:
+                if not (self.run.live or self.run.job or self._next):
+                    return  # a cell of milliseconds without a job shows no view
             while self._step():
                 self._take_advice()
                 with self._lock:
@@ -249,6 +262,8 @@ class Sampler:
             with self._lock:
                 self.run.lose(str(error))
         with self._lock:
+            if self._line is not None:
+                self.run.at(self._line() if self.run.open else 0)
             live = self.run.live or (bool(self._next) and self.run.failure is None)
             frame = self._frames.frame(self.run, time.time(), last=not live)
             if frame is not None:

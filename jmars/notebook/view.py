@@ -63,7 +63,7 @@ class Snap(TypedDict):
     job: str  # the newest job, which Cancel cancels
     n: int  # operands after fusion of the newest job
     counts: list[int]  # operands by state; they sum to n
-    elapsed: float  # seconds since the first job was submitted
+    elapsed: float  # seconds since the cell began, or since the first job was submitted
     eta: float | None  # seconds that the newest job may still need
     error: str | None
     why: str  # reason why no operand has moved for some seconds; "" while operands move
@@ -71,6 +71,8 @@ class Snap(TypedDict):
     live: bool  # a job runs, or another job may follow
     attached: bool  # a cell waits for the job
     view: str  # how the view begins: "full", "line", or "" for a line in the first second
+    line: int  # of the cell, that runs now; 0 before and after its Python
+    lines: int  # of the cell
     parts: list[JobPart]  # earlier jobs of the cell and the newest one
     seq: int  # number of the newest event folded in
 

@@ -40,6 +40,8 @@ class JobView(anywidget.AnyWidget):
         Called when "To background" is clicked.
     on_answer
         Called with the number of the frame drawn and whether the page is hidden: `Sampler.answered`.
+    picture
+        The first frame.
 
     Raises
     ------
@@ -67,15 +69,21 @@ class JobView(anywidget.AnyWidget):
         on_cancel: Callable[[str], None] | None = None,
         on_background: Callable[[], None] | None = None,
         on_answer: Callable[[int, bool], None] | None = None,
+        picture: Frame | None = None,
     ) -> None:
-        if not self._esm:
+        self.check()
+        super().__init__(**(picture or {}))
+        self._on_cancel, self._on_background, self._on_answer = on_cancel, on_background, on_answer
+        self.on_msg(self._asked)
+
+    @classmethod
+    def check(cls) -> None:
+        """Raises FileNotFoundError if the front end was not built."""
+        if not cls._esm:
             raise FileNotFoundError(
                 f"{STATIC / 'widget.js'} is missing, so the live view cannot be shown; install jmars with pip, "
                 "or run `jlpm && jlpm build:prod` in labextension/"
             )
-        super().__init__()
-        self._on_cancel, self._on_background, self._on_answer = on_cancel, on_background, on_answer
-        self.on_msg(self._asked)
 
     def show(self, frame: Frame) -> None:
         """Draws `frame`: all traits go in one message."""
@@ -94,8 +102,8 @@ class JobView(anywidget.AnyWidget):
         elif kind == "answer" and self._on_answer:
             self._on_answer(int(content.get("frame") or 0), bool(content.get("hidden")))
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if bundle is not None else ({}, {})
-        text = summary(self.snap, self.graph, self.series, self.plan) if self.snap else "jmars: preparing"
+        text = summary(self.snap, self.graph, self.series, self.plan) if self.snap else "jmars: no job yet"
         return dict(data) | {"text/plain": text}, dict(metadata)

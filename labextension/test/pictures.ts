@@ -40,6 +40,8 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       live: true,
       attached: true,
       view: '',
+      line: 0,
+      lines: 0,
       parts: [{ job: 'job-1', name: 'cell', state: 'running', n: 5, elapsed: 1.5 }],
       seq: 7
     },

@@ -227,6 +227,17 @@ describe('the view of a short job', () => {
     await tick();
     expect(isLine()).toBe(false);
   });
+  test('of Python without a job stays a line, which says the line that runs', async () => {
+    begin({ job: '', n: 0, counts: Array(9).fill(0), line: 3, lines: 7, elapsed: 5, eta: null, parts: [] });
+    expect(isLine()).toBe(true);
+    expect(details().hidden).toBe(true);
+    expect(document.querySelector('.jm-time')!.textContent).toBe('line 3 of 7 · 5.0 s');
+    expect(document.querySelector<HTMLElement>('.jm-cancel')!.hidden).toBe(false);
+    shown = { ...shown, snap: { ...shown.snap, state: 'succeeded', live: false } };
+    changed();
+    await tick();
+    expect(document.querySelector('.jm-time')!.textContent).toBe('5.0 s');
+  });
   test('opens by a click and stays so in the saved view', async () => {
     const unmount = begin({ elapsed: 0.4 });
     details().click();

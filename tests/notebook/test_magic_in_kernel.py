@@ -67,8 +67,9 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
     kernel.text(cell)
     mine = [m for m in kernel.iopub if m["parent_header"].get("msg_id") == cell]
     shown = next(m for m in mine if m["msg_type"] == "display_data")
-    assert "application/vnd.jupyter.widget-view+json" in shown["content"]["data"]
-    last = [m for m in kernel.iopub if m["msg_type"] == "update_display_data"][-1]
+    assert shown["content"]["data"] == {"text/plain": ""}  # the place of the view, above all that the cell prints
+    first, last = [m for m in kernel.iopub if m["msg_type"] == "update_display_data"]
+    assert "application/vnd.jupyter.widget-view+json" in first["content"]["data"]
     assert last["content"]["transient"] == shown["content"]["transient"]
     assert last["content"]["data"].keys() == {MIME_TYPE, "text/html", "text/plain"}
     assert last["content"]["data"][MIME_TYPE]["snap"]["state"] == "succeeded"
@@ -94,6 +95,38 @@ def test_cancel_while_the_cell_blocks_ends_it_and_what_is_queued(kernel, way):
     assert kernel.reply(queued)["status"] == "aborted"
     assert kernel.run("print(x, job.state)") == "old cancelled"
     assert kernel.run("%%jmars\nfloat(np.ones(4).sum())").endswith("4.0")
+
+
+PYTHON = """%%jmars
+print("above", flush=True)
+import time
+x = 'new'
+for second in range(60):
+    time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("way", ["control", "comm"])
+def test_cancel_while_python_of_the_cell_runs_interrupts_it(kernel, way):
+    cell = kernel.send(PYTHON)
+    comm = kernel.wait_for(lambda m: m["msg_type"] == "comm_open" and "job_id" in m["content"]["data"]["state"])
+    state, name = comm["content"]["data"]["state"], comm["content"]["comm_id"]
+    assert (state["snap"]["line"], state["snap"]["lines"], state["snap"]["state"]) == (6, 6, "running")
+    if way == "control":
+        kernel.control("jmars_request", {"op": "cancel", "job": state["job_id"]})
+    else:  # without a control channel the kernel reads the click when the cell has ended
+        kernel.shell("comm_msg", {"comm_id": name, "data": {"method": "custom", "content": {"type": "cancel"}}})
+        time.sleep(0.2)
+        kernel.manager.interrupt_kernel()
+    reply = kernel.reply(cell, 10)
+    assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+    assert ("was cancelled; names keep" in "".join(reply["traceback"])) is (way == "control")
+    kernel.settle()
+    assert kernel.run("print(x)") == "old"
+    kinds = [m["msg_type"] for m in kernel.iopub if m["parent_header"].get("msg_id") == cell]
+    assert kinds.index("display_data") < kinds.index("stream")
+    last = [m for m in kernel.iopub if m["msg_type"] == "update_display_data"][-1]["content"]["data"]
+    assert (last[MIME_TYPE]["snap"]["state"], last[MIME_TYPE]["snap"]["live"]) == ("cancelled", False)
 
 
 def test_the_stop_button_cancels_the_job_and_what_is_queued(kernel):

@@ -191,6 +191,17 @@ def test_a_cell_of_several_jobs_keeps_a_line_for_each():
     assert snap["elapsed"] == 2.2  # from the first submission to the last end
 
 
+def test_the_view_of_a_cell_counts_from_its_first_moment_to_its_end():
+    log = started(4).memory(10, 100).add("JobMoved", 1.0, state="succeeded", error=None, elapsed=1.2)
+    run = run_of(log, open=True, begun=log.events[0][1] - 5.0)
+    run.at(3)
+    assert run.snap(log.time)["line"] == 3
+    run.close("succeeded", log.time + 2.0)
+    snap = run.snap(log.time + 100.0)
+    assert (snap["elapsed"], snap["line"]) == (8.3, 0)
+    assert run.picture(0)["series"]["t"] == [5.3]
+
+
 def test_memory_is_kept_from_the_submission_on():
     log = started(4).memory(10, 100, 0).memory(20, 200, 5)
     series = run_of(log).picture(0)["series"]

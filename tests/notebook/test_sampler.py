@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import numpy as np
 
@@ -142,6 +143,34 @@ def test_a_cell_without_any_job_ends_too():
     sampler = Sampler(lambda since, job: ([], since), lambda frame: None, RunState(open=True))
     sampler.close()
     assert sampler.join(5)
+
+
+def test_a_cell_of_milliseconds_without_a_job_shows_no_frame():
+    frames, ends = [], []
+    sampler = Sampler(lambda since, job: ([], since), frames.append, RunState(open=True), ends.append, line=lambda: 1)
+    sampler.begin()
+    sampler.close()
+    assert sampler.join(5)
+    assert (frames, ends) == ([], [])
+
+
+def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
+    frames, ends, shown = [], [], threading.Event()
+
+    def show(frame):
+        frames.append(frame)
+        shown.set()
+
+    run = RunState(open=True, attached=True, cell="cell-1", begun=time.time(), lines=7)
+    sampler = Sampler(lambda since, job: ([], since), show, run, ends.append, line=lambda: 3)
+    sampler.begin()
+    assert shown.wait(5)
+    sampler.close("cancelled")
+    assert sampler.join(5)
+    snap = frames[0]["snap"]
+    assert (snap["line"], snap["lines"], snap["state"], frames[0]["job_id"]) == (3, 7, "running", "cell-1")
+    assert (ends[0]["snap"]["line"], ends[0]["snap"]["state"], ends[0]["snap"]["live"]) == (0, "cancelled", False)
+    assert ends[0]["snap"]["elapsed"] >= 0.2
 
 
 def _part(log, since, job):

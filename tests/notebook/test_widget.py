@@ -53,7 +53,7 @@ def test_clicks_are_called_back(view):
 
 
 def test_its_text_says_how_it_stands(view):
-    assert view._repr_mimebundle_()[0]["text/plain"] == "jmars: preparing"
+    assert view._repr_mimebundle_()[0]["text/plain"] == "jmars: no job yet"
     run = RunState()
     run.follow("job-1")
     log = started(4)

@@ -1,18 +1,19 @@
 // Mounts the view of a cell's jobs: the same under the cell, in the side bar and in a saved notebook. The view draws the
 // host's picture and passes clicks to the host; it changes only when the host's picture changes.
-import { bytes, count, fine, plural, seconds } from '../model/format';
+import { bytes, count, plural, seconds } from '../model/format';
 import { asBytes, Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
-import { asOutput, GONE, lastSeen, percentDone } from '../model/last';
+import { asOutput, GONE, lastSeen } from '../model/last';
 import { recall, remember } from '../model/remembered';
 import { done } from '../model/states';
 import { Picture, PlanPart, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
 import { h, morph } from './dom';
 import { drawGraph, palette } from './graph';
+import { headerText } from './header';
 import { drawInspector } from './inspector';
 import { drawLanes, pieceAt } from './lanes';
 import { drawMemory } from './memory';
-import { drawPlan, predictionText } from './plan';
+import { drawPlan } from './plan';
 import { drawOperands, drawWorkers } from './tables';
 import { Spot, navigate } from './navigation';
 
@@ -132,7 +133,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     drawHead(now.snap, now.plan);
     const short = isLine(now.snap);
     root.dataset.line = String(short);
-    details.hidden = !host.line;
+    details.hidden = !host.line || !now.snap?.job; // a cell without a job has no more than its line
     details.setAttribute('aria-expanded', String(!short));
     details.title = short ? 'Show graph, workers, memory and plan' : 'Show only this line';
     if (!short) {
@@ -155,8 +156,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
     if (!host.line) {
       return false;
     }
-    const isShort = !snap?.counts || (snap.elapsed < SHORT && !['failed', 'cancelled', GONE].includes(snap.state));
-    return line ?? (snap?.view === 'line' || (snap?.view !== 'full' && isShort));
+    if (!snap?.job) {
+      return true;
+    }
+    const isShort = !snap.counts || (snap.elapsed < SHORT && !['failed', 'cancelled', GONE].includes(snap.state));
+    return line ?? (snap.view === 'line' || (snap.view !== 'full' && isShort));
   }
 
   function drawHead(snap: Snap | null, plan: PlanPart | null): void {
@@ -170,15 +174,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     }
     root.dataset.state = snap.state;
     const finished = done(snap.counts);
-    times.textContent = [
-      snap.state === GONE && snap.n ? `last seen at ${percentDone(snap)}` : '',
-      snap.n ? `${count(finished)} of ${plural(snap.n, 'operand')}` : '',
-      snap.live || snap.elapsed >= 1 ? seconds(snap.elapsed) : fine(snap.elapsed),
-      snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : '',
-      predictionText(plan)
-    ]
-      .filter(Boolean)
-      .join(' · ');
+    times.textContent = headerText(snap, plan);
     cancel.hidden = !host.cancel || !snap.live;
     background.hidden = !host.background || !snap.live || !snap.attached;
     const busy = snap.state === 'cancelling' || Date.now() - asked < ASK_AGAIN;

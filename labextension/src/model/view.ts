@@ -31,6 +31,8 @@ export interface Snap {
   live: boolean;
   attached: boolean;
   view: string;
+  line: number;
+  lines: number;
   parts: JobPart[];
   seq: number;
 }

@@ -1,0 +1,69 @@
+"""The view while Python of the cell runs: above all that the cell prints, with the line that runs, and Cancel."""
+
+from __future__ import annotations
+
+import pytest
+
+from jmars.notebook.view import MIME_TYPE
+from tests.browser.harness import THEMES
+from tests.browser.test_cell_in_lab import SETUP
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+PYTHON = """%%jmars -w 2 --memory 512MiB
+print("first words")
+a = np.arange(2_000_000.0)
+time.sleep(60)
+x = a.sum()
+"""
+PRINTS = """%%jmars
+print("0", end=" ")
+a = np.arange(4_000_000.0, chunk_size=500_000)
+print(np.sqrt(a).sum() > 1)
+a.mean()
+"""
+STATE = "window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.status"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_line_that_runs_is_seen_above_the_prints_and_cancel_interrupts_it(lab, lab_page, theme):
+    name = f"python-{theme}.ipynb"
+    lab.write(name, [SETUP, PYTHON, "print('next', x)"])
+    with lab_page.opened(name, height=700) as notebook:
+        notebook.theme(theme)
+        notebook.run(0, wait=True)
+        notebook.run(1)
+        notebook.view(1).get_by_text("line 4 of 5").wait_for()
+        notebook.wait_for_text(1, "first words")
+        outputs = notebook.outputs(1)
+        assert ["data" in one for one in outputs] == [True, False]
+        notebook.run(2)
+        notebook.page.wait_for_timeout(2500)  # the page answers the view each second
+        assert notebook.page.evaluate(STATE) == "busy"
+        notebook.screenshot(f"python-{theme}")
+        notebook.view(1).get_by_role("button", name="Cancel").click()
+        notebook.wait_for_text(1, "was cancelled; names keep their old values")
+        notebook.wait_until_idle()
+        assert notebook.text(2) == ""  # the queue of Run All ends
+        notebook.run(2, wait=True)
+        assert notebook.text(2).strip() == "next old"
+        notebook.wait_for_text(1, MIME_TYPE)
+        notebook.screenshot(f"python-{theme}-cancelled")
+        assert "cancelled" in notebook.view(1).first.inner_text()
+        assert notebook.console == []
+
+
+def test_the_view_splits_no_printed_line_and_a_cell_of_milliseconds_has_none(lab, lab_page):
+    lab.write("prints.ipynb", [SETUP, PRINTS, "%%jmars\nprint('small')", "1"])
+    with lab_page.opened("prints.ipynb", height=700) as notebook:
+        notebook.run(0, wait=True)
+        notebook.run(1, wait=True)
+        notebook.wait_for_text(1, MIME_TYPE)
+        kinds = [one["output_type"] for one in notebook.outputs(1)]
+        assert kinds == ["display_data", "stream", "execute_result"]
+        assert "0 True" in notebook.text(1)
+        notebook.run(2, wait=True)
+        notebook.run(3, wait=True)
+        assert notebook.view(2).locator(".jm").count() == 0
+        assert notebook.view(2).first.bounding_box()["height"] == 0  # the kept place
+        notebook.screenshot("prints")

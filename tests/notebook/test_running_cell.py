@@ -1,0 +1,78 @@
+"""A cell while it runs, seen and cancelled from other threads."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from jmars.notebook.running_cell import RunningCell
+
+WAITS = """def wait():
+    at_line_2.set()
+    go_on.wait()
+
+wait(); done = True
+after = cell.line()
+"""
+
+
+class Job:
+    id = "job-of-the-cell"
+
+    def __init__(self, ended: bool) -> None:
+        self.ended, self.cancelled = ended, False
+
+    def wait(self, timeout: float) -> bool:
+        return self.ended
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def cell_of(text: str) -> RunningCell:
+    return RunningCell(compile(text, "<cell>", "exec"), len(text.splitlines()))
+
+
+def test_another_thread_sees_the_line_of_the_cell_not_of_its_functions():
+    cell = cell_of(WAITS)
+    names = {"cell": cell, "at_line_2": threading.Event(), "go_on": threading.Event()}
+    seen = []
+
+    def look():
+        names["at_line_2"].wait()
+        seen.append(cell.line())
+        names["go_on"].set()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    exec(cell.code, names)
+    looking.join()
+    assert (seen, names["after"], cell.line()) == ([5], 6, 0)
+
+
+def test_cancel_interrupts_the_python_of_the_cell_and_no_later_cell():
+    cell = cell_of("at_line_2.set()\ngo_on.wait()")
+    names = {"at_line_2": threading.Event(), "go_on": threading.Event()}
+    clicking = threading.Thread(target=lambda: (names["at_line_2"].wait(), RunningCell.find(cell.id).cancel(cell.id)))
+    clicking.start()
+    with pytest.raises(KeyboardInterrupt):
+        exec(cell.code, names)
+    clicking.join()
+    assert cell.cancelled
+    cell.end()
+    cell.cancel(cell.id)  # a click that came late
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_cancel_cancels_the_job_while_it_runs(ended):
+    cell, job = cell_of("1"), Job(ended)
+    cell.follow(job)
+    cell.end()
+    RunningCell.find(job.id).cancel(job.id)
+    assert job.cancelled is not ended
+
+
+def test_a_cell_that_is_over_is_not_found():
+    name = cell_of("1").id
+    assert RunningCell.find(name) is None
