@@ -36,7 +36,7 @@ class PlanState:
     replans: int = 0  # times that the rest was planned anew during the run
     why: str = ""  # reason of the last such time
     measured: Mapping[str, Any] | None = None
-    advice: list[str] = field(default_factory=list)
+    advice: list[tuple[str, float]] = field(default_factory=list)  # text, and share of the time that it saves
 
     def built(self, data: Mapping[str, Any]) -> None:
         """Notes that a stage begins."""
@@ -62,17 +62,27 @@ class PlanState:
             return None
         parts = list(self.stages.values())
         newest = self.stages.get(self.stage, {})
+        predicted = _together([_costs(part) for part in parts]) if parts else None
+        measured = _costs(self.measured) if self.measured is not None else None
+        told = [plain_text(text, 400) for text, share in self.advice if share > _error(predicted, measured)]
         return PlanPart(
-            predicted=_together([_costs(part) for part in parts]) if parts else None,
-            measured=_costs(self.measured) if self.measured is not None else None,
+            predicted=predicted,
+            measured=measured,
             lower_bound=sum(_number(part.get("lower_bound")) for part in parts),
             chosen=plain_text(newest.get("chosen")),
             tried=[_tried(row) for row in list(newest.get("tried") or ())[:_TRIED] if len(row) >= 5],
             stage=self.stage,
             replans=self.replans,
             why=self.why,
-            advice=[plain_text(text, 400) for text in self.advice[:_ADVICE]],
+            advice=told[:_ADVICE],
         )
+
+
+def _error(predicted: RunCosts | None, measured: RunCosts | None) -> float:
+    """Error of the predicted time as a share, below 1; 0 while it is not known."""
+    if predicted is None or measured is None or not measured["makespan"]:
+        return 0.0
+    return min(0.99, abs(predicted["makespan"] - measured["makespan"]) / measured["makespan"])
 
 
 def _costs(data: Mapping[str, Any]) -> RunCosts:

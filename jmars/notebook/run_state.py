@@ -26,77 +26,19 @@ from jmars.model.events import (
     WORKER_MOVED,
     Event,
 )
-from jmars.model.states import STATE_NAMES, TERMINAL, JobState, OperandState
+from jmars.model.states import TERMINAL, JobState
 from jmars.model.timing import spans
-from jmars.notebook.lane_state import LaneState
+from jmars.notebook.cell_facts import CellFacts
+from jmars.notebook.job_run import JobRun
 from jmars.notebook.operand_table import OperandTable
-from jmars.notebook.plan_state import PlanState
 from jmars.notebook.series import BoundedSeries
-from jmars.notebook.view import TRAITS, JobPart, Picture, Series, Snap, WorkerRow, plain_text
+from jmars.notebook.view import TRAITS, Picture, Series, Snap, WorkerRow, plain_text
 from jmars.notebook.worker_rows import WorkerState
 
-__all__ = ["JobRun", "RunState"]
+__all__ = ["RunState"]
 
-_DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
 _MAX_PARTS = 50  # earlier jobs of a cell that are listed
 _OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers")  # what follows from operands' states
-
-
-@dataclass
-class JobRun:
-    """A job: state, operands and times (seconds since the epoch)."""
-
-    id: str
-    name: str = ""
-    state: str = JobState.PREPARING
-    error: str | None = None
-    submitted: float | None = None
-    started: float | None = None  # time of the first operand's first move
-    ended: float | None = None
-    seq: int = 0  # number of the job's newest folded event
-    first_seq: int = 0  # number of the job's first event
-    n: int = 0  # operands after fusion of all stages so far, 0 before the graph is built
-    table: OperandTable | None = None  # of the newest job only; the graph of its newest stage
-    stage: int = 0  # number of that stage
-    earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
-    plan: PlanState = field(default_factory=PlanState)
-    lanes: LaneState = field(default_factory=LaneState)
-    expected: tuple[float, float] | None = None  # time of the cluster's estimate, and seconds left at that time
-    why: str = ""  # reason why no operand has moved for some seconds
-    calm: bool = True
-
-    def begin_stage(self, table: OperandTable, stage: int) -> None:
-        """Replaces the graph by the graph of the next stage; operands of earlier stages stay counted."""
-        if self.table is not None and stage > self.stage:
-            self.earlier = self.counts
-        self.table, self.stage = table, stage
-        self.n = sum(self.earlier) + table.n_after
-
-    @property
-    def counts(self) -> list[int]:
-        """Operands by state, of all stages so far."""
-        now = self.table.counts.tolist() if self.table is not None else [0] * len(STATE_NAMES)
-        return [a + b for a, b in zip(self.earlier, now, strict=True)]
-
-    def elapsed(self, now: float) -> float:
-        """Seconds from submission to the end, or to `now`."""
-        return max(0.0, (self.ended or now) - self.submitted) if self.submitted is not None else 0.0
-
-    def eta(self, now: float) -> float | None:
-        """Seconds left as the cluster estimates, or by the pace so far; None if unknown."""
-        if self.state != JobState.RUNNING or self.table is None or self.started is None:
-            return None
-        if self.expected is not None:
-            told, left = self.expected
-            return max(0.0, left - max(0.0, now - told))
-        done = sum(self.counts[state] for state in _DONE)
-        return (now - self.started) * (self.n - done) / done if done and now > self.started else None
-
-    def part(self, now: float) -> JobPart:
-        """The job's line in the list of jobs."""
-        return JobPart(
-            job=self.id, name=self.name, state=str(self.state), n=self.n, elapsed=round(self.elapsed(now), 2)
-        )
 
 
 @dataclass
@@ -111,8 +53,6 @@ class RunState:
         Whether a cell waits for the job, so that "To background" makes sense.
     view
         "full" or "line": how the view begins; "": a line in the first second.
-    cell, begun, lines
-        Id of the cell, for Cancel before the first job; its first moment in seconds since the epoch; its lines.
     revision
         Number per trait of `Picture`; grows when the trait changes.
 
@@ -128,16 +68,12 @@ class RunState:
     open: bool = False
     attached: bool = False
     view: str = ""
-    cell: str = ""
-    begun: float | None = None
-    lines: int = 0
-    line: int = 0  # of the cell, that runs now; 0 before and after
-    outcome: str = JobState.PREPARING  # of a cell without a job, once it has ended
-    closed: float | None = None  # time of the cell's end
+    cell: CellFacts = field(default_factory=CellFacts)  # empty in the side bar
     jobs: list[JobRun] = field(default_factory=list)
     workers: WorkerState = field(default_factory=WorkerState)
     memory: dict[str, Any] = field(default_factory=dict)
     series: BoundedSeries = field(default_factory=BoundedSeries)
+    explained: dict[str, str] = field(default_factory=dict)  # errors of jobs as the client tells them
     seq: int = 0  # number of the newest folded event that belongs to no job
     failure: str | None = None  # reason why no event will follow: the cluster is gone
     revision: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TRAITS, 1))
@@ -162,14 +98,13 @@ class RunState:
     @property
     def first(self) -> float | None:
         """Time from which the view counts: the cell's first moment, or the first submission."""
-        if self.begun is not None:
-            return self.begun
-        return next((job.submitted for job in self.jobs if job.submitted is not None), None)
+        times = (self.cell.begun, *(job.submitted for job in self.jobs))
+        return next((time for time in times if time is not None), None)
 
     def at(self, line: int) -> None:
         """Notes the line of the cell that runs now."""
-        if line != self.line:
-            self.line = line
+        if line != self.cell.line:
+            self.cell.line = line
             self._changed("snap")
 
     def follow(self, job: str, name: str = "") -> None:
@@ -179,10 +114,10 @@ class RunState:
         self.jobs.append(JobRun(job, name))
         self._changed(*TRAITS)
 
-    def close(self, outcome: str = JobState.SUCCEEDED, now: float | None = None) -> None:
+    def close(self, outcome: JobState = JobState.SUCCEEDED, now: float = 0.0) -> None:
         """Notes that the cell has ended: no further job follows."""
         self.open = self.attached = False
-        self.outcome, self.closed, self.line = outcome, now, 0
+        self.cell.end(outcome, now)
         self._changed("snap")
 
     def detach(self) -> None:
@@ -195,8 +130,13 @@ class RunState:
         self.failure, self.open = reason, False
         self._changed("snap")
 
-    def advise(self, job: str, advice: Sequence[str]) -> None:
-        """Stores the advice for a job."""
+    def explain(self, job: str, error: str) -> None:
+        """Notes the error of a job as the client tells it, with advice that the cluster cannot give."""
+        self.explained[job] = plain_text(error, 4000, keep="\n")
+        self._changed("snap")
+
+    def advise(self, job: str, advice: Sequence[tuple[str, float]]) -> None:
+        """Stores the advice for a job: texts, each with the share of the time that it saves."""
         for run in self.jobs:
             if run.id == job:
                 run.plan.advice = list(advice)
@@ -218,7 +158,7 @@ class RunState:
         """All data of the view at `now` (seconds since the epoch)."""
         run, table = self.job, self.job.table if self.job else None
         return {
-            "job_id": run.id if run else self.cell,
+            "job_id": run.id if run else self.cell.id,
             "graph": table.graph(run.id) if run and table else None,
             "snap": self.snap(now),
             "operand_states": table.boxes() if table else b"",
@@ -245,7 +185,7 @@ class RunState:
         if name == "lanes":
             return run.lanes.part() if run else None
         if name == "job_id":
-            return run.id if run else self.cell
+            return run.id if run else self.cell.id
         if run is None or table is None:
             return {"graph": None, "stages": []}.get(name, b"")
         parts: dict[str, Callable[[], Any]] = {
@@ -261,15 +201,14 @@ class RunState:
         """The header's data at `now`."""
         run = self.job
         if run is None:
-            run = JobRun("", state=JobState.RUNNING if self.open and self.line else self.outcome)
+            run = JobRun("", state=self.cell.state)
         state = str(run.state)
         if self.open and run.state == JobState.SUCCEEDED:
             state = str(JobState.RUNNING)  # the cell's Python goes on and may submit more
-        error = run.error
+        error = self.explained.get(run.id, run.error)
         if self.failure is not None and run.state not in TERMINAL:
             state, error = str(JobState.FAILED), self.failure
-        ends = [] if self.live else [end for end in (run.ended, self.closed if self.begun else None) if end is not None]
-        last = max(ends, default=now)
+        last = now if self.live else max(run.ended or 0.0, self.cell.ended or 0.0) or now
         eta = run.eta(now)
         return {
             "state": state,
@@ -285,8 +224,8 @@ class RunState:
             "live": self.live,
             "attached": self.attached,
             "view": self.view,
-            "line": self.line,
-            "lines": self.lines,
+            "line": self.cell.line,
+            "lines": self.cell.n_lines,
             "parts": [job.part(now) for job in self.jobs[-_MAX_PARTS:]],
             "seq": max(self.seq, run.seq),
         }

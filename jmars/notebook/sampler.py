@@ -155,8 +155,8 @@ class Sampler:
     on_end
         Called once on the thread, with the last picture, when the run has ended.
     advise
-        Returns advice for a job by its id, shown in the Plan tab. Called once for each job that runs longer than two
-        seconds, on a thread of its own, since it takes longer than a frame.
+        Returns advice for a job by its id, as `RunState.advise` takes it, shown in the Plan tab. Called once for each
+        job that runs longer than two seconds, on a thread of its own, since it takes longer than a frame.
     line
         Returns the line of the cell that runs now: `RunningCell.line`. Called on the thread.
 
@@ -179,7 +179,7 @@ class Sampler:
         show: Callable[[Frame], None],
         run: RunState,
         on_end: Callable[[Picture], None] | None = None,
-        advise: Callable[[str], list[str]] | None = None,
+        advise: Callable[[str], list[tuple[str, float]]] | None = None,
         line: Callable[[], int] | None = None,
     ) -> None:
         self.run = run
@@ -199,19 +199,29 @@ class Sampler:
             self._thread.start()
 
     def follow(self, job: str, name: str = "") -> None:
-        """Shows `job` from now on; starts the thread if it does not run."""
+        """Shows `job` from now on; starts the thread if it does not run.
+
+        The first job is shown at once, further jobs with the next frame: many short jobs do not send many frames.
+        """
         with self._lock:
             self._next.append((job, name))
-        self._wake.set()
+            if self.run.job is None:
+                self._wake.set()
         self.begin()
 
-    def close(self, outcome: str = JobState.SUCCEEDED) -> None:
+    def close(self, outcome: JobState = JobState.SUCCEEDED) -> None:
         """Notes that the cell has ended; the thread ends when the newest job has ended."""
         with self._lock:
             self.run.close(outcome, time.time())
         self._wake.set()
         if not self._thread.is_alive():
             self._done.set()
+
+    def explain(self, job: str, error: str) -> None:
+        """Shows `error` as the error of `job`."""
+        with self._lock:
+            self.run.explain(job, error)
+        self._wake.set()
 
     def detach(self) -> None:
         """Notes that the cell no longer waits for the job."""
@@ -237,6 +247,7 @@ class Sampler:
         """Reads, folds and shows until the run has ended."""
         try:
             self._wake.wait(_FIRST)
+            self._wake.clear()
             with self._lock:
                 if not (self.run.live or self.run.job or self._next):
                     return  # a cell of milliseconds without a job shows no view
@@ -284,7 +295,7 @@ class Sampler:
         self._advised[job.id] = asking
         asking.start()
 
-    def _ask(self, advise: Callable[[str], list[str]], job: str) -> None:
+    def _ask(self, advise: Callable[[str], list[tuple[str, float]]], job: str) -> None:
         """Computes advice for a job on a thread of its own."""
         try:
             found = advise(job)
@@ -295,12 +306,12 @@ class Sampler:
             self.run.advise(job, found)
 
     def _advance(self) -> None:
-        """Goes on to the next job once all logged events of the current job are read."""
-        for _ in range(_READS):
-            if not self._next or not self._read_on():
-                break
-        with self._lock:
-            if self._next:
+        """Goes on to the newest job; of each job before, the logged events are read first."""
+        while self._next:
+            for _ in range(_READS):
+                if not self._read_on():
+                    break
+            with self._lock:
                 self.run.follow(*self._next.popleft())
                 self._since = self.run.since  # earlier reads may have skipped this job's first events
 

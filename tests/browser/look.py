@@ -79,7 +79,7 @@ def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict
     run.fold([event for event in events if event[1] <= now])
     run.advise(
         events[0][3],
-        ["chunk_size 64.0 MiB: −38 % time (5.1 s), peak 2.1 GiB (predictions here were off by 12 % of time)"],
+        [("chunk_size 64.0 MiB: −38 % time (5.1 s), peak 2.1 GiB (predictions here were off by 12 % of time)", 0.38)],
     )
     return as_json(run.picture(now))
 

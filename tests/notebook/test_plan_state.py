@@ -52,12 +52,20 @@ def test_stages_add_up_and_a_stage_that_is_told_twice_counts_once():
 def test_advice_belongs_to_a_job():
     run = RunState()
     run.follow("job-1")
-    run.advise("job-2", ["other"])
+    run.advise("job-2", [("other", 1.0)])
     assert run.picture(0.0)["plan"] is None
-    run.advise("job-1", ["workers 4"])
+    run.advise("job-1", [("workers 4", 1.0)])
     assert run.picture(0.0)["plan"]["advice"] == ["workers 4"]
     run.follow("job-2")
     assert run.picture(0.0)["plan"] is None
+
+
+def test_advice_that_saves_less_time_than_the_prediction_was_off_is_not_told_after_the_run():
+    plan = PlanState(advice=[("chunks: −6 % time", 0.06), ("workers: −60 % time", 0.6), ("memory", 1.0)])
+    plan.built({"predicted": TOLD | {"makespan": 3.0}})
+    assert len(plan.part()["advice"]) == 3
+    plan.moved({"measured": TOLD | {"makespan": 6.0}})
+    assert plan.part()["advice"] == ["workers: −60 % time", "memory"]
 
 
 @pytest.mark.parametrize("odd", [None, "x", math.nan, math.inf, -1, {}, []])
@@ -71,7 +79,7 @@ def test_odd_values_become_zero(odd):
 
 
 def test_texts_and_lists_are_bounded():
-    plan = PlanState(advice=["a" * 10_000] * 100)
+    plan = PlanState(advice=[("a" * 10_000, 1.0)] * 100)
     plan.built({"predicted": TOLD | {"chosen": "b" * 10_000, "tried": [["c" * 10_000, 1, 1, 1, 1]] * 500}})
     part = plan.part()
     assert len(str(part)) < 6_000

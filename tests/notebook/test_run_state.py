@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
+from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import graph_built, started, u32
@@ -193,10 +195,10 @@ def test_a_cell_of_several_jobs_keeps_a_line_for_each():
 
 def test_the_view_of_a_cell_counts_from_its_first_moment_to_its_end():
     log = started(4).memory(10, 100).add("JobMoved", 1.0, state="succeeded", error=None, elapsed=1.2)
-    run = run_of(log, open=True, begun=log.events[0][1] - 5.0)
+    run = run_of(log, open=True, cell=CellFacts("cell-1", 7, log.events[0][1] - 5.0))
     run.at(3)
     assert run.snap(log.time)["line"] == 3
-    run.close("succeeded", log.time + 2.0)
+    run.close(JobState.SUCCEEDED, log.time + 2.0)
     snap = run.snap(log.time + 100.0)
     assert (snap["elapsed"], snap["line"]) == (8.3, 0)
     assert run.picture(0)["series"]["t"] == [5.3]
@@ -242,6 +244,13 @@ def test_a_lost_cluster_is_said():
     run.lose("the cluster has gone")
     snap = run.snap(0)
     assert (snap["state"], snap["error"], snap["live"]) == ("failed", "the cluster has gone", False)
+
+
+def test_the_error_of_a_job_is_shown_as_the_client_explains_it():
+    run = run_of(started(4).add("JobMoved", state="failed", error="raise memory_limit", elapsed=1.0))
+    assert run.snap(0)["error"] == "raise memory_limit"
+    run.explain("job-1", "%%jmars --memory 2GiB")
+    assert run.snap(0)["error"] == "%%jmars --memory 2GiB"
 
 
 def test_the_time_left_follows_the_pace():

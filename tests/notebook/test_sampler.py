@@ -7,7 +7,9 @@ import time
 import numpy as np
 
 from jmars.errors import ClusterLostError
+from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
+from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import FRAME_LIMIT, FrameBuilder, FrameRate, Sampler, catch_up
 from jmars.notebook.view import TRAITS
@@ -161,11 +163,11 @@ def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
         frames.append(frame)
         shown.set()
 
-    run = RunState(open=True, attached=True, cell="cell-1", begun=time.time(), lines=7)
+    run = RunState(open=True, attached=True, cell=CellFacts("cell-1", 7, time.time()))
     sampler = Sampler(lambda since, job: ([], since), show, run, ends.append, line=lambda: 3)
     sampler.begin()
     assert shown.wait(5)
-    sampler.close("cancelled")
+    sampler.close(JobState.CANCELLED)
     assert sampler.join(5)
     snap = frames[0]["snap"]
     assert (snap["line"], snap["lines"], snap["state"], frames[0]["job_id"]) == (3, 7, "running", "cell-1")
@@ -179,7 +181,7 @@ def _part(log, since, job):
 
 
 def test_a_job_that_takes_its_time_gets_advice_once_and_a_failure_of_that_ends_nothing():
-    for answer in (["workers 4"], ZeroDivisionError()):
+    for answer in ([("workers 4", 0.5)], ZeroDivisionError()):
         log, frames, asked = started(4), [], []  # submitted in 1970
 
         def advise(job, answer=answer, log=log, asked=asked):
@@ -197,7 +199,7 @@ def test_a_job_that_takes_its_time_gets_advice_once_and_a_failure_of_that_ends_n
         assert sampler.join(timeout=10)
         assert asked == ["job-1"]
         plan = sampler.picture()["plan"]
-        assert plan is None if isinstance(answer, Exception) else plan["advice"] == answer
+        assert plan is None if isinstance(answer, Exception) else plan["advice"] == ["workers 4"]
         assert frames[-1]["snap"]["state"] == "succeeded"
 
 
@@ -208,7 +210,7 @@ def test_the_view_goes_on_while_advice_is_made():
         log.moved(S.RUNNING, [0])
         seen.wait(5)
         log.add("JobMoved", state="succeeded", error=None, elapsed=5.0)
-        return ["workers 4"]
+        return [("workers 4", 0.5)]
 
     def show(frame):
         if "snap" in frame and frame["snap"]["counts"][S.RUNNING]:

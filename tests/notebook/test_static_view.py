@@ -48,7 +48,7 @@ def test_what_was_predicted_and_measured_is_saved_too():
     run = RunState()
     run.follow("job-1")
     run.fold(log.events)
-    run.advise("job-1", ["workers 4: −50 % <time>"])
+    run.advise("job-1", [("workers 4: −50 % <time>", 0.5)])
     bundle = final_bundle(run.picture(log.time))
     assert bundle["text/plain"].startswith("jmars succeeded in 1.0 s (ran 0.9 s, predicted 0.8 s): 5 operands")
     assert bundle["text/plain"].endswith("peak of chunks 1.0 MiB, spilled 0 B")  # of this job, not of earlier ones

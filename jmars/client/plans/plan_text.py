@@ -120,6 +120,12 @@ def _room(plan: PlannedRun) -> str:
     return "unlimited memory" if room >= 2**62 else format_bytes(room)
 
 
+def error_of_time(plan: PlannedRun) -> float | None:
+    """Median error of earlier predictions of the time on this machine, as a share; None if unknown."""
+    seen = plan.request.profile.accuracy.errors() if plan.request is not None else {"runs": 0}
+    return seen["makespan"] if seen["runs"] else None
+
+
 def error_text(plan: PlannedRun) -> str:
     """Errors of earlier predictions on this machine; "" if unknown."""
     if plan.request is None:

@@ -69,6 +69,14 @@ def test_it_is_told_with_the_error_seen_so_far():
     assert told in advise(plan, 60, 4)[0].text
 
 
+def test_what_saves_less_time_than_predictions_were_off_is_not_said():
+    plan = planned(large_product(), workers=1)
+    share = advise(plan, 60, cores=4)[0].share
+    for _ in range(4):
+        plan.request.profile.accuracy.observe({"makespan": 1.0, "peak": 100}, {"makespan": 10.0, "peak": 100})
+    assert share < 0.9 and advise(plan, 60, cores=4) == []
+
+
 def test_it_stands_under_the_plan_but_not_under_what_if(monkeypatch):
     plan = planned(large_product())
     told = [Advice("more <workers>: −50 % time", plan.what_if(workers=4), "%%jmars -w 4")]
