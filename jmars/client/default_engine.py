@@ -53,6 +53,10 @@ class DefaultEngine:
     def small(self, data: TensorData, touched: int) -> None:
         """None: `x[0]` is a tensor outside of `%%jmars` cells."""
 
+    def tries_on_worker(self) -> bool:
+        """False: outside of `%%jmars` cells a tensor that is only built starts no job."""
+        return False
+
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
         """Predicted cost of computing nodes on the default cluster, running or not."""
         return plan_on(default_cluster(start=False), data, policy)

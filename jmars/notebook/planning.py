@@ -76,6 +76,10 @@ class PlanEngine:
     def small(self, data: TensorData, touched: int) -> None:
         """None: elements are planned."""
 
+    def tries_on_worker(self) -> bool:
+        """False: nothing is run."""
+        return False
+
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and number of workers of the cell's cluster."""
         return (self._cluster.memory_limit, self._cluster.n_workers) if self._cluster else (self._limit, self._workers)

@@ -48,6 +48,9 @@ class Engine(Protocol):
         `touched` counts the reads and writes of elements until now.
         """
 
+    def tries_on_worker(self) -> bool:
+        """Whether a user's function is tried on a worker, by a job that can be cancelled, not in this process."""
+
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Predict the cost of computing, as `jmars.client.plans.PlannedRun`; starts nothing."""
 
@@ -76,6 +79,10 @@ class NoComputeEngine:
 
     def small(self, data: TensorData, touched: int) -> None:
         """Return None: elements are nodes."""
+
+    def tries_on_worker(self) -> bool:
+        """Return False: no job is started."""
+        return False
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Raise NotReadyError."""

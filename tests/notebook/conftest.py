@@ -39,6 +39,9 @@ class InProcess:
     def small(self, data: TensorData, touched: int) -> None:
         """Elements are nodes."""
 
+    def tries_on_worker(self) -> bool:
+        return False
+
     def limits(self) -> tuple[int, int]:
         return self._engine.limits()
 

@@ -51,6 +51,9 @@ class OneByOne:
             value[part] = self.chunks[data.key][i]
         return value
 
+    def tries_on_worker(self) -> bool:
+        return False
+
     def limits(self) -> tuple[int, int]:
         return self.limit, self.workers
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import io
 import itertools
+import pickle
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.closures import closure_error
 from jmars.tensor.duck_arrays import DuckArrayError, is_duck_array
+from jmars.tensor.engine import can_compute, get_engine
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -61,7 +63,8 @@ def map_blocks(
     *tensors
         Tensors or arrays whose shapes broadcast; they are rechunked to common splits. Numbers are passed unchanged.
     dtype
-        dtype of the results. By default the function is called once in the client, with arrays of one element.
+        dtype of the results. By default the function is called once with arrays of one element: in a `%%jmars` cell on
+        a worker, elsewhere in the client.
     chunks
         Shape of the results: for each axis a length for all blocks, or the length of each block. By default the shape
         of the input block.
@@ -102,7 +105,7 @@ def map_blocks(
     label = name or _name_of(function)
     blob = pickled((function, fixed, kwargs))
     if dtype is None:
-        dtype = _infer_dtype(blob, [x.dtype for x in given], len(shape), with_block_id)
+        dtype = _learned_dtype(label, blob, tuple(x.dtype for x in given), len(shape), with_block_id)
     kind = check_dtype(dtype)
     splits = grid if chunks is None else _user_splits(chunks, grid)
     unique = tuple(dict.fromkeys(inputs))
@@ -291,6 +294,29 @@ def _takes_block_id(function: Callable[..., Any]) -> bool:
     return "block_id" in names
 
 
+_DTYPE_BYTES = 2**16  # of a pickled dtype with its length
+
+
+@lru_cache(maxsize=64)  # a loop tries its function once
+def _learned_dtype(
+    label: str, blob: bytes, dtypes: tuple[np.dtype[Any], ...], ndim: int, with_block_id: bool
+) -> np.dtype[Any]:
+    """Infers the dtype of the function's results, on a worker if the engine says so."""
+    if not can_compute() or not get_engine().tries_on_worker():
+        return _infer_dtype(blob, dtypes, ndim, with_block_id)
+    call = {"blob": blob, "dtypes": dtypes, "ndim": ndim, "with_block_id": with_block_id}
+    name = f"dtype of {label}"
+    tried = map_blocks(_pickled_dtype, np.zeros(1), dtype="u1", chunks=_DTYPE_BYTES, name=name, **call)
+    found: np.dtype[Any] = pickle.loads(tried.fetch().tobytes())  # what follows the pickle is not read
+    return found
+
+
+def _pickled_dtype(_: Array, **call: Any) -> NDArray[np.uint8]:
+    """Infers the dtype of the function's results on a worker."""
+    found = pickle.dumps(_infer_dtype(**call))
+    return np.frombuffer(found.ljust(_DTYPE_BYTES, b"\0"), "u1")
+
+
 def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_block_id: bool) -> np.dtype[Any]:
     """Calls the function with arrays of one element and returns the dtype of the result."""
     function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
@@ -308,7 +334,8 @@ def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_b
     except Exception as error:
         raise ValueError(
             f"map_blocks called {_name_of(function)} with arrays of one element to learn its dtype, and it "
-            f"raised {type(error).__name__}: {error}; say what it gives, dtype="
+            f"raised {type(error).__name__}: {error}; give the dtype of its results instead, as in "
+            f"map_blocks({_name_of(function)}, x, dtype=float)"
         ) from error
     finally:
         in_block.reset(token)
