@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.notebook.cell_error import shorten_traceback
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.display_hook import compute_displayed_values
-from jmars.notebook.error_notes import note_for_unhashable
+from jmars.notebook.error_notes import note_for_lazy
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
@@ -65,7 +65,7 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
         engine.finish(tensors_in([value] if lazy else [*assigned.values(), value]))
     except BaseException as error:
         inside.roll_back()
-        if hint := note_for_unhashable(error):
+        if hint := note_for_lazy(error):
             error.add_note(hint)
         failed = engine.job.line if engine.job is not None else None
         shorten_traceback(shell, error, {source.filename, failed.filename if failed else source.filename})

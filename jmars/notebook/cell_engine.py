@@ -15,10 +15,11 @@ from typing import Any
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster
 from jmars.client.job import Job
+from jmars.errors import MemoryLimitError
 from jmars.model.states import JobState
 from jmars.notebook.cell_error import raise_at, show_as_one_line
 from jmars.notebook.display import CellDisplay
-from jmars.notebook.error_notes import note_for_late_error
+from jmars.notebook.error_notes import in_flags, note_for_late_error
 from jmars.notebook.implicit_compute import ImplicitComputes
 from jmars.notebook.kernel_access import Pump
 from jmars.notebook.running_cell import RunningCell
@@ -100,6 +101,10 @@ def wait_for_job(job: Job, cell: RunningCell, may_leave: bool, mine: bool = True
     return True
 
 
+def _ended(job: Job) -> None:
+    _running.pop(job, None)
+
+
 class CellEngine:
     """The engine (`jmars.tensor.engine.Engine`) of a cell.
 
@@ -150,6 +155,10 @@ class CellEngine:
     def small(self, data: TensorData, touched: int) -> Any:
         """The value of a small node, which a loop over its elements reads; None while it is not known."""
         return self._cluster.local.small(data, touched)
+
+    def tries_on_worker(self) -> bool:
+        """True: the cell's view shows the job."""
+        return True
 
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and number of workers of the cell's cluster."""
@@ -211,7 +220,7 @@ class CellEngine:
                 self._warn(hint)
         job = self.job = self._cluster.submit_data([*missing, *beside], self._name, single=len(missing) == 1)
         _running[job] = self._cell
-        job.when_done(lambda ended: _running.pop(ended, None))
+        job.when_done(_ended)
         self._follow(job)
         job.when_again(self._follow)
         if (may_leave and self._background) or not wait_for_job(job, self._cell, may_leave):
@@ -219,6 +228,9 @@ class CellEngine:
         elif job.state == JobState.CANCELLED:
             raise CellCancelled
         elif (error := job.error) is not None:
+            if isinstance(error, MemoryLimitError):
+                error.args = (in_flags(str(error), self._cluster.memory_limit),)
+                self._display.explain(job, str(error))
             if hint := note_for_late_error(error, job.line):
                 error.add_note(hint)
             if may_leave and job.line is not None:  # the current traceback is at the cell's end: show the line instead

@@ -13,12 +13,19 @@ from collections.abc import Container
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from jmars.notebook.traceback_filter import caught_by_us, filter_links, is_about_arguments, traceback_links
+from jmars.notebook.traceback_filter import (
+    ABOUT_ARGUMENTS,
+    caught_by_us,
+    filter_links,
+    is_about_arguments,
+    is_ours,
+    traceback_links,
+)
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["raise_at", "shorten_traceback", "show_as_one_line", "show_syntax_error"]
+__all__ = ["raise_at", "shorten_plain_tracebacks", "shorten_traceback", "show_as_one_line", "show_syntax_error"]
 
 E = TypeVar("E", bound=BaseException)
 
@@ -54,6 +61,20 @@ def shorten_traceback(shell: InteractiveShell, error: BaseException, files: Cont
         error._render_traceback_ = render  # type: ignore[attr-defined]
     except AttributeError:
         pass  # an exception with slots: it is shown with our frames
+
+
+def shorten_plain_tracebacks(shell: InteractiveShell) -> None:
+    """Makes IPython show errors of plain cells without frames of jmars too, unless another handler is registered."""
+    ipython: Any = shell
+
+    def handler(_: Any, kind: type[BaseException], value: BaseException, trace: Any, tb_offset: Any = None) -> None:
+        links = traceback_links(value)
+        if any(is_ours(link) for link in links[1:]):  # the first is IPython's
+            shorten_traceback(shell, value, {links[1].tb_frame.f_code.co_filename})
+        ipython.showtraceback(running_compiled_code=True)
+
+    if not ipython.custom_exceptions:
+        ipython.set_custom_exc((*ABOUT_ARGUMENTS, KeyboardInterrupt), handler)
 
 
 def _forget_ours(error: BaseException) -> None:

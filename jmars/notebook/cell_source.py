@@ -123,7 +123,7 @@ class _NumPyImports(ast.NodeTransformer):
         if names[0][0] == "*":
             source = importlib.import_module(module)
             public = getattr(source, "__all__", [name for name in vars(source) if not name.startswith("_")])
-            return [_from_names(node, f"*{module}.{name}", name) for name in public]
+            return [_from_names(node, f"?{module}.{name}", name) for name in public if not name.startswith("__")]
         return [_from_names(node, f"{module}.{name}", bound) for name, bound in names]
 
 

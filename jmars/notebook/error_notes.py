@@ -10,20 +10,49 @@ from collections.abc import Iterator
 from types import FrameType
 
 from jmars.tensor.source_line import SourceLine
+from jmars.units import parse_bytes
 
-__all__ = ["note_for_late_error", "note_for_unhashable"]
+__all__ = ["in_flags", "note_for_late_error", "note_for_lazy"]
+
+_MORE = re.compile(r"raise memory_limit(?: by ([\d.]+ [KMGT]?i?B))?")
+_STEP = 64 * 2**20  # bytes to which a proposed memory limit is rounded up
 
 _UNHASHABLE = re.compile(r"unhashable type: '(Tensor|MaskedTensor|DuckTensor)'")
+_NUMBA = re.compile(r"[Cc]annot determine Numba type of <class 'jmars\.")
 
 
-def note_for_unhashable(error: BaseException) -> str | None:
-    """A note for an array element used as a dict key or put into a set."""
-    if isinstance(error, TypeError) and _UNHASHABLE.search(str(error)):
+def note_for_lazy(error: BaseException) -> str | None:
+    """A note for code that takes values and was given a lazy array: a dict key, an element of a set, numba."""
+    text = str(error)
+    if isinstance(error, TypeError) and _UNHASHABLE.search(text):
         return (
             "an element of a lazy array cannot be a dict key or in a set, since its value is not computed yet; "
             "use the number, x.item()"
         )
+    if _NUMBA.search(text):
+        return (
+            "functions of numba take NumPy arrays, and arrays of a cell are lazy; give the value, x.fetch(), or call "
+            "the function with each chunk, jmars.tensor.map_blocks(function, x)"
+        )
     return None
+
+
+def in_flags(text: str, limit: int) -> str:
+    """The text of an error in the flags of a cell, whose cluster has a memory limit of `limit` bytes.
+
+    Examples
+    --------
+    >>> in_flags("use a smaller chunk_size, or raise memory_limit by 600.0 MiB", limit=2**30)
+    'use a smaller chunk_size, or give the cell more memory: %%jmars --memory 1.625GiB'
+    """
+
+    def more(match: re.Match[str]) -> str:
+        wanted = limit + parse_bytes(match[1]) if match[1] else 2 * limit
+        steps = -(-wanted // _STEP) * _STEP
+        size = f"{steps / 2**30:g}GiB" if steps >= 2**30 else f"{steps // 2**20}MiB"
+        return f"give the cell more memory: %%jmars --memory {size}"
+
+    return _MORE.sub(more, text).replace("memory_limit", "--memory").replace("n_workers", "--workers")
 
 
 def note_for_late_error(error: BaseException, made: SourceLine | None) -> str | None:

@@ -16,14 +16,17 @@ from jmars.client.cluster import Cluster, default_cluster, make_default, open_cl
 from jmars.client.connecting import connect
 from jmars.client.trace import write_trace
 from jmars.config import config
+from jmars.deploy.memory import default_limit
+from jmars.errors import JmarsError
 from jmars.model.states import JobState
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_engine import CellCancelled, CellEngine, handle_control_request
-from jmars.notebook.cell_error import show_as_one_line, show_syntax_error
+from jmars.notebook.cell_error import shorten_plain_tracebacks, show_as_one_line, show_syntax_error
 from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import choose_display
+from jmars.notebook.error_notes import in_flags
 from jmars.notebook.flags import USAGE, CellFlags
 from jmars.notebook.planning import plan_cell
 from jmars.notebook.running_cell import RunningCell
@@ -75,7 +78,7 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
     with config.using(**flags.settings()), kernel_access.stays_busy():
         display = choose_display(running)
         try:
-            display.cluster = cluster = find_cluster(flags)
+            display.cluster = cluster = _start(flags)
             engine = CellEngine(cluster, get_engine(), display, running, source.label, flags.background)
             with cluster.uploads.once():
                 value = run_cell(shell, source, engine, flags.lazy)
@@ -92,6 +95,15 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
             if flags.output and engine is not None and engine.job is not None:
                 shell.user_ns[flags.output] = engine.job
             display.close(outcome)
+
+
+def _start(flags: CellFlags) -> Cluster:
+    """Finds or starts the cluster; an error that says what is wrong is shown as one line."""
+    try:
+        return find_cluster(flags)
+    except (JmarsError, ValueError) as error:
+        text = in_flags(str(error), flags.memory or default_limit())
+        raise show_as_one_line(error, f"{type(error).__name__}: {text}") from None
 
 
 def find_cluster(flags: CellFlags) -> Cluster:
@@ -187,6 +199,7 @@ def describe(cluster: Cluster) -> str:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Registers the magics: `%load_ext jmars`."""
     shell.register_magics(JmarsMagics)
+    shorten_plain_tracebacks(shell)
     kernel_access.serve_control(handle_control_request)
 
 

@@ -160,14 +160,14 @@ def resolve_or_stub(path: str) -> Any:
 
 
 def __getattr__(path: str) -> Any:
-    """Resolves the imports of cells: `path` is a NumPy name, with a leading star if it comes from `import *`."""
-    name = path.removeprefix("*")
+    """Resolves the imports of cells: `path` is a NumPy name, with a leading "?" if it comes from `import *`."""
+    name = path.removeprefix("?")
     if name.partition(".")[0] != "numpy":
         raise AttributeError(f"module {__name__!r} has no attribute {path!r}")
     own = _imported(name)
     if not _running or in_block.get():
         return own
-    value = resolve_or_stub(name) if path.startswith("*") else resolve(name)
+    value = resolve_or_stub(name) if path.startswith("?") else resolve(name)
     if value is not own:
         imported_names[id(value)] = (value, own)
     return value

@@ -17,13 +17,13 @@ from types import TracebackType
 
 from jmars.errors import JmarsError
 
-__all__ = ["caught_by_us", "filter_links", "is_about_arguments", "traceback_links"]
+__all__ = ["ABOUT_ARGUMENTS", "caught_by_us", "filter_links", "is_about_arguments", "is_ours", "traceback_links"]
 
 _OURS = str(Path(__file__).parents[1]) + os.sep  # the package's folder
 _LIBRARIES = (sysconfig.get_path("stdlib") + os.sep, "<frozen ", "<__array_function__ ")
 _RAISE = re.compile(r"\braise\b")
 # Errors of NumPy's C code about its arguments, also where jmars asks NumPy for a shape or dtype.
-_ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)
+ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)
 
 
 def traceback_links(error: BaseException) -> list[TracebackType]:
@@ -53,7 +53,7 @@ def caught_by_us(error: BaseException) -> bool:
 
 def is_about_arguments(error: BaseException, files: Iterable[str]) -> bool:
     """Whether an error raised in these files, none of them the user's, still tells the user about wrong arguments."""
-    return isinstance(error, _ABOUT_ARGUMENTS) and all(one.startswith(_OURS) or _is_installed(one) for one in files)
+    return isinstance(error, ABOUT_ARGUMENTS) and all(one.startswith(_OURS) or _is_installed(one) for one in files)
 
 
 def is_ours(link: TracebackType) -> bool:
@@ -79,7 +79,7 @@ def _is_meant(error: BaseException, last: TracebackType) -> bool:
     Errors that Python raises by itself (an AttributeError of None, a KeyError of a dict) and failed asserts are faults
     of the library.
     """
-    if isinstance(error, _ABOUT_ARGUMENTS):
+    if isinstance(error, (*ABOUT_ARGUMENTS, KeyboardInterrupt)):
         return True
     line = linecache.getline(last.tb_frame.f_code.co_filename, last.tb_lineno, last.tb_frame.f_globals)
     return not isinstance(error, AssertionError) and _RAISE.search(line) is not None

@@ -94,3 +94,10 @@ def test_the_error_is_still_the_one_that_python_raised(ran):
     error = ran("np.linalg.nonexistent").error
     assert type(error) is AttributeError and error.name == "nonexistent"
     assert np.linalg.__name__ in str(error)
+
+
+def test_names_of_a_star_import_are_lazy_in_the_cell_and_numpys_afterwards(notebook):
+    notebook("x = 1")
+    assert notebook("%%jmars\nfrom numpy import *\ntype(ones(3)).__name__") == "Tensor"
+    assert notebook("ones") is np.ones
+    assert notebook("%%jmars\nfrom numpy.linalg import *\nfloat(norm(ones(4)))") == 2.0

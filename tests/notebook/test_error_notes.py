@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jmars.config import config
-from jmars.notebook.error_notes import note_for_late_error, note_for_unhashable
+from jmars.notebook.error_notes import note_for_late_error, note_for_lazy
 from jmars.tensor.source_line import SourceLine
 from tests.notebook.shells import Notebook, new_shell
 
@@ -58,13 +58,21 @@ def test_within_the_try_nothing_is_said(line_of):
 
 def test_where_no_line_is_known_nothing_is_said():
     assert note_for_late_error(ValueError(), None) is None
-    assert note_for_unhashable(TypeError("unhashable type: 'list'")) is None
+    assert note_for_lazy(TypeError("unhashable type: 'list'")) is None
 
 
 def test_an_element_as_a_key(notebook):
     notebook("import numpy as np")
     assert "use the number, x.item()" in notebook.run("%%jmars\nv = np.arange(4.0)\nd = {v[0]: 1}").text
     assert notebook("%%jmars\nv = np.arange(4.0)\n{v[0].item(): 1}") == {0.0: 1}
+
+
+def test_a_function_of_numba_is_told_of_fetch(notebook):
+    pytest.importorskip("numba")
+    notebook("import numpy as np, numba\n@numba.njit\ndef double(x):\n    return x * 2")
+    ran = notebook.run("%%jmars\nx = np.arange(4.0)\ndouble(x)")
+    assert "give the value, x.fetch()" in ran.text and "map_blocks(function, x)" in ran.text
+    assert notebook("%%jmars\nx = np.arange(4.0)\ndouble(x.fetch()).tolist()") == [0.0, 2.0, 4.0, 6.0]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,65 @@
+"""What errors say on a real cluster: one advice, in the flags that were typed, below the user's lines."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+
+import pytest
+
+from jmars.config import config
+from jmars.errors import MemoryLimitError
+from jmars.notebook import magic
+from jmars.notebook.display import NoDisplay
+from tests.notebook.shells import Notebook, new_shell
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    """A notebook with a cluster of its own."""
+    with new_shell() as shell, config.using(display="none"):
+        started = Notebook(shell)
+        started("%load_ext jmars\nimport numpy as np, time\nfrom jmars.tensor import map_blocks")
+        started("%%jmars -w 1 --memory 400MiB\nx = np.arange(4.0)")
+        yield started
+        started("%jmars stop")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"), [("--memory 2", "--memory"), ("-w 1 --memory 90TiB", "more than this machine's")]
+)
+def test_a_cluster_that_cannot_start_takes_one_line(notebook, flags, said):
+    text = notebook.run(f"%%jmars {flags}\n1").text.strip()
+    assert len(text.splitlines()) == 1
+    assert said in text and "memory_limit" not in text
+
+
+def test_a_memory_error_gives_one_advice_in_flags_in_view_and_traceback(notebook, monkeypatch):
+    told = []
+
+    class Told(NoDisplay):
+        def explain(self, job, error):
+            told.append(error)
+
+    monkeypatch.setattr(magic, "choose_display", lambda cell: Told())
+    ran = notebook.run("%%jmars\na = np.ones((12000, 12000), chunk_size=12000)\nb = (a + a.T).sum()")
+    assert isinstance(ran.error, MemoryLimitError)
+    assert told == [str(ran.error)]
+    assert "%%jmars --memory " in told[0] and "memory_limit" not in told[0]
+    assert ran.text.count("--memory") == 1
+
+
+def test_an_interrupt_of_a_plain_cell_shows_the_users_lines(notebook):
+    notebook("%%jmars --lazy\ny = map_blocks(lambda b: time.sleep(60) or b, np.zeros(4), dtype=float)")
+    threading.Timer(1.0, _thread.interrupt_main).start()
+    ran = notebook.run("found = 1\ny.fetch()")
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert "----> 2 y.fetch()" in ran.text and "jmars/" not in ran.text
+
+
+def test_an_error_of_a_plain_cell_shows_no_frame_of_jmars(notebook):
+    ran = notebook.run("x + np.ones(7)")
+    assert isinstance(ran.error, ValueError)
+    assert "----> 1 x + np.ones(7)" in ran.text and "jmars/" not in ran.text
+    ran = notebook.run("np.ones(3) + np.ones(4)")
+    assert "operands could not be broadcast" in ran.text
