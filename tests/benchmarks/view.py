@@ -1,0 +1,106 @@
+"""The view's cost in a cell: python -m tests.benchmarks view [--check] [NAME ...].
+
+Each work is a `%%jmars` cell in a real kernel with two workers. It runs with the view and with `--view none`, in
+interleaved rounds, after a first run of both that is not counted; the kernel measures its own seconds. Goals: the view
+takes at most 0.05 of the time of a long job, 10 ms of a short job, and 2 ms of a cell without a job. `--check` fails
+when a goal is missed. No page is open: what a browser takes is its own process's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.benchmarks.machine import this_machine
+from tests.notebook.kernels import Client, running_kernel
+
+
+@dataclass(frozen=True)
+class Work:
+    """A cell."""
+
+    name: str
+    text: str
+    jobs: int = 1
+    share: float | None = None  # goal: of the time without the view
+    seconds: float | None = None  # goal: for each job, or for the cell
+
+
+WORKS = [
+    Work(
+        "long",
+        "a = np.random.default_rng(1).random((6000, 6000), chunk_size=250)\nb = (np.sqrt(a) @ a.T).sum()",
+        share=0.05,
+    ),
+    Work(
+        "kmeans",
+        """C = X[:5].copy()
+for turn in range(15):
+    nearest = ((X[:, None, :] - C[None]) ** 2).sum(axis=-1).argmin(axis=1)
+    new = np.stack([X[nearest == k].mean(axis=0) for k in range(5)])
+    if np.allclose(new, C):
+        break
+    C = new""",
+        share=0.05,
+    ),
+    Work("jobs", "for turn in range(20):\n    (np.arange(1000.0, chunk_size=100) + turn).execute()", 20, seconds=0.01),
+    Work("tiny", "z = 1 + 1", seconds=0.002),
+]
+SETUP = """%load_ext jmars
+import numpy as np, time
+X = np.random.default_rng(1).normal(size=(200_000, 8))"""
+TIMED = """begun = time.perf_counter()
+get_ipython().run_cell_magic("jmars", {flags!r}, {text!r})
+print("took", time.perf_counter() - begun)"""
+
+
+def seconds(kernel: Client, flags: str, text: str) -> float:
+    """Seconds of a cell as the kernel measures them."""
+    kernel.iopub.clear()
+    return float(kernel.run(TIMED.format(flags=flags, text=text), timeout=300).rpartition("took ")[2].split()[0])
+
+
+def compared(kernel: Client, work: Work, rounds: int) -> tuple[float, float]:
+    """Seconds without the view, and the median of the differences that the view makes."""
+    without, beyond = [], []
+    for number in range(rounds + 1):
+        times = {flags: seconds(kernel, flags, work.text) for flags in ["", "--view none"][:: 1 if number % 2 else -1]}
+        if number:
+            without.append(times["--view none"])
+            beyond.append(times[""] - times["--view none"])
+    return statistics.median(without), statistics.median(beyond)
+
+
+def main() -> int:
+    """Measure, print, and with --check judge."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", help="works; none for all")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
+    given = parser.parse_args()
+    print(f"machine: {this_machine()}")
+    missed = False
+    env = {"JMARS_DISPLAY": "widget", "JMARS_LOCAL_SECONDS": "0"}  # each value is a job
+    with tempfile.TemporaryDirectory() as folder, running_kernel(Path(folder), "newest", env) as kernel:
+        kernel.run(SETUP)
+        kernel.run("%%jmars -w 2\nnp.ones(3).sum()")
+        for work in WORKS:
+            if given.names and work.name not in given.names:
+                continue
+            base, beyond = compared(kernel, work, given.rounds)
+            each = beyond / work.jobs
+            ok = beyond <= work.share * base if work.share is not None else each <= work.seconds
+            goal = f"{work.share:.0%}" if work.share is not None else f"{work.seconds * 1e3:g} ms"
+            missed |= not ok
+            told = f"{work.name:8} {base:7.3f} s, the view {beyond / base:+6.1%}, {each * 1e3:+7.2f} ms a job"
+            print(f"{told}; goal {goal}: {'met' if ok else 'MISSED'}", flush=True)
+        kernel.run("%jmars stop")
+    return 1 if missed and given.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
