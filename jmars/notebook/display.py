@@ -18,11 +18,12 @@ from IPython.display import DisplayHandle, display
 from jmars.config import VIEWS, config
 from jmars.model.states import JobState
 from jmars.notebook import kernel_access
+from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.run_state import RunState
 from jmars.notebook.running_cell import RunningCell
 from jmars.notebook.sampler import Frame, Sampler, catch_up
 from jmars.notebook.static_view import final_bundle, text_line
-from jmars.notebook.view import Picture
+from jmars.notebook.view import MIME_TYPE, Picture, as_json
 from jmars.notebook.widget import JobView
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class CellDisplay(Protocol):
     def follow(self, job: Job) -> None:
         """Shows `job` from now on."""
 
+    def explain(self, job: Job, error: str) -> None:
+        """Shows `error` as the error of `job`, in place of the cluster's text."""
+
     def background(self) -> None:
         """Notes that the cell ends before its job."""
 
@@ -59,6 +63,9 @@ class NoDisplay:
     cluster: Cluster | None = None
 
     def follow(self, job: Job) -> None:
+        """Shows no job."""
+
+    def explain(self, job: Job, error: str) -> None:
         """Shows no job."""
 
     def background(self) -> None:
@@ -80,6 +87,9 @@ class TextDisplay:
         """Adds `job` to the line."""
         before = [one for one in self._jobs if one[0]() is not job]  # a resubmitted job has another id
         self._jobs = [*before, (ref(job), job.id, job.name)]
+
+    def explain(self, job: Job, error: str) -> None:
+        """Leaves the line without the error, which the traceback shows."""
 
     def background(self) -> None:
         """Makes the line say only that the job runs in the background."""
@@ -112,8 +122,8 @@ class WidgetDisplay:
         self._cell, self._background, self._said = cell, False, False
         self._view: JobView | None = None
         self._handle: DisplayHandle = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        now = time.time()
-        run = RunState(True, True, config.view, cell=cell.id, begun=now, lines=cell.n_lines)
+        self._output = {"parent": kernel_access.request_id(), "display": self._handle.display_id}
+        run = RunState(True, True, config.view, CellFacts(cell.id, cell.n_lines, time.time()))
         self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell.line)
         self._sampler.begin()
 
@@ -125,6 +135,10 @@ class WidgetDisplay:
         if lacks:
             print(f"jmars: no {' and no '.join(lacks)} here; to cancel, use the Stop button")  # noqa: T201
         self._sampler.follow(job.id, job.name)
+
+    def explain(self, job: Job, error: str) -> None:
+        """Shows `error` as the error of `job`."""
+        self._sampler.explain(job.id, error)
 
     def background(self) -> None:
         """Notes that the cell no longer waits."""
@@ -147,16 +161,21 @@ class WidgetDisplay:
         if self._view is not None:
             self._view.show(frame)
             return
-        self._view = JobView(self._cell.cancel, self._detach, self._sampler.answered, frame)
+        self._view = JobView(self._cell.cancel, self._detach, self._sampler.answered, frame, self._output)
         kernel_access.unpin(self._view.comm)
         data, _ = self._view._repr_mimebundle_()
-        self._handle.update(data, raw=True)  # type: ignore[no-untyped-call]
+        now = {
+            MIME_TYPE: as_json(self._sampler.picture())
+        }  # for a page that opens the saved notebook without the kernel
+        self._handle.update(data | now, raw=True)  # type: ignore[no-untyped-call]
 
-    def _advice(self, job: str) -> list[str]:
+    def _advice(self, job: str) -> list[tuple[str, float]]:
         """Advice for the next run of a running job."""
         known = self._cell.job(job)
         plan = None if known is None else known.plan()
-        return [f"{one.text}: {one.how}" for one in plan.advice(_ADVICE)] if plan is not None and plan.complete else []
+        if plan is None or not plan.complete:
+            return []
+        return [(f"{one.text}: {one.how}", one.share) for one in plan.advice(_ADVICE)]
 
     def _detach(self) -> None:
         self._cell.detached = True

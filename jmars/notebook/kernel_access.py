@@ -35,6 +35,7 @@ __all__ = [
     "Pump",
     "current_kernel",
     "missing",
+    "request_id",
     "run_coroutine",
     "serve_control",
     "stays_busy",
@@ -49,6 +50,13 @@ CONTROL_REQUEST = "jmars_request"
 def current_kernel() -> Any | None:
     """The ipykernel of this process, or None (terminal IPython, plain Python)."""
     return getattr(get_ipython(), "kernel", None)
+
+
+def request_id() -> str:
+    """Id of the message that runs this cell; "" without a kernel."""
+    kernel: Any = current_kernel()
+    parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
+    return str(parent.get("header", {}).get("msg_id", ""))
 
 
 class Pump:

@@ -42,6 +42,9 @@ class JobView(anywidget.AnyWidget):
         Called with the number of the frame drawn and whether the page is hidden: `Sampler.answered`.
     picture
         The first frame.
+    output
+        {"parent": id of the message that ran the cell, "display": display id}: a reloaded page finds the cell's outputs
+        by them.
 
     Raises
     ------
@@ -62,6 +65,7 @@ class JobView(anywidget.AnyWidget):
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     lanes: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     plan: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    output: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)  # the cell's message and the view's display id
     frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame, which the page answers with
 
     def __init__(
@@ -70,9 +74,10 @@ class JobView(anywidget.AnyWidget):
         on_background: Callable[[], None] | None = None,
         on_answer: Callable[[int, bool], None] | None = None,
         picture: Frame | None = None,
+        output: dict[str, str] | None = None,
     ) -> None:
         self.check()
-        super().__init__(**(picture or {}))
+        super().__init__(output=output, **(picture or {}))
         self._on_cancel, self._on_background, self._on_answer = on_cancel, on_background, on_answer
         self.on_msg(self._asked)
 

@@ -233,6 +233,7 @@ describe('the view of a short job', () => {
     expect(details().hidden).toBe(true);
     expect(document.querySelector('.jm-time')!.textContent).toBe('line 3 of 7 · 5.0 s');
     expect(document.querySelector<HTMLElement>('.jm-cancel')!.hidden).toBe(false);
+    expect([...document.querySelectorAll('button')].find(one => one.textContent === 'To background')!.hidden).toBe(true);
     shown = { ...shown, snap: { ...shown.snap, state: 'succeeded', live: false } };
     changed();
     await tick();

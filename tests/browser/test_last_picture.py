@@ -49,9 +49,23 @@ def test_a_kernel_that_is_gone_is_said_and_saved_so(lab, lab_page, way):
         assert "kernel gone" in notebook.view(1).first.inner_text()
 
 
+def test_a_notebook_that_was_saved_in_mid_run_shows_that_picture_when_its_kernel_is_gone(lab, lab_page):
+    lab.write("mid.ipynb", [SETUP, slow(60)])
+    with lab_page.opened("mid.ipynb", fresh=True) as notebook:
+        notebook.run(0, wait=True)
+        notebook.run(1)
+        notebook.moved(1)
+        notebook.save()
+    with lab_page.opened("mid.ipynb", kernel=False) as notebook:
+        notebook.view(1).get_by_text("kernel gone").first.wait_for()
+        notebook.screenshot("saved-in-mid-run")
+        assert "model not found" not in notebook.view(1).first.inner_text()
+
+
 @pytest.mark.long
-def test_a_page_that_is_reloaded_in_mid_run_saves_the_picture_of_the_end(lab, lab_page):
-    lab.write("reloaded.ipynb", [SETUP, slow(6), "print('state', job.state)"])
+def test_a_page_that_is_reloaded_in_mid_run_has_prints_result_and_picture_at_the_end(lab, lab_page):
+    cell = slow(6).replace("\ntotal\n", "\nprint('first', end=' ')\nprint('sum', total > 0)\ntotal\n")
+    lab.write("reloaded.ipynb", [SETUP, cell, "print('state', job.state)"])
     with lab_page.opened("reloaded.ipynb", fresh=True) as notebook:
         notebook.run(0, wait=True)
         notebook.run(1)
@@ -62,8 +76,15 @@ def test_a_page_that_is_reloaded_in_mid_run_saves_the_picture_of_the_end(lab, la
         notebook.view(1).get_by_role("button", name="Cancel").wait_for()
         notebook.wait_for_text(1, MIME_TYPE, timeout=30)
         notebook.view(1).get_by_text("succeeded").first.wait_for()
+        notebook.wait_for_text(1, "execute_result")
+        notebook.screenshot("reloaded")
         notebook.save()
-    (saved,) = lab.read("reloaded.ipynb").cells[1].outputs
+    saved, printed, result = lab.read("reloaded.ipynb").cells[1].outputs
+    assert (printed.name, printed.text) == ("stdout", "first sum True\n")  # before the reload, and after it
+    assert result.output_type == "execute_result"
+    n = 6 * 20
+    assert str(float(sum(i + 1 for i in range(n)) * 2 + n)) in result.data["text/plain"]
+    assert lab.read("reloaded.ipynb").cells[1].execution_count == result.execution_count
     assert WIDGET not in saved.data
     assert saved.data[MIME_TYPE]["snap"]["state"] == "succeeded"
-    assert saved.data["text/plain"].startswith("jmars: succeeded")
+    assert saved.data["text/plain"].startswith("jmars succeeded")

@@ -127,15 +127,15 @@ def test_a_kernel_that_served_a_request_within_a_cell_says_that_it_is_busy(kerne
     kernel.printed("waiting")
     open_comm(kernel, "c3")
     asked = kernel.shell(kind, {"target_name": "jmars-test", "comm_id": "c3", "data": {}})
+    idle = {"execution_state": "idle"}
+    kernel.wait_for(lambda m: m["content"] == idle and m["parent_header"]["msg_id"] == asked)
     kernel.control("jmars_request", {})
     kernel.reply(cell)
     kernel.text(cell)
     said = [m for m in kernel.iopub if m["msg_type"] == "status"]
     states = [(m["parent_header"]["msg_id"], m["content"]["execution_state"]) for m in said]
-    assert (asked, "idle") in states
-    others = [i for i, (parent, state) in enumerate(states) if parent != cell and state == "idle"]
-    assert {states[i + 1] for i in others if i > states.index((cell, "busy"))} == {(cell, "busy")}
-    assert states[-1] == (cell, "idle")
+    assert states[states.index((asked, "idle")) + 1] == (cell, "busy")
+    assert [state for parent, state in states if parent == cell][-1] == "idle"
 
 
 def test_output_after_a_served_request_still_belongs_to_the_cell(kernel):

@@ -44,7 +44,7 @@ def _forget(kernel):
     kernel.iopub.clear()
 
 
-def running_view(kernel: Client) -> tuple[str, str]:
+def running_view(kernel: Client, finished: int = 1) -> tuple[str, str]:
     """Comm id and job id of the view, once its job runs and has finished an operand, whose chunk may be spilled."""
     comm = kernel.wait_for(lambda m: m["msg_type"] == "comm_open" and "job_id" in m["content"]["data"]["state"])
     name = comm["content"]["comm_id"]
@@ -53,7 +53,7 @@ def running_view(kernel: Client) -> tuple[str, str]:
         if message["msg_type"] != "comm_msg" or message["content"]["comm_id"] != name:
             return False
         snap = message["content"]["data"].get("state", {}).get("snap") or {}
-        return snap.get("state") == "running" and sum(snap.get("counts", [])[3:6]) > 0
+        return snap.get("state") == "running" and sum(snap.get("counts", [])[3:6]) >= finished
 
     found = kernel.wait_for(runs)
     return name, found["content"]["data"]["state"]["snap"]["job"]
@@ -69,7 +69,7 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
     shown = next(m for m in mine if m["msg_type"] == "display_data")
     assert shown["content"]["data"] == {"text/plain": ""}  # the place of the view, above all that the cell prints
     first, last = [m for m in kernel.iopub if m["msg_type"] == "update_display_data"]
-    assert "application/vnd.jupyter.widget-view+json" in first["content"]["data"]
+    assert {"application/vnd.jupyter.widget-view+json", MIME_TYPE} < first["content"]["data"].keys()
     assert last["content"]["transient"] == shown["content"]["transient"]
     assert last["content"]["data"].keys() == {MIME_TYPE, "text/html", "text/plain"}
     assert last["content"]["data"][MIME_TYPE]["snap"]["state"] == "succeeded"
@@ -127,6 +127,14 @@ def test_cancel_while_python_of_the_cell_runs_interrupts_it(kernel, way):
     assert kinds.index("display_data") < kinds.index("stream")
     last = [m for m in kernel.iopub if m["msg_type"] == "update_display_data"][-1]["content"]["data"]
     assert (last[MIME_TYPE]["snap"]["state"], last[MIME_TYPE]["snap"]["live"]) == ("cancelled", False)
+
+
+def test_cancel_ends_a_function_that_is_tried_for_its_dtype(kernel):
+    cell = kernel.send("%%jmars\nimport time\ny = map_blocks(lambda block: time.sleep(60) or block, np.arange(8.0))")
+    _, job = running_view(kernel, finished=0)
+    kernel.control("jmars_request", {"op": "cancel", "job": job})
+    assert "was cancelled; names keep" in "".join(kernel.reply(cell, 10)["traceback"])
+    kernel.settle()
 
 
 def test_the_stop_button_cancels_the_job_and_what_is_queued(kernel):

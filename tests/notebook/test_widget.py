@@ -27,7 +27,7 @@ def view():
 
 def test_each_field_of_the_picture_is_a_trait(view):
     ours = set(view.keys) - {name for name in view.keys if name.startswith("_")} - {"layout", "tabbable", "tooltip"}
-    assert ours == {*TRAITS, "frame"}
+    assert ours == {*TRAITS, "frame", "output"}
 
 
 def test_a_frame_goes_in_one_message_and_stays_for_a_reloaded_page(view):

@@ -176,7 +176,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     const finished = done(snap.counts);
     times.textContent = headerText(snap, plan);
     cancel.hidden = !host.cancel || !snap.live;
-    background.hidden = !host.background || !snap.live || !snap.attached;
+    background.hidden = !host.background || !snap.live || !snap.attached || !snap.job;
     const busy = snap.state === 'cancelling' || Date.now() - asked < ASK_AGAIN;
     cancel.disabled = busy;
     cancel.textContent = busy ? 'Cancelling…' : 'Cancel';

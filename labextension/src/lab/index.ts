@@ -1,7 +1,7 @@
 // The JupyterLab plugin: adds the side bar on the right.
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { LabIcon } from '@jupyterlab/ui-components';
-import { keepLastPictures } from './outputs';
+import { keepOutputs } from './outputs';
 import { Sidebar } from './sidebar';
 
 const icon = new LabIcon({
@@ -23,7 +23,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     sidebar.title.caption = 'jmars clusters';
     app.shell.add(sidebar, 'right', { rank: 300 });
     restorer?.add(sidebar, sidebar.id);
-    keepLastPictures(app);
+    keepOutputs(app);
     app.commands.addCommand('jmars:show', {
       label: 'Show jmars Clusters',
       execute: () => app.shell.activateById(sidebar.id)

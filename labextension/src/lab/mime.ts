@@ -2,6 +2,7 @@
 import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 import { mount } from '../draw/mount';
+import { lastSeen } from '../model/last';
 import { fromJson } from '../model/picture';
 import { MIME_TYPE } from '../model/view';
 
@@ -9,7 +10,8 @@ class SavedJob extends Widget implements IRenderMime.IRenderer {
   private _unmount: () => void = () => undefined;
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const picture = fromJson(model.data[MIME_TYPE] as Record<string, unknown>);
+    const saved = fromJson(model.data[MIME_TYPE] as Record<string, unknown>);
+    const picture = saved.snap?.live ? { ...saved, snap: lastSeen(saved.snap) } : saved; // saved in mid-run
     this._unmount();
     this._unmount = mount(this.node, { get: name => picture[name] as never, watch: () => () => undefined, line: true });
   }

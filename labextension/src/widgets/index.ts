@@ -20,6 +20,7 @@ const ENDED = ['restarting', 'autorestarting', 'terminating', 'dead'];
 
 const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'workers', 'series', 'plan', 'frame'];
 const ANSWER_EVERY = 1000; // ms
+const LIVE = 'jmars:live'; // event with the message id of the cell and the display id of the view
 const LOST = 'comm_live_update'; // of ipywidgets: the comm is closed, as it is when the kernel restarts
 
 /** Makes a host of a widget's model. */
@@ -72,6 +73,28 @@ export function hostOf(model: Model, now: () => number = Date.now): Host {
 
 export default {
   render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-    return mount(el, hostOf(model));
+    const unmount = mount(el, hostOf(model));
+    const silence = announce(el, model);
+    return () => {
+      silence();
+      unmount();
+    };
   }
 };
+
+/** Tells the page, once the view is in it, which cell's outputs belong to the view: a reloaded page has lost them. */
+function announce(el: HTMLElement, model: Model): () => void {
+  const detail = model.get('output');
+  let over = !detail || !(model.get('snap') as { live?: boolean } | null)?.live;
+  const tell = () => {
+    if (el.isConnected && !over) {
+      el.dispatchEvent(new CustomEvent(LIVE, { bubbles: true, detail }));
+    } else if (!over) {
+      requestAnimationFrame(tell);
+    }
+  };
+  tell();
+  return () => {
+    over = true;
+  };
+}
