@@ -22,6 +22,7 @@ from jmars.errors import text_of
 __all__ = ["DaskWorkers", "can_dial", "cross"]
 
 MEMORY_EVENTS = "worker-restart-memory"  # topic of Dask's nannies
+ANSWER = 3.0  # seconds in which a new worker answers; later, the next look asks again
 DIAL = 1.0  # seconds in which a worker can be reached from here, if at all
 
 _logger = logging.getLogger(__name__)
@@ -74,11 +75,10 @@ class DaskWorkers:
         keys = [key for key in await self._addresses() if key not in self._pids]
         if not keys:
             return []
-        found = await cross(self.client, partial(self.client.run, inspect_worker, workers=keys, on_error="return"))
         here, wrong = versions(), []
-        for key, told in found.items():
-            if isinstance(told, OSError):
-                continue  # it dies, or is about to answer: the next look asks again
+        for key, told in zip(keys, await asyncio.gather(*map(self._inspect, keys)), strict=True):
+            if isinstance(told, OSError):  # TimeoutError, too
+                continue  # the worker dies, or is about to answer: the next look asks again
             if isinstance(told, BaseException):
                 wrong.append(f"{key}: {type(told).__name__}: {text_of(told)}")
             elif told["versions"] != here:
@@ -128,6 +128,15 @@ class DaskWorkers:
             events = await cross(self.client, partial(self.client.get_events, MEMORY_EVENTS))
             return {event["worker"] for _, event in events}
         return set()
+
+    async def _inspect(self, key: str) -> Any:
+        """The answer of `inspect_worker` in a worker, or the error; one that is stopped holds up no other."""
+        ask = partial(self.client.run, inspect_worker, workers=[key], on_error="return")
+        try:
+            async with asyncio.timeout(ANSWER):
+                return (await cross(self.client, ask))[key]
+        except OSError as error:
+            return error
 
     async def _addresses(self) -> list[str]:
         return list(await cross(self.client, self.client.nthreads))

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from jmars.engines.dask import DaskEngine
+from jmars.engines.dask_worker import inspect_worker
+from jmars.engines.dask_workers import DaskWorkers, cross
 from jmars.engines.engine import EngineWorker, GroupReport, Result
 from jmars.engines.parts import versions
 from jmars.errors import ClusterError, ClusterStartError
@@ -54,6 +56,24 @@ async def test_workers_with_other_versions_are_refused(client):
         patch.setattr("jmars.engines.dask_workers.versions", lambda: versions() | {"numpy": "1.0"})
         with pytest.raises(ClusterStartError, match=r"numpy .*, not 1\.0"):
             await DaskEngine(client).start(Recorded())
+
+
+@in_head
+async def test_a_new_worker_that_does_not_answer_holds_up_no_other_worker(client):
+    silent, *others = await cross(client, client.nthreads)
+
+    async def inspect(dask_worker):
+        await asyncio.sleep(20 if dask_worker.address == silent else 0)
+        return inspect_worker(dask_worker)
+
+    table = DaskWorkers(client)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jmars.engines.dask_workers.inspect_worker", inspect)
+        patch.setattr("jmars.engines.dask_workers.ANSWER", 1.0)
+        assert await asyncio.wait_for(table.check(), 10) == []
+    assert sorted(table._pids) == sorted(others) and not table.refused
+    assert await table.check() == []
+    assert sorted(table._pids) == sorted([silent, *others])
 
 
 OTHER = """
