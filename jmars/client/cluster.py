@@ -23,7 +23,7 @@ from jmars.client.engine_clusters import ClusterHost, EngineClusters, whole_numb
 from jmars.client.heartbeat import reason
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
-from jmars.client.local_runs import LocalRuns
+from jmars.client.local_runs import LocalRuns, load_local_runs
 from jmars.client.recovery import fetch_each, with_recovery
 from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
@@ -104,7 +104,7 @@ class Cluster(EngineClusters):
         if detach and name:
             refuse_twin(name)
         spill = None if spill_dir is None else os.fspath(spill_dir)
-        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, float(lease)))
+        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, float(lease), load_local_runs))
 
     @classmethod
     def of_host(cls, host: ClusterHost) -> Self:

@@ -10,6 +10,7 @@ Source: docs/decisions/0043-small-values-in-the-client.md.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import math
 import os
@@ -19,23 +20,23 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from jmars.client.arrays import Array, boxes, whole
 from jmars.client.auto_persist import computed_whole
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.local_leaves import LocalLeaves
 from jmars.config import config
-from jmars.engines.task import run_steps
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData
 from jmars.tensor.structure import bindings, digest
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
     from jmars.client.local_plans import LocalPlan
 
-__all__ = ["LocalRuns"]
+__all__ = ["LocalRuns", "load_local_runs"]
 
 SMALL = 2**16  # bytes of a value that is kept in this process, as long as its node lives
 LOOK, LATER = 3, 30  # reads and writes of elements until an unknown value is computed: at first, and later
@@ -57,6 +58,12 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+def load_local_runs() -> None:
+    """Import the modules of a run, all passes of a compilation: while a cluster starts, no value waits for them."""
+    for name in ("jmars.client.local_plans", "jmars.engines.task", "numpy.ma", "threadpoolctl"):  # np.unique needs ma
+        importlib.import_module(name)
 
 
 class LocalRuns:
@@ -150,7 +157,8 @@ class LocalRuns:
 
     def _run(self, linked: LinkedGraph) -> Array | None:
         """Run a graph; returns the value of its first result."""
-        from jmars.client.local_plans import local_plan  # the passes of a compilation, with the first value
+        from jmars.client.local_plans import local_plan
+        from jmars.engines.task import run_steps
 
         settings = dict(config.task)
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
@@ -195,6 +203,8 @@ class LocalRuns:
     def _few_threads(self) -> Any:
         """Context in which BLAS has as many threads as in a worker, for the same bits."""
         if self._blas is None:
+            from threadpoolctl import ThreadpoolController
+
             self._blas = ThreadpoolController()
         return self._blas.limit(limits=self._cluster.threads, user_api="blas")
 

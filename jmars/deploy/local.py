@@ -13,6 +13,7 @@ import secrets
 import select
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ class LocalHost:
         name: str,
         detached: bool = False,
         lease: float = math.inf,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         if sys.platform != "linux":
             raise ClusterStartError(
@@ -78,13 +80,13 @@ class LocalHost:
         try:
             self.arena = os.memfd_create(f"jmars-{self.id}", os.MFD_CLOEXEC)
             self._log = os.open(self.folders.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            self._process = self._start(workers, threads)
+            self._process = self._start(workers, threads, meanwhile)
         except BaseException:
             self._close_files()
             self.folders.remove()
             raise
 
-    def _start(self, workers: int, threads: int) -> subprocess.Popen[bytes]:
+    def _start(self, workers: int, threads: int, meanwhile: Callable[[], None] | None) -> subprocess.Popen[bytes]:
         orders: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
@@ -118,6 +120,8 @@ class LocalHost:
         try:
             process.stdin.write(json.dumps(orders).encode() + b"\n")
             process.stdin.flush()
+            if meanwhile is not None:
+                meanwhile()
             answer = json.loads(self._first_line(process))
         except (OSError, ValueError) as error:
             self._kill(process)
