@@ -62,7 +62,10 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
                 run_coroutine(result)
             value = names.pop(LAST_VALUE, None) if source.shows else None
             assigned = inside.leave()
-        engine.finish(tensors_in([value] if lazy else [*assigned.values(), value]))
+        results = [*assigned.values(), *inside.arrays.written(), value]
+        done = engine.finish(tensors_in([value] if lazy else results))
+        if done and not lazy:
+            inside.write_back(engine.fetch)
     except BaseException as error:
         inside.roll_back()
         if hint := note_for_lazy(error):

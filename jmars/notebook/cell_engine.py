@@ -170,10 +170,15 @@ class CellEngine:
 
     # called at the end of the cell
 
-    def finish(self, results: Sequence[Tensor]) -> None:
-        """Computes the cell's results as one job and retains them; results that are known here cost nothing."""
+    def finish(self, results: Sequence[Tensor]) -> bool:
+        """Computes the cell's results as one job and retains them; results that are known here cost nothing.
+
+        Returns False where the job goes on in the background.
+        """
         __tracebackhide__ = True
-        self._compute([tensor.data for tensor in results if not self._cluster.local.has(tensor.data)], may_leave=True)
+        return self._compute(
+            [tensor.data for tensor in results if not self._cluster.local.has(tensor.data)], may_leave=True
+        )
 
     def _compute_implicitly(self, data: Sequence[TensorData]) -> None:
         """Computes `data` because the cell's code needs the values; warns of many small computations."""
@@ -196,8 +201,8 @@ class CellEngine:
         self._cell.follow(job)
         self._display.follow(job)
 
-    def _compute(self, data: Sequence[TensorData], may_leave: bool) -> None:
-        """Submits the tensors that the cluster lacks, shows the job, and waits for it.
+    def _compute(self, data: Sequence[TensorData], may_leave: bool) -> bool:
+        """Submits the tensors that the cluster lacks, shows the job, and waits for it; False: it goes on unwatched.
 
         Raises
         ------
@@ -212,7 +217,7 @@ class CellEngine:
                 wait_for_job(other, self._cell, may_leave=False, mine=False)
         missing = [one for one in data if not self._cluster.retains(one)]
         if not missing:
-            return
+            return True
         beside: list[TensorData] = []
         if not may_leave:  # auto-persist only in implicit computations, never with the cell's results
             beside, large = repeats(missing, self._cluster.retained(), self._cluster.capacity)
@@ -225,9 +230,10 @@ class CellEngine:
         job.when_again(self._follow)
         if (may_leave and self._background) or not wait_for_job(job, self._cell, may_leave):
             self._display.background()
-        elif job.state == JobState.CANCELLED:
+            return False
+        if job.state == JobState.CANCELLED:
             raise CellCancelled
-        elif (error := job.error) is not None:
+        if (error := job.error) is not None:
             if isinstance(error, MemoryLimitError):
                 error.args = (in_flags(str(error), self._cluster.memory_limit),)
                 self._display.explain(job, str(error))
@@ -236,3 +242,4 @@ class CellEngine:
             if may_leave and job.line is not None:  # the current traceback is at the cell's end: show the line instead
                 raise_at(error, job.line.filename, job.line.lineno)
             raise error
+        return True

@@ -1,7 +1,8 @@
 """The user's names while a `%%jmars` cell runs: lazy in the cell, kept after success, restored after an error.
 
-In the cell NumPy's names mean jmars.tensor, and NumPy arrays that the cell's text mentions are tensors that refer to
-them. Afterwards every name that the cell did not rebind or write to is exactly what it was.
+In the cell NumPy's names mean jmars.tensor, and NumPy arrays that the cell's text mentions are tensors. Afterwards
+every name that the cell did not rebind or write to is exactly what it was, and NumPy arrays are arrays again:
+user_arrays.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from jmars import tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
+from jmars.notebook.user_arrays import UserArrays
 from jmars.tensor.buffers import PlaceState
 from jmars.tensor.composite import Composite
 from jmars.tensor.source_line import SourceLine
@@ -38,7 +40,7 @@ class Namespace:
     --------
     >>> names = {"np": np, "x": np.arange(3)}
     >>> inside = Namespace.enter(names, lambda name: SourceLine("cell", 2, "y = x"))
-    >>> names["y"] = names["x"]  # the cell assigns a tensor
+    >>> names["y"] = names["x"] + 1  # the cell assigns a tensor
     >>> sorted(inside.leave())
     ['y']
     >>> names["np"] is np, type(names["x"]).__name__, type(names["y"]).__name__
@@ -48,6 +50,8 @@ class Namespace:
     names: dict[str, Any]  # the user's namespace itself
     before: dict[str, Any]  # value of every name before the cell
     given: dict[str, Any] = field(default_factory=dict)  # lazy value of a name in the cell
+    arrays: UserArrays = field(default_factory=UserArrays)  # NumPy arrays that the cell's text mentions
+    written: dict[str, Any] = field(default_factory=dict)  # arrays that the cell wrote to, and views of them, by name
     tensors: dict[int, tuple[Tensor, PlaceState]] = field(default_factory=dict)  # state of every tensor at the start
     composites: dict[int, tuple[Composite, Any]] = field(default_factory=dict)  # state of every composite at the start
 
@@ -55,20 +59,26 @@ class Namespace:
     def enter(cls, names: dict[str, Any], line_of: Callable[[str], SourceLine | None]) -> Namespace:
         """Puts lazy values into `names`; arrays only if `line_of` knows a line that mentions the name."""
         inside = cls(names, dict(names))
-        entered: dict[int, Tensor | Composite] = {}  # an array under two names is one tensor
+        masked: dict[int, Composite] = {}  # an array under two names is one masked tensor
+        arrays: list[tuple[str, Any, SourceLine]] = []
         for name, value in inside.before.items():
             if _IPYTHON.fullmatch(name):
                 continue
             path = path_of(value)
             if path is not None:
                 inside.given[name] = resolve_or_stub(path)
-            elif _is_array(value) and (line := line_of(name)) is not None:
+            elif not _is_array(value) or (line := line_of(name)) is None:
+                continue
+            elif not _has_mask(value):
+                arrays.append((name, value, line))
+            else:
                 try:
-                    if id(value) not in entered:
-                        entered[id(value)] = as_lazy(value, line)
-                    inside.given[name] = entered[id(value)]
+                    if id(value) not in masked:
+                        masked[id(value)] = _masked(value, line)
+                    inside.given[name] = masked[id(value)]
                 except UnsupportedError:
                     continue  # objects stay arrays
+        inside.given |= inside.arrays.enter(arrays)
         within = inside.before | inside.given
         tensors, composites = found_in(value for name, value in within.items() if not _IPYTHON.fullmatch(name))
         inside.tensors = {id(one): (one, one.state()) for one in tensors}
@@ -77,12 +87,23 @@ class Namespace:
         return inside
 
     def leave(self) -> dict[str, Any]:
-        """Restores names that the cell left alone; returns assigned or written names with their values."""
+        """Restores names that the cell left alone; returns assigned or written names with values to compute.
+
+        A tensor that stands for a user's array, or for a view of one, becomes that array: now, or by `write_back` where
+        the cell wrote to the array.
+        """
         assigned: dict[str, Any] = {}
         for name, value in list(self.names.items()):
             if _IPYTHON.fullmatch(name):
                 continue
             untouched = self.given.get(name, self.before.get(name, _NOTHING)) is value
+            array = self.arrays.array_of(value)
+            if array is not None:
+                if self.arrays.is_written(value):
+                    self.written[name] = array
+                else:
+                    self.names[name] = self.before[name] if untouched else array
+                continue
             if isinstance(value, Tensor) and id(value) in self.tensors:  # `x[0] = 1` changes the value of x
                 untouched = untouched and self._has_its_value(value)
             elif isinstance(value, Composite) and id(value) in self.composites:
@@ -94,6 +115,12 @@ class Namespace:
             else:
                 assigned[name] = value
         return assigned
+
+    def write_back(self, fetch: Callable[[Any, bool], Any]) -> None:
+        """Writes computed values to the user's arrays, whose names get the arrays back; `fetch` as `Engine.fetch`."""
+        __tracebackhide__ = True
+        self.arrays.write_back(fetch)
+        self.names.update(self.written)
 
     def roll_back(self) -> None:
         """Restores every name and every tensor as before the cell."""
@@ -107,7 +134,7 @@ class Namespace:
         for composite, state in self.composites.values():
             composite.restore(state)
         self.before, self.given = {}, {}  # IPython keeps the traceback, and with it this object
-        self.tensors, self.composites = {}, {}
+        self.tensors, self.composites, self.arrays = {}, {}, UserArrays()
 
     def _has_its_value(self, tensor: Tensor) -> bool:
         """Whether a tensor has the same value as before the cell."""
@@ -128,10 +155,8 @@ def _has_mask(value: Any) -> bool:
     return isinstance(value, np.ndarray) and type(value).__name__ == "MaskedArray"  # numpy.ma may not be imported
 
 
-def as_lazy(value: Any, line: SourceLine | None) -> Tensor | Composite:
-    """Makes a tensor or masked tensor of a user's array."""
-    if not _has_mask(value):
-        return as_tensor(value, line=line)
+def _masked(value: Any, line: SourceLine | None) -> Composite:
+    """Makes a masked tensor of a user's masked array."""
     masked = mt.ma.array  # imported here with numpy.ma, which NumPy, too, imports where it is used
     data = as_tensor(value.data, line=line)
     made: Composite = masked(data, mask=value.mask, fill_value=value.fill_value, hard_mask=value.hardmask)

@@ -53,6 +53,11 @@ class FromArray(Operand):
                 "cluster; NumPy would have used the old values. Use a copy there, x.copy(), or change it later"
             )
 
+    def is_unchanged(self, array: np.ndarray[Any, Any]) -> bool:
+        """Whether an array has the values that this operand took from it."""
+        mine = _checksum(self.array) if self.checksum is None else self.checksum
+        return mine == _checksum(array.astype(self.array.dtype, copy=False))
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Raise GraphError: the array must be uploaded first."""
         raise GraphError("a NumPy array was not uploaded before tiling; call graph.replace_by_stored first")
@@ -82,7 +87,7 @@ def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:
     """Compute xxh3 of the elements, some rows at a time to avoid a copy of the array."""
-    found = xxhash.xxh3_64()
+    found, array = xxhash.xxh3_64(), np.atleast_1d(array)
     rows = max(1, _BLOCK * len(array) // max(1, array.nbytes))
     for start in range(0, len(array), rows):
         part = np.ascontiguousarray(array[start : start + rows])

@@ -97,6 +97,7 @@ class Tensor(TensorMethods):
         if shaped._place.buffer is not self._place.buffer:
             raise AttributeError("Incompatible shape for in-place modification. Use `.reshape()` to make a copy")
         self._place = shaped._place
+        self._place.buffer.share(self)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -106,6 +107,7 @@ class Tensor(TensorMethods):
     @dtype.setter
     def dtype(self, kind: Any) -> None:
         self._place = self.view(kind)._place
+        self._place.buffer.share(self)
 
     @property
     def chunks(self) -> Splits:

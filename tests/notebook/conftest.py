@@ -45,8 +45,9 @@ class InProcess:
     def limits(self) -> tuple[int, int]:
         return self._engine.limits()
 
-    def finish(self, results: Sequence[Tensor]) -> None:
+    def finish(self, results: Sequence[Tensor]) -> bool:
         self.execute([tensor.data for tensor in results])
+        return True
 
 
 class CellNotebook(Notebook):

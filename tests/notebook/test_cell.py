@@ -83,11 +83,11 @@ def test_what_the_cell_does_not_mention_stays_as_it_is(notebook):
     assert notebook("%%jmars\ntype(names['' + chr(97)])") is np.ndarray
 
 
-def test_an_array_that_the_cell_writes_to_is_a_tensor_from_then_on(notebook):
+def test_an_array_that_the_cell_writes_to_has_the_new_values(notebook):
     notebook("import numpy as np\na = np.zeros(3); b = a")
+    before = notebook["a"]
     notebook("%%jmars\na[1] = 5\nb += 1")
-    assert notebook["a"].fetch().tolist() == [1.0, 6.0, 1.0]
-    assert notebook["b"].fetch().tolist() == [1.0, 6.0, 1.0]
+    assert notebook["a"] is before and notebook["b"] is before and before.tolist() == [1.0, 6.0, 1.0]
 
 
 def test_tensors_pass_to_cells_of_either_kind(notebook):
@@ -235,8 +235,8 @@ def test_after_an_error_names_and_tensors_are_as_before(notebook, end):
 
 
 def test_a_write_through_a_view_is_a_write_to_the_array(notebook):
-    notebook("import numpy as np\nA = np.zeros((2, 3))")
-    notebook("%%jmars\nA += 0\nrow = A[1]")
+    notebook("import numpy as np")
+    notebook("%%jmars\nA = np.zeros((2, 3))\nrow = A[1]")
     notebook("%%jmars\nA[0][1] = 1\nrow += 2")
     assert notebook["A"].fetch().tolist() == [[0, 1, 0], [2, 2, 2]]
     notebook("%%jmars\nA[1, 0] = 5")
@@ -256,9 +256,10 @@ def test_a_slice_that_a_cell_showed_forbids_no_write(notebook):
 def test_an_array_of_an_earlier_cell_that_is_only_reshaped_can_be_written(notebook, made_in):
     notebook(f"{made_in}import numpy as np\na = np.arange(6)")
     notebook("%%jmars\na = a.reshape(2, 3)\na[0, 0] = 9\na = a.T\na[2] = 7")
-    assert notebook["a"].fetch().tolist() == [[9, 3], [1, 4], [7, 7]]
+    assert isinstance(notebook["a"], np.ndarray) != bool(made_in)
+    assert np.asarray(notebook["a"]).tolist() == [[9, 3], [1, 4], [7, 7]]
     notebook.run("%%jmars\na = a[1:]\na[0, 0] = 5\n1 / 0")
-    assert notebook["a"].fetch().tolist() == [[9, 3], [1, 4], [7, 7]]
+    assert np.asarray(notebook["a"]).tolist() == [[9, 3], [1, 4], [7, 7]]
 
 
 @pytest.mark.parametrize(("other", "read"), [("b = a", "b[0]"), ("b = [a]", "b[0][0]"), ("b = a[0]", "b")])

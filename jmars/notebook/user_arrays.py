@@ -1,0 +1,181 @@
+"""NumPy arrays of the user in a `%%jmars` cell: tensors meanwhile, and arrays with the cell's writes afterwards.
+
+Arrays that share memory enter as views of one buffer. After the cell each array that the cell wrote gets its new values
+in place, so that all names, views and containers show them, as in NumPy; and a tensor that is a view of an array
+becomes that view of the array.
+Source: docs/decisions/0044-arrays-written-by-cells.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import ArrayChangedError, UnsupportedError
+from jmars.notebook.view_steps import host_of, path_to, shares_memory
+from jmars.tensor.buffers import Place, View
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.source_line import SourceLine
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["UserArrays"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class _Entered:
+    """An array with a buffer of its own in the cell."""
+
+    array: Array
+    tensor: Tensor
+    leaf: FromArray  # the values at the start of the cell
+    name: str
+
+    @property
+    def is_written(self) -> bool:
+        return self.tensor.state().place.buffer.version > 0
+
+
+class UserArrays:
+    """The arrays that a cell's text mentions.
+
+    Examples
+    --------
+    >>> table = np.zeros((2, 3))
+    >>> arrays = UserArrays()
+    >>> lazy = arrays.enter([("table", table, None), ("row", table[1], None)])
+    >>> np.shares_memory(lazy["table"], lazy["row"])
+    True
+    >>> arrays.array_of(lazy["table"][:, 1:]).base is table
+    True
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[int, _Entered] = {}  # by id of the buffer
+        self._lazy: dict[int, tuple[Array, Tensor]] = {}  # by id of the array
+        self._array: dict[int, Array] = {}  # by id of the tensor
+        self._apart: list[tuple[str, Array]] = []  # arrays that share memory of another array in an unknown way
+
+    def enter(self, named: Sequence[tuple[str, Array, SourceLine | None]]) -> dict[str, Tensor]:
+        """The tensors of arrays, by name; arrays of objects are left out.
+
+        Parameters
+        ----------
+        named
+            Names, arrays, and lines to name in errors.
+        """
+        first = {id(array): (name, array, line) for name, array, line in reversed(named)}
+        for group in _groups([array for _, array, _ in first.values()]):
+            members = [first[id(array)] for array in group]
+            try:
+                self._enter_group(members)
+            except UnsupportedError:
+                continue  # objects stay arrays
+        return {name: self._lazy[id(array)][1] for name, array, _ in named if id(array) in self._lazy}
+
+    def _enter_group(self, members: Sequence[tuple[str, Array, SourceLine | None]]) -> None:
+        host = host_of([array for _, array, _ in members])
+        name, line = next(((name, line) for name, array, line in members if array is host), members[0][::2])
+        whole = self._enter_whole(host, name, line)
+        for name, array, line in members:
+            if array is host:
+                self._note(array, whole)
+            elif (path := path_to(host, array)) is not None:
+                self._note(array, path(whole))
+            else:
+                self._note(array, self._enter_whole(array, name, line))
+                self._apart.append((name, array))
+
+    def _enter_whole(self, array: Array, name: str, line: SourceLine | None) -> Tensor:
+        tensor = as_tensor(array, line=line)
+        leaf, buffer = tensor.data.op, tensor.state().place.buffer
+        assert isinstance(leaf, FromArray)
+        buffer.writeable = array.flags.writeable
+        ours = Tensor(tensor.data)
+        ours.restore(tensor.state())
+        buffer.share(ours)  # so that the buffer stays whole, whatever handles the cell drops or gives another shape
+        self._own[id(buffer)] = _Entered(array, ours, leaf, name)
+        return tensor
+
+    def _note(self, array: Array, tensor: Tensor) -> None:
+        self._lazy[id(array)] = array, tensor
+        self._array[id(tensor)] = array
+
+    def written(self) -> list[Tensor]:
+        """The tensors of written arrays, whole.
+
+        Raises
+        ------
+        UnsupportedError
+            If another array of the cell shares memory of a written array in a way that was not followed.
+        """
+        __tracebackhide__ = True
+        found = [one for one in self._own.values() if one.is_written]
+        for one in found:
+            for name, array in self._apart:
+                if array is not one.array and shares_memory(array, one.array):
+                    raise UnsupportedError(
+                        f"the cell writes to {one.name!r} and mentions {name!r}, which shares its memory, but not by "
+                        "slices, transposes or reshapes; write to a copy, or use one of both names in the cell"
+                    )
+        return [one.tensor for one in found]
+
+    def is_written(self, tensor: Tensor) -> bool:
+        """Whether the cell wrote to the array of which a tensor is a view."""
+        return self._own[id(tensor.state().place.buffer)].is_written
+
+    def array_of(self, value: Any) -> Array | None:
+        """The user's array, or the view of an array, that a tensor of the cell stands for."""
+        if not isinstance(value, Tensor):
+            return None
+        place = value.state().place
+        if id(place.buffer) not in self._own:
+            return None
+        array = self._array.get(id(value))
+        if array is not None and array.shape == value.data.shape and array.dtype.newbyteorder("=") == value.data.dtype:
+            return array
+        return self._real(place)
+
+    def _real(self, place: Place) -> Array:
+        return place.step.layout(self._real(place.parent)) if isinstance(place, View) else self._own[id(place)].array
+
+    def write_back(self, fetch: Callable[[Any, bool], Array]) -> None:
+        """Write the cell's values to the arrays.
+
+        Parameters
+        ----------
+        fetch
+            Returns the value of a computed node; False: no copy is needed.
+
+        Raises
+        ------
+        ArrayChangedError
+            If code of the cell wrote to an array by other means, too.
+        """
+        __tracebackhide__ = True
+        written = [one for one in self._own.values() if one.is_written]
+        values = [fetch(one.tensor.data, False) for one in written]  # all of them, before any array changes
+        for one in written:
+            if not one.leaf.is_unchanged(one.array):
+                raise ArrayChangedError(
+                    f"the cell wrote to {one.name!r}, and so did other code that the cell ran, which works with the "
+                    "NumPy array itself; let one of both write"
+                )
+        for one, value in zip(written, values, strict=True):
+            np.copyto(one.array, value, casting="equiv")
+
+
+def _groups(arrays: Sequence[Array]) -> Iterator[list[Array]]:
+    """Arrays that share memory, directly or by others, together."""
+    left = list(arrays)
+    while left:
+        group = [left.pop()]
+        for one in group:  # grows while it is read
+            near = [other for other in left if shares_memory(one, other)]
+            group += near
+            left = [other for other in left if not any(other is found for found in near)]
+        yield group

@@ -1,0 +1,129 @@
+"""How one NumPy array is a view of another: the slices, transposes and reshapes that lead from the one to the other.
+
+NumPy keeps addresses and strides only. The steps are guessed from them, tried on the array itself, and taken where they
+give the very view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.tensor.from_array import COPIED
+
+__all__ = ["host_of", "path_to", "shares_memory"]
+
+Array = np.ndarray[Any, Any]
+Path = Callable[[Any], Any]  # from the array to the view, for NumPy arrays and tensors
+MOST_WORK = 10_000  # of NumPy's exact answer to `shares_memory`
+
+
+def shares_memory(a: Array, b: Array) -> bool:
+    """Whether two arrays have common elements; True where that takes long to find out."""
+    try:
+        return bool(np.may_share_memory(a, b) and np.shares_memory(a, b, max_work=MOST_WORK))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def host_of(arrays: Sequence[Array]) -> Array:
+    """The array of which all are views, if it is one of them or small; else the largest."""
+    largest = max(arrays, key=lambda one: one.nbytes)
+    if len(arrays) == 1:
+        return largest
+    base = largest
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    is_known = any(one is base for one in arrays) or base.nbytes <= COPIED
+    return base if is_known and type(base) in (np.ndarray, np.memmap) and base.dtype == largest.dtype else largest
+
+
+def path_to(whole: Array, view: Array) -> Path | None:
+    """The steps from an array to a view of it; None where they are not found.
+
+    Examples
+    --------
+    >>> a = np.arange(24).reshape(4, 6)
+    >>> path_to(a, a[::-2, 1:4].T)(a).tolist()
+    [[19, 7], [20, 8], [21, 9]]
+    >>> path_to(a, a.ravel()[3:9])(a).tolist()
+    [3, 4, 5, 6, 7, 8]
+    >>> path_to(a, a.view("f8")) is None
+    True
+    """
+    if whole.dtype != view.dtype or not view.size:
+        return None
+    paths = [_by_axes(whole, view)]
+    if whole.flags.c_contiguous:
+        paths += [_by_reshape(whole, view), _by_flat(whole, view)]
+    return next((path for path in paths if path is not None and _leads_to(path, whole, view)), None)
+
+
+def _by_axes(whole: Array, view: Array) -> Path | None:
+    """A basic index, and another order of the axes."""
+    offset = _address(view) - _address(whole)
+    rows = sorted(range(whole.ndim), key=lambda axis: -abs(whole.strides[axis]))
+    entries: list[Any] = [0] * whole.ndim
+    for axis in rows:
+        step, length = whole.strides[axis], whole.shape[axis]
+        if step and length > 1:
+            entries[axis], offset = min(max(offset // step, 0), length - 1), offset % abs(step)
+    taken: list[int] = []
+    for axis in (axis for axis in range(view.ndim) if view.shape[axis] > 1):
+        fits = (k for k in rows if k not in taken and whole.shape[k] > 1 and whole.strides[k])
+        row = next((k for k in fits if view.strides[axis] % whole.strides[k] == 0), None)
+        if row is None:
+            return None
+        start, step = entries[row], view.strides[axis] // whole.strides[row]
+        stop = start + step * (view.shape[axis] - 1) + (1 if step > 0 else -1)
+        entries[row] = slice(start, stop if stop >= 0 else None, step)
+        taken.append(row)
+    index, order = tuple(entries), tuple(int(one) for one in np.argsort(np.argsort(taken)))
+    fresh = tuple(None if length == 1 else slice(None) for length in view.shape)
+    return lambda x: x[index].transpose(order)[fresh] if order != tuple(range(len(order))) else x[index][fresh]
+
+
+def _by_reshape(whole: Array, view: Array) -> Path | None:
+    """A reshape to axes that have the strides of the view, and a basic index."""
+    size = whole.itemsize
+    steps = sorted({abs(step) // size for n, step in zip(view.shape, view.strides, strict=True) if n > 1 and step})
+    lengths, left = [], whole.size
+    for step in reversed(steps):
+        if step == 0 or left % step:
+            return None
+        lengths.append(left // step)
+        left = step
+    shape = (*lengths, left)
+    path = _by_axes(whole.reshape(shape), view)
+    return None if path is None else lambda x: path(x.reshape(shape))
+
+
+def _by_flat(whole: Array, view: Array) -> Path | None:
+    """A slice of all elements in their order, reshaped."""
+    size = whole.itemsize
+    start = (_address(view) - _address(whole)) // size
+    if view.flags.c_contiguous:
+        step, shape = 1, view.shape
+    elif view.ndim == 1 and view.strides[0] % size == 0:
+        step, shape = view.strides[0] // size, view.shape
+    else:
+        return None
+    stop = start + step * (view.size - 1) + (1 if step > 0 else -1)
+    part = slice(start, stop if stop >= 0 else None, step)
+    return lambda x: x.reshape(-1)[part].reshape(shape)
+
+
+def _leads_to(path: Path, whole: Array, view: Array) -> bool:
+    try:
+        found = path(whole)
+    except (IndexError, ValueError):  # the view begins outside of the array
+        return False
+    if found.shape != view.shape or _address(found) != _address(view):
+        return False
+    return all(n == 1 or a == b for n, a, b in zip(view.shape, found.strides, view.strides, strict=True))
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])

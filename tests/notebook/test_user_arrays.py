@@ -1,0 +1,126 @@
+"""NumPy arrays that a `%%jmars` cell writes: all names, views and containers show what NumPy would show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jmars.errors import ArrayChangedError, UnsupportedError
+from jmars.notebook.view_steps import host_of, path_to
+from jmars.tensor import Tensor
+
+SETUP = """import numpy as np
+a = np.arange(24.0).reshape(4, 6)
+same, row, column, flat, turned, back = a, a[1], a[:, 2], a.ravel(), a.T, a[::-2, 4:1:-1]
+held = {'a': a, 'rows': [a[0], a[3]]}
+other = np.ones(6)"""
+WRITES = [
+    "a[1] += 10",
+    "same *= 2",
+    "row -= row.mean()",
+    "column[:] = row[0]",
+    "flat[::5] = -1; flat.sum()",
+    "turned[0] = 7; a[:, 0].sum()",
+    "back[...] = back[::-1] + other[0]; row.sum()",
+    "left, right = a[:, :-2], a[:, 2:]\na[:, 1:-1] = left + right\nmiddle = a[1:3]",
+    "row += 1\ncolumn += 1\nturned[3] = 0",
+    "np.multiply(a, 2, out=a)",
+    "part = a[2:]\npart[0] = 5\npart = part.T",
+    "a = a + 1\nrow[0] = 3",
+    "b = a\nb[0] = 0",
+    "a.sort(axis=1)",
+    "whole = held['a']",
+]
+
+
+@pytest.mark.parametrize("text", WRITES)
+def test_all_names_show_what_numpy_shows(notebook, text):
+    expected = {}
+    exec(f"{SETUP}\n{text}", expected)
+    notebook(SETUP)
+    notebook(f"%%jmars\n{text}")
+    names = [name for name, value in expected.items() if isinstance(value, np.ndarray)]
+    for name in names:
+        assert np.array_equal(np.asarray(notebook[name]), expected[name]), name
+        assert isinstance(notebook[name], Tensor) == (name == "a" and text.startswith("a = a + 1")), name
+    for mine, its in zip(notebook["held"]["rows"], expected["held"]["rows"], strict=True):
+        assert np.array_equal(mine, its)
+    for one in names:
+        for two in names:
+            if not isinstance(notebook[one], Tensor) and not isinstance(notebook[two], Tensor):
+                assert np.shares_memory(notebook[one], notebook[two]) == np.shares_memory(expected[one], expected[two])
+
+
+def test_a_failed_cell_writes_nothing(notebook):
+    notebook(SETUP)
+    assert isinstance(notebook.run("%%jmars\na[0] = 100\nrow += 1\n1 / 0").error, ZeroDivisionError)
+    assert np.array_equal(notebook["a"], np.arange(24.0).reshape(4, 6))
+
+
+def test_a_view_writes_in_the_next_cell_too(notebook):
+    notebook(SETUP)
+    notebook("%%jmars\npart = a[2:, 1:]")
+    notebook("%%jmars\npart += 100")
+    assert notebook["part"].base is not None and notebook["a"][2, 1] == 113 and notebook["a"][2, 0] == 12
+
+
+def test_another_shape_is_that_of_the_name(notebook):
+    notebook(SETUP)
+    notebook("%%jmars\na.shape = 24\na[3] = 99")
+    assert notebook["a"].shape == (24,) and notebook["row"].shape == (6,) and notebook["flat"][3] == 99
+
+
+def test_arrays_that_are_read_only_refuse_as_numpy_does(notebook):
+    notebook("import numpy as np\na = np.arange(6.0)\na.flags.writeable = False")
+    assert "assignment destination is read-only" in str(notebook.run("%%jmars\na[0] = 1").error)
+
+
+def test_memory_that_is_shared_in_another_way_is_named(notebook):
+    notebook("import numpy as np\na = np.arange(6.0)\nbits = a.view('i8')")
+    notebook("%%jmars\ntotal = a.sum() + bits.sum()")
+    error = notebook.run("%%jmars\na[0] = bits[1]").error
+    assert isinstance(error, UnsupportedError) and "writes to 'a' and mentions 'bits'" in str(error)
+    assert notebook["a"][0] == 0
+
+
+def test_writes_of_other_code_meanwhile_are_not_lost(notebook):
+    notebook("import numpy as np\na = np.arange(6.0)\nrows = [a]")
+    error = notebook.run("%%jmars\na[0] = 1\nrows[0][1] = 5").error
+    assert isinstance(error, ArrayChangedError) and "'a', and so did other code" in str(error)
+    assert notebook["a"].tolist() == [0, 5, 2, 3, 4, 5]
+
+
+def test_a_file_in_memory_is_written(notebook, tmp_path):
+    notebook(f"import numpy as np\nm = np.memmap({str(tmp_path / 'm')!r}, 'i4', 'w+', shape=(3, 4))")
+    notebook("%%jmars\nm[1] += 7")
+    notebook["m"].flush()
+    assert np.fromfile(tmp_path / "m", "i4").tolist() == [0] * 4 + [7] * 4 + [0] * 4
+
+
+def test_bytes_in_another_order_stay_so(notebook):
+    notebook("import numpy as np\na = np.arange(6, dtype='>i4')\nhalf = a[::2]")
+    notebook("%%jmars\na += 1\nhalf[0] = 50")
+    assert notebook["a"].dtype == np.dtype(">i4") and notebook["half"].tolist() == [50, 3, 5]
+
+
+def test_steps_are_found_or_none():
+    base = np.arange(120).reshape(4, 5, 6)
+    for view in [base[1], base[:, 2, ::-1], base[3:0:-2, :, 1:2], base.transpose(2, 0, 1)[1:], base.reshape(20, 6),
+                 base.ravel()[7:90:3], base[2, 3, 4:5], base[:, None, 1], base.reshape(2, 60)[:, 5:]]:  # fmt: skip
+        path = path_to(base, view)
+        assert path is None or np.array_equal(path(base), view)
+        assert path is not None or view.shape == (2, 55)
+    assert path_to(base[1:2], base[2]) is None and path_to(base, base.view("f8")) is None
+    odd = np.lib.stride_tricks.sliding_window_view(base[0, 0], 3)
+    assert path_to(base, odd) is None
+    left, right = np.zeros(10)[:7], np.zeros(10)[3:]
+    assert host_of([left]) is left and host_of([base[1], base[:2]]).shape == (120,)
+    assert host_of([left, right]) is left.base
+
+
+def test_a_cell_that_computes_nothing_leaves_the_array_and_gives_its_name_a_tensor(notebook):
+    notebook(SETUP)
+    notebook("%%jmars --lazy\na[0] += 1\nthird = a[2]")
+    assert isinstance(notebook["a"], Tensor) and isinstance(notebook["third"], Tensor)
+    assert notebook["a"].fetch()[0].tolist() == [1, 2, 3, 4, 5, 6]
+    assert notebook["same"][0].tolist() == [0, 1, 2, 3, 4, 5]
