@@ -125,7 +125,7 @@ def test_chunks_stay_where_they_are_while_a_run_reads_them(cluster, monkeypatch)
         seen.append(list(unpinned))
         return run_steps(*given)
 
-    monkeypatch.setattr(local_runs, "run_steps", steps)
+    monkeypatch.setattr("jmars.engines.task.run_steps", steps)
     assert here(cluster, x.sum()) == 19999900000.0
     assert seen == [[]] and len(unpinned) == 1
 
@@ -181,7 +181,7 @@ def test_an_error_is_that_of_the_cluster_with_the_users_line(cluster):
 
 def test_an_interrupt_is_an_interrupt(cluster, monkeypatch):
     failed = GroupReport("", [], {}, Failure.of(KeyboardInterrupt()), False)
-    monkeypatch.setattr(local_runs, "run_steps", lambda *_: (failed, []))
+    monkeypatch.setattr("jmars.engines.task.run_steps", lambda *_: (failed, []))
     last = last_job(cluster)
     with pytest.raises(KeyboardInterrupt):
         (mt.arange(7) * 3).fetch()
@@ -246,7 +246,7 @@ def test_a_large_array_of_the_cluster_is_read_in_place(cluster):
 
 def test_an_exception_of_a_signal_handler_is_not_lost(cluster, monkeypatch):
     failed = GroupReport("", [], {}, Failure.of(SystemExit(3)), False)
-    monkeypatch.setattr(local_runs, "run_steps", lambda *_: (failed, []))
+    monkeypatch.setattr("jmars.engines.task.run_steps", lambda *_: (failed, []))
     with pytest.raises(SystemExit):
         (mt.arange(7) * 5).fetch()
 
