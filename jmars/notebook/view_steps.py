@@ -23,7 +23,7 @@ MOST_WORK = 10_000  # of NumPy's exact answer to `shares_memory`
 def shares_memory(a: Array, b: Array) -> bool:
     """Whether two arrays have common elements; True where that takes long to find out."""
     try:
-        return bool(np.may_share_memory(a, b) and np.shares_memory(a, b, max_work=MOST_WORK))
+        return bool(np.may_share_memory(a, b) and np.shares_memory(a, b, max_work=MOST_WORK))  # type: ignore[arg-type]  # NumPy takes any number
     except np.exceptions.TooHardError:
         return True
 
