@@ -2,6 +2,7 @@
 
 In reading order:
 
+- ufunc_reference.py: a ufunc of another library, by name and pickle
 - expression.py: an elementwise expression as typed nodes
 - reducers.py: reducers of a tree reduction: sums, extremes, moments, positions
 - dtypes.py: dtypes that a chunk may have

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from jmars.kernels.ufunc_reference import UfuncReference
+
 __all__ = ["CONSTANT", "Expression", "Node", "constant", "share"]
 
 CONSTANT = "constant"  # the op of a node that holds a value and reads nothing
@@ -28,12 +30,16 @@ _SYMBOLS = {
 
 @dataclass(frozen=True)
 class Node:
-    """An operation: NumPy's name, the values read, NumPy's dtype of the result."""
+    """An operation: NumPy's name, the values read, NumPy's dtype of the result.
+
+    The operation of a ufunc of another library has a name with dots, as "scipy.special.erf".
+    """
 
     op: str
     args: tuple[int, ...]
     dtype: np.dtype[Any]
     data: bytes = b""  # the value, for a constant
+    ufunc: UfuncReference | None = None  # of another library
 
     @property
     def value(self) -> np.ndarray[Any, Any]:
@@ -101,4 +107,6 @@ def share(expression: Expression, slots: Sequence[int]) -> Expression:
 
 
 def _renumbered(node: Node, number: Any) -> Node:
-    return Node(node.op, tuple(number(arg) for arg in node.args), node.dtype, node.data) if node.args else node
+    return (
+        Node(node.op, tuple(number(arg) for arg in node.args), node.dtype, node.data, node.ufunc) if node.args else node
+    )

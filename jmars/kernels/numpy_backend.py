@@ -60,8 +60,11 @@ class _Writer:
                 return f"{args}.astype({self.bound('d', node.dtype)})"
             case "real" | "imag":
                 return f"{args}.{node.op}"
-        name, _, part = node.op.partition(".")
-        return f"{self.bound('f', getattr(np, name))}({args})" + (f"[{int(part)}]" if part else "")
+        if node.ufunc is not None:
+            part = f"[{int(node.ufunc.part)}]" if node.ufunc.nout > 1 else ""
+            return f"{self.bound('f', node.ufunc.load())}({args}){part}"
+        name, _, number = node.op.partition(".")
+        return f"{self.bound('f', getattr(np, name))}({args})" + (f"[{int(number)}]" if number else "")
 
     def write(self, node: Node, target: str) -> None:
         """A line that writes a node to the array `target`."""
@@ -69,6 +72,8 @@ class _Writer:
         if node.op in (CONSTANT, "astype"):
             source = args or self.bound("c", node.value)
             self.lines.append(f"copyto({target}, {source}, 'unsafe')")
+        elif node.ufunc is not None and node.ufunc.nout == 1:
+            self.lines.append(f"{self.bound('f', node.ufunc.load())}({args}, {target})")
         elif node.op in ("where", "real", "imag") or "." in node.op:
             self.lines.append(f"copyto({target}, {self.value(node)}, 'unsafe')")
         else:

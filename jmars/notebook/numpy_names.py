@@ -30,11 +30,13 @@ _LATER = {
 }  # imported when asked, as by NumPy
 _SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", *_LATER)
 # These touch no array, or only inspect it, so NumPy's own suffice.
+_PLAIN_PATHS = frozenset(["lib.format.open_memmap", "lib.format.read_magic", "lib.format.descr_to_dtype"])  # of files
 _PLAIN_MODULES = frozenset({"testing", "typing", "exceptions", "dtypes", "version"})
 _PLAIN = frozenset(
     ["can_cast", "promote_types", "min_scalar_type", "issubdtype", "isdtype", "isscalar", "broadcast_shapes"]
     + ["set_printoptions", "get_printoptions", "seterr", "geterr", "show_config", "typename", "iterable"]
     + ["format_float_positional", "format_float_scientific", "base_repr", "binary_repr"]
+    + ["frompyfunc"]
 )
 
 imported_names: dict[int, tuple[Any, Any]] = {}  # by id: a value that the cell imported, and NumPy's own value
@@ -135,7 +137,9 @@ class _CellModule(ModuleType):
             return value if name in _PLAIN_MODULES else _CellModule.of(path)
         if known == name and name in dir(lazy):
             return getattr(lazy, name)  # a dtype, a constant
-        if not callable(value) or name in _PLAIN or (isinstance(value, type) and issubclass(value, Exception)):
+        if not callable(value) or name in _PLAIN or known in _PLAIN_PATHS:
+            return value
+        if isinstance(value, type) and issubclass(value, Exception):
             return value
         raise unsupported(known)
 

@@ -16,6 +16,7 @@ In reading order:
 - known_elements.py: elements of small arrays in a cell, read and written without nodes
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's rules
+- ufunc_references.py: refers to ufuncs of other libraries
 - overrides.py: overrides of NumPy's functions by arguments of other libraries
 - protocols.py: the table of functions
 - tensor_format.py: formats tensors as NumPy prints arrays

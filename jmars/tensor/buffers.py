@@ -293,6 +293,26 @@ def strides_like(places: Sequence[Place], shape: tuple[int, ...], itemsize: int)
     return _strides_in_order(np.nditer([*small, None], flags=["zerosize_ok"]).operands[-1], shape, itemsize)
 
 
+def ordered_strides(
+    order: str, places: Sequence[Place], shape: tuple[int, ...], itemsize: int
+) -> tuple[int, ...] | None:
+    """Strides of a new array that NumPy makes of arrays at these places with `order=`; None for C order.
+
+    Raises
+    ------
+    ValueError
+        If `order` is none of "C", "F", "A" and "K".
+    """
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    if order == "K":
+        return strides_like(places, shape, itemsize)
+    layouts = [layout_of(place) for place in places] if order == "A" and any(one.permuted for one in places) else [None]
+    if order == "F" or all(one is not None and one.flags.f_contiguous for one in layouts):
+        return _strides_in_order(np.empty([2] * len(shape), np.int8, order="F"), shape, itemsize)
+    return None
+
+
 def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
     """Strides of `x[index]`, a copy of that shape by arrays among the entries of the index; None for C order."""
     layout = layout_of(place) if len(shape) > 1 else None

@@ -46,6 +46,10 @@ class Composite:
         """Return the state for `restore`: parts and settings."""
         raise NotImplementedError
 
+    def refusal(self) -> Exception | None:
+        """Return the error for code that takes the value as a tensor; None: there is no more to say than its class."""
+        return None
+
     def restore(self, state: Any) -> None:
         """Restore what `state` returned."""
         raise NotImplementedError

@@ -66,6 +66,8 @@ class FromArray(Operand):
 def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Convert by `np.asarray`, but refuse masked arrays, whose mask would be lost silently."""
     masked = isinstance(value, np.ndarray) and type(value) is not np.ndarray and hasattr(value, "mask")
+    if isinstance(value, Composite) and (refusal := value.refusal()) is not None:
+        raise refusal
     if masked or isinstance(value, Composite):
         raise UnsupportedError(
             "a tensor has no mask, so the mask of a masked array would be lost; make a masked tensor, "

@@ -12,6 +12,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.dtypes import refuse_pointers
+from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.tensor.source_line import source_line
 
 __all__ = ["Kind", "check_dtype", "is_text_or_record", "kind_of", "result_type", "ufunc_dtypes"]
@@ -51,19 +52,28 @@ def is_text_or_record(value: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def ufunc_dtypes(name: str, kinds: tuple[Kind, ...], dtype: Any = None) -> tuple[np.dtype[Any], ...]:
-    """Return the dtypes of a ufunc's loop, inputs then outputs; `dtype` is the user's choice of loop.
+def ufunc_dtypes(
+    op: str | UfuncReference, kinds: tuple[Kind, ...], signature: Any = None, casting: Any = None
+) -> tuple[np.dtype[Any], ...]:
+    """Return the dtypes of a ufunc's loop, inputs then outputs; `signature` is the user's choice of loop.
 
     Examples
     --------
     >>> ufunc_dtypes("add", (np.dtype("f4"), float))[-1]
     dtype('float32')
     """
-    ufunc = getattr(np, name)
-    fixed = {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout}
-    found: tuple[np.dtype[Any], ...] = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout, **fixed)
+    ufunc = getattr(np, op) if isinstance(op, str) else op.load()
+    name = f"np.{op}" if isinstance(op, str) else op.name
+    chosen = {name: one for name, one in (("signature", signature), ("casting", casting)) if one is not None}
+    if isinstance(ufunc, np.ufunc):
+        found = tuple(ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout, **chosen))
+    else:  # of numba: compiled for these dtypes by a call without elements
+        empty = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(1) for kind in kinds]
+        result = ufunc(*empty, **({} if signature is None else {"signature": signature}))
+        outs = result if isinstance(result, tuple) else (result,)
+        found = (*(np.asarray(one).dtype for one in empty), *(one.dtype for one in outs))
     if any(loop.kind == "O" for loop in found):
-        raise UnsupportedError(f"np.{name} of {kinds} gives objects, which cannot be distributed; convert with astype")
+        raise UnsupportedError(f"{name} of {kinds} gives objects, which cannot be distributed; convert with astype")
     return found
 
 

@@ -1,13 +1,14 @@
-"""Finds the line of the user's code that made an operand, for the view and for errors."""
+"""Finds the line of the user's code that made an operand, for the view, errors and warnings."""
 
 from __future__ import annotations
 
 import linecache
 import sys
+import warnings
 from types import FrameType
 from typing import NamedTuple
 
-__all__ = ["SourceLine", "source_line"]
+__all__ = ["SourceLine", "source_line", "warn_at", "warn_user"]
 
 _OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
 
@@ -22,11 +23,41 @@ class SourceLine(NamedTuple):
 
 def source_line() -> SourceLine | None:
     """Return the line of the innermost frame outside jmars, NumPy, Dask, xarray and the pickler."""
-    frame: FrameType | None = sys._getframe(1)
+    frame = _users_frame()
+    if frame is None:
+        return None
+    filename = frame.f_code.co_filename
+    return SourceLine(filename, frame.f_lineno, linecache.getline(filename, frame.f_lineno).strip())
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the line that `source_line` returns, as if that line had called `warnings.warn`.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     warn_user("divide by zero", RuntimeWarning)
+    >>> str(seen[0].message), seen[0].category.__name__
+    ('divide by zero', 'RuntimeWarning')
+    """
+    warn_at(_users_frame(), text, category)
+
+
+def warn_at(frame: FrameType | None, text: str, category: type[Warning]) -> None:
+    """Warn at the line that a frame runs."""
+    if frame is None:
+        warnings.warn(text, category, stacklevel=3)
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+
+
+def _users_frame() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
         if not name.startswith(_OURS) and name not in ("jmars", "numpy"):
-            filename = frame.f_code.co_filename
-            return SourceLine(filename, frame.f_lineno, linecache.getline(filename, frame.f_lineno).strip())
+            return frame
         frame = frame.f_back
     return None

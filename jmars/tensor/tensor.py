@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import Buffer, Place, View, ViewStep, basic_index, strides_like, taken_strides
+from jmars.tensor.buffers import Buffer, Place, View, ViewStep, basic_index, ordered_strides, taken_strides
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
@@ -29,6 +29,7 @@ from jmars.tensor.source_line import SourceLine
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor_format import description, summary
 from jmars.tensor.tensor_html import mimebundle
+from jmars.tensor.ufunc_references import reference_to
 
 __all__ = ["Tensor", "as_tensor", "index_step"]
 
@@ -249,10 +250,10 @@ class Tensor(TensorMethods):
         place.buffer.share(self)
         return self
 
-    def _laid_out_like(self, places: Sequence[Place]) -> Tensor:
-        """Take the order of axes in memory that NumPy's order "K" takes from inputs at these places."""
+    def _laid_out_like(self, places: Sequence[Place], order: str = "K") -> Tensor:
+        """Take the order of axes in memory that a result has in NumPy with `order=`, of inputs at these places."""
         if isinstance(self._place, Buffer) and not self.data.has_unknown_lengths:
-            self._place.strides = strides_like(places, self.data.shape, self.data.dtype.itemsize)
+            self._place.strides = ordered_strides(order, places, self.data.shape, self.data.dtype.itemsize)
         return self
 
     def _put(self, value: Tensor) -> None:
@@ -288,7 +289,7 @@ class Tensor(TensorMethods):
             return found
         function = find(ufunc)
         if function is None:
-            raise unsupported(ufunc.__name__)
+            return call("method.library_ufunc", reference_to(ufunc), method, *inputs, **kwargs)
         if method != "__call__":
             return call(f"method.{method}", ufunc, *inputs, **kwargs)
         out = kwargs.get("out")

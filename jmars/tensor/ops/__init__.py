@@ -24,7 +24,7 @@ In reading order:
 from jmars.tensor.ops import attributes, control_flow, ndenumerate, passthrough
 from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
 from jmars.tensor.ops.create import constants, convert, datetimes, ranges
-from jmars.tensor.ops.elementwise import bits, complex_parts, ufuncs
+from jmars.tensor.ops.elementwise import bits, complex_parts, library_ufuncs, ufuncs
 from jmars.tensor.ops.index import boolean_mask, flat_index, getitem, nonzero, put, select, setitem
 from jmars.tensor.ops.io import from_blocks, npy
 from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
@@ -65,6 +65,7 @@ __all__ = [
     "getitem",
     "gufuncs",
     "histograms",
+    "library_ufuncs",
     "map_blocks",
     "matrix_products",
     "ndenumerate",

@@ -18,6 +18,7 @@ def _ufunc(name: str) -> Row:
         options = {}
         if d.int(0, 5) == 0:
             options["dtype"] = d.dtype("ifc")
+        options |= d.some(order=d.one("C", "F", "A"), casting=d.one("no", "safe", "unsafe"), subok=d.flag())
         if theirs.nin == 1:
             return call(x, **options)
         if name == "ldexp":

@@ -3,7 +3,10 @@
 In reading order:
 
 - formula.py: `Formula` and the operand that computes it
+- ufunc_keywords.py: `out`, `where`, `casting`, `order`, `dtype` of a ufunc's call
 - ufuncs.py: the table of ufuncs, casts, `where`, `clip`
+- library_ufuncs.py: ufuncs of other libraries, as `scipy.special.erf`
+- python_objects.py: the results of `np.frompyfunc`
 - complex_parts.py: `real` and `imag`
 - bits.py: `packbits` and `unpackbits`
 """

@@ -5,7 +5,7 @@ NumPy resolves the dtype of every recorded operation; Python numbers stay weak u
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from jmars.kernels.expression import CONSTANT, Expression, Node, constant
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.kernels.program import Elementwise as Step
+from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
@@ -61,7 +62,7 @@ class Formula:
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[TensorData] = []
-        self._permuted: list[Place] = []  # places of inputs whose elements may lie in another order than C
+        self._places: list[Place] = []  # of the inputs: they decide the order of the result in memory
         self._nodes: list[Node] = []  # values of inputs are their numbers, of nodes -2 - k
         self._constants: dict[tuple[np.dtype[Any], bytes], int] = {}
 
@@ -82,31 +83,45 @@ class Formula:
             if known is value.data:
                 return FormulaValue(i, value.dtype)
         self.inputs.append(value.data)
-        if value._place.permuted:
-            self._permuted.append(value._place)
+        self._places.append(value._place)
         return FormulaValue(len(self.inputs) - 1, value.dtype)
 
-    def apply(self, op: str, *values: FormulaValue, dtype: Any = None) -> FormulaValue:
-        """Applies a ufunc, given by name ("modf.1" is the second output of `modf`), in `dtype` if given.
+    def apply(
+        self, op: str | UfuncReference, *values: FormulaValue, signature: Any = None, casting: Any = None
+    ) -> FormulaValue:
+        """Applies a ufunc, given by name ("modf.1" is the second output of `modf`) or by reference.
+
+        Parameters
+        ----------
+        op
+            The ufunc.
+        *values
+            Its arguments.
+        signature, casting
+            NumPy's keywords, which choose the loop; by default the dtypes of the values do.
 
         Raises
         ------
         TypeError, OverflowError
             As NumPy raises them.
         """
-        name, _, part = op.partition(".")
-        loop = ufunc_dtypes(name, tuple(value.kind for value in values), dtype)
-        out = loop[len(values) + int(part or 0)]
+        name, _, number = op.partition(".") if isinstance(op, str) else (op, "", op.part)
+        part = int(number or 0)
+        loop = ufunc_dtypes(name, tuple(value.kind for value in values), signature, casting)
+        out = check_dtype(loop[len(values) + part])
         if all(value.number == -1 for value in values):
-            result = getattr(np, name)(*(value.scalar for value in values), **({"dtype": dtype} if dtype else {}))
-            return FormulaValue(-1, out, result[int(part)] if part else result)
+            choice = {} if signature is None else {"signature": signature, "casting": casting}
+            result = (getattr(np, name) if isinstance(name, str) else name.load())(
+                *(v.scalar for v in values), **choice
+            )
+            return FormulaValue(-1, out, result[part] if isinstance(result, tuple) else result)
         if name in _COMPARISONS and any(v.number == -1 and not _fits(v, t) for v, t in zip(values, loop)):
             # a Python int outside the dtype's range: NumPy knows the answer from the dtype alone
             probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
             (integers,) = (v for v in values if v.number != -1)  # read for their shape: each equals itself
-            return self._node("equal" if getattr(np, name)(*probe) else "not_equal", [integers, integers], out)
+            return self._node("equal" if getattr(np, str(op))(*probe) else "not_equal", [integers, integers], out)
         args = [self._as_node(value, loop[i]) for i, value in enumerate(values)]
-        if dtype is not None:
+        if signature is not None:
             args = [self.cast(arg, loop[i]) for i, arg in enumerate(args)]
         return self._node(op, args, out)
 
@@ -133,8 +148,23 @@ class Formula:
             value = self.part("real", value)  # as NumPy does, after a warning
         return value if value.kind == dtype else self._node("astype", [value], dtype)
 
-    def tensor(self, value: FormulaValue, shape: tuple[int, ...] | None = None, splits: Splits | None = None) -> Tensor:
+    def tensor(
+        self,
+        value: FormulaValue,
+        shape: tuple[int, ...] | None = None,
+        splits: Splits | None = None,
+        order: str = "K",
+    ) -> Tensor:
         """Makes the tensor of a value, broadcast to `shape`; axes that no input has are divided by `splits`.
+
+        Parameters
+        ----------
+        value
+            What to make a tensor of.
+        shape, splits
+            Shape to broadcast to, and chunks of the axes that no input has.
+        order
+            Order of the elements in memory, as NumPy's keyword.
 
         Raises
         ------
@@ -155,7 +185,9 @@ class Formula:
         assert len(unique) == len(cut)
         op = ElementwiseOperand(self.name, expression, chunks, inputs=cut)
         made = Tensor(new_data(op, whole, expression.dtype, chunks))
-        return made._laid_out_like(self._permuted) if self._permuted else made
+        if order == "K" and not any(place.permuted for place in self._places):
+            return made
+        return made._laid_out_like(self._places, order)
 
     def _expression(self, value: FormulaValue) -> tuple[list[TensorData], Expression]:
         """Inputs and nodes that lead to a value, in order and densely numbered."""
@@ -172,9 +204,9 @@ class Formula:
         for k, node in enumerate(self._nodes):
             if -2 - k in wanted and -2 - k != value.number:
                 number[-2 - k] = len(read) + len(nodes)
-                nodes.append(Node(node.op, tuple(number[arg] for arg in node.args), node.dtype, node.data))
+                nodes.append(_reading(node, number))
         last = self._nodes[-2 - value.number]
-        nodes.append(Node(last.op, tuple(number[arg] for arg in last.args), last.dtype, last.data))
+        nodes.append(_reading(last, number))
         return [self.inputs[i] for i in read], Expression(tuple(self.inputs[i].dtype for i in read), tuple(nodes))
 
     def _as_node(self, value: FormulaValue, dtype: np.dtype[Any]) -> FormulaValue:
@@ -192,9 +224,16 @@ class Formula:
             number = self._constants[dtype, node.data] = -1 - len(self._nodes)
         return FormulaValue(number, dtype)
 
-    def _node(self, op: str, args: Sequence[FormulaValue], dtype: np.dtype[Any]) -> FormulaValue:
-        self._nodes.append(Node(op, tuple(arg.number for arg in args), dtype))
+    def _node(self, op: str | UfuncReference, args: Sequence[FormulaValue], dtype: np.dtype[Any]) -> FormulaValue:
+        numbers = tuple(arg.number for arg in args)
+        node = Node(op, numbers, dtype) if isinstance(op, str) else Node(op.name, numbers, dtype, ufunc=op)
+        self._nodes.append(node)
         return FormulaValue(-1 - len(self._nodes), dtype)
+
+
+def _reading(node: Node, number: Mapping[int, int]) -> Node:
+    """The node with other numbers of the values that it reads."""
+    return Node(node.op, tuple(number[arg] for arg in node.args), node.dtype, node.data, node.ufunc)
 
 
 def _fits(value: FormulaValue, dtype: np.dtype[Any]) -> bool:

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
-from jmars.tensor.infer import is_text_or_record, result_type
+from jmars.tensor.infer import is_text_or_record, kind_of, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.formula import Formula
+from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.overrides import call_numpy, overriding_args
 from jmars.tensor.protocols import call, offers
@@ -115,35 +115,18 @@ UFUNCS: tuple[tuple[str, ...], ...] = (
 
 
 def ufunc(name: str) -> Callable[..., Any]:
-    """Makes the lazy function for NumPy's ufunc `name`, with the keywords out, where, casting and dtype."""
+    """Makes the lazy function for NumPy's ufunc `name`, with NumPy's keywords."""
     theirs: np.ufunc = getattr(np, name)
-
+    outputs = (name,) if theirs.nout == 1 else tuple(f"{name}.{part}" for part in range(theirs.nout))
     equals = name in ("equal", "not_equal")
 
-    def function(*inputs: Any, out: Any = None, where: Any = True, casting: str = "same_kind", **kwargs: Any) -> Any:
+    def function(*inputs: Any, **kwargs: Any) -> Any:
         if equals and any(map(is_text_or_record, inputs)):
             return call("method.compare_structured", name, *inputs)
-        dtype = _check_keywords(name, kwargs)
-        if len(inputs) > theirs.nin:  # NumPy takes outputs by position too
-            inputs, out = inputs[: theirs.nin], inputs[theirs.nin :]
-        if len(inputs) != theirs.nin:
-            raise TypeError(f"{name}() takes from {theirs.nin} to {theirs.nargs} positional arguments")
-        formula = Formula(name)
-        values = [formula.read(value) for value in inputs]
-        if name == "power" and values[1].number == -1:
-            _check_exponent(values[0].kind, values[1].scalar)
-        outs = out if isinstance(out, tuple) else (out,)
-        results: list[Any] = []
-        for part in range(theirs.nout):
-            value = formula.apply(name if theirs.nout == 1 else f"{name}.{part}", *values, dtype=dtype)
-            target = outs[part] if part < len(outs) else None
-            if where is not True:
-                if target is None:
-                    raise UnsupportedError(f"np.{name} with where= and no out= leaves elements undefined; give out=")
-                value = formula.where(formula.read(where), value, formula.cast(formula.read(target), value.kind))
-            result = formula.tensor(value)
-            results.append(assign_out(result, target, name, casting))
-        return results[0] if theirs.nout == 1 else tuple(results)
+        keywords = UfuncKeywords.of(name, theirs.nin, theirs.nout, inputs, kwargs)
+        if name == "power":
+            _check_exponent(*keywords.inputs)
+        return keywords.apply(Formula(name), outputs)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`np.{name}`, lazily and chunk by chunk."
@@ -165,18 +148,13 @@ def _ufunc_method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
     return method
 
 
-def _check_keywords(name: str, kwargs: dict[str, Any]) -> Any:
-    """Returns the `dtype` keyword; raises UnsupportedError for other keywords with values beside NumPy's defaults."""
-    dtype = kwargs.pop("dtype", None)
-    for key, value in kwargs.items():
-        if not ((key == "order" and value in ("K", "C", "A")) or (key == "subok" and value is True)):
-            raise UnsupportedError(f"np.{name} with {key}={value!r} is not in jmars; leave it out")
-    return None if dtype is None else np.dtype(dtype)
-
-
-def _check_exponent(kind: Any, exponent: Any) -> None:
-    integers = kind is int or (isinstance(kind, np.dtype) and kind.kind in "iu")
-    if integers and isinstance(exponent, int | np.integer) and exponent < 0:
+def _check_exponent(base: Any, exponent: Any) -> None:
+    """Refuse a negative integer as exponent of integers, as NumPy does."""
+    exponent = exponent[()] if isinstance(exponent, np.ndarray) else exponent
+    if not isinstance(exponent, int | np.integer) or exponent >= 0:
+        return
+    kind = kind_of(base)
+    if kind is int or (isinstance(kind, np.dtype) and kind.kind in "iu"):
         raise ValueError("Integers to negative integer powers are not allowed.")
 
 
@@ -214,7 +192,8 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """`np.clip`: limits elements to [a_min, a_max]; either bound may be None."""
     a_min, a_max = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
-    dtype = _check_keywords("clip", kwargs)
+    keywords = UfuncKeywords.of("clip", 1, 1, (a,), kwargs if out is None else {**kwargs, "out": out})
+    chosen = keywords.signature and (None, *keywords.signature)
     formula = Formula("clip")
     value = formula.read(a)
     if isinstance(value.kind, np.dtype) and value.kind.kind in "iu":  # a Python int beyond the dtype bounds nothing
@@ -223,9 +202,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
         a_max = None if type(a_max) is int and a_max >= limits.max else a_max
     for name, bound in (("maximum", a_min), ("minimum", a_max)):
         if bound is not None:
-            value = formula.apply(name, value, formula.read(bound), dtype=dtype)
-    result = formula.tensor(value)
-    return assign_out(result, out, "clip")
+            value = formula.apply(name, value, formula.read(bound), signature=chosen, casting=keywords.casting)
+    return keywords.finish(formula, [value])
 
 
 @offers("round", "around")

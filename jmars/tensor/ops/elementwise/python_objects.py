@@ -1,0 +1,185 @@
+"""`PythonObjects`: the results of a ufunc of `np.frompyfunc`, an array of Python objects that is not made yet.
+
+Chunks hold plain bytes, so objects stay out of them. `.astype(float)` makes a tensor: the workers call the function and
+convert its results. Whoever needs the objects themselves gets NumPy's array of objects, made in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.composite import Composite
+from jmars.tensor.ops.blockwise.map_blocks import in_block, pickled, unpickled
+from jmars.tensor.protocols import call
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor_format import corners
+from jmars.tensor.ufunc_references import PythonUfunc
+
+__all__ = ["PythonObjects", "python_objects"]
+
+Array = np.ndarray[Any, Any]
+
+
+def python_objects(ufunc: PythonUfunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a ufunc of `np.frompyfunc` with tensors; returns `PythonObjects` for each output."""
+    if method != "__call__" or kwargs:
+        more = f".{method}" if method != "__call__" else f" with {', '.join(kwargs)}"
+        raise UnsupportedError(
+            f"a function of np.frompyfunc{more} is not in jmars; call it as f(x).astype(dtype), or with the value, "
+            "f(x.fetch())"
+        )
+    found = tuple(PythonObjects(ufunc, part, inputs) for part in range(ufunc.nout))
+    return found[0] if len(found) == 1 else found
+
+
+class PythonObjects(Composite):
+    """An array of Python objects: an output of a function of `np.frompyfunc` for each element of its inputs.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> found = np.frompyfunc(hex, 1, 1)(arange(3))
+    >>> found.shape, found.dtype
+    ((3,), dtype('O'))
+    >>> found.astype("U3").fetch().tolist(), found.fetch().tolist()
+    (['0x0', '0x1', '0x2'], ['0x0', '0x1', '0x2'])
+    """
+
+    __slots__ = ("_inputs", "_part", "_ufunc")
+    __hash__ = None  # type: ignore[assignment]
+    dtype = np.dtype(object)
+
+    def __init__(self, ufunc: PythonUfunc, part: int, inputs: Sequence[Any]) -> None:
+        self._ufunc, self._part = ufunc, part
+        self._inputs = [Tensor(one.data) if isinstance(one, Tensor) else _taken(one) for one in inputs]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return np.broadcast_shapes(*(np.shape(one) for one in self._inputs))
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape))
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
+        """Convert the objects to a dtype that chunks can have: a tensor; the workers call the function."""
+        dtype = np.dtype(dtype)
+        if not np.can_cast(object, dtype, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from dtype('O') to {dtype!r} according to the rule {casting!r}")
+        if dtype.hasobject:
+            return self
+        if not dtype.itemsize:
+            raise UnsupportedError(
+                f"text of any length cannot be distributed; give the length, as astype({dtype.kind}20)"
+            )
+        inputs = [one if isinstance(one, Tensor) else as_tensor(one) for one in self._inputs]
+        made = call("map_blocks", _Converted(self._ufunc, self._part, dtype), *inputs, dtype=dtype, name=self._name)
+        return made._laid_out_like([one._place for one in inputs], order)
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self._ufunc.function, "__name__", "frompyfunc"))
+
+    def fetch(self) -> Any:
+        """Return NumPy's array of objects; the function is called in this process."""
+        return self.decode([one.fetch() for one in self.parts()])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.fetch(), dtype)
+
+    def tolist(self) -> Any:
+        """Return nested lists of the objects."""
+        return self.fetch().tolist()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise self.refusal()
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise self.refusal()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self.refusal()
+
+    def refusal(self) -> UnsupportedError:
+        """Make the error for a use of the objects as a tensor."""
+        return UnsupportedError(
+            f"{self._name} of np.frompyfunc gives Python objects, which cannot be distributed; convert them, "
+            f".astype(float), or take NumPy's array of objects, .fetch()"
+        )
+
+    # As a Composite
+
+    def parts(self) -> list[Tensor]:
+        """Return the tensors among the inputs."""
+        return [one for one in self._inputs if isinstance(one, Tensor)]
+
+    def decode(self, values: Sequence[Any]) -> Any:
+        """Call the function with the values of the tensors."""
+        fetched = iter(values)
+        given = [next(fetched) if isinstance(one, Tensor) else one for one in self._inputs]
+        token = in_block.set(True)
+        try:
+            found = unpickled(pickled(self._ufunc)).ufunc(*given)  # in a cell the original's `np` is lazy
+        finally:
+            in_block.reset(token)
+        return found[self._part] if self._ufunc.nout > 1 else found
+
+    def formatted(self, write: Callable[[Any], str]) -> str:
+        """Format the objects by `write`; of a large array only the corners are computed."""
+        options = np.get_printoptions()
+        edge = options["edgeitems"]
+        whole = self.size <= options["threshold"] or max(self.shape) <= 2 * edge
+        if whole or any(one.shape != self.shape for one in self.parts()):
+            return write(self.fetch())
+        with np.printoptions(threshold=0):
+            return write(self.decode([corners(one, edge) for one in self.parts()]))
+
+    def __repr__(self) -> str:
+        return self.formatted(repr)
+
+    def __str__(self) -> str:
+        return self.formatted(str)
+
+    def state(self) -> Any:
+        """Return the inputs, which are never written."""
+        return tuple(self._inputs)
+
+    def restore(self, state: Any) -> None:
+        """Restore the inputs."""
+        self._inputs = list(state)
+
+
+class _Converted:
+    """Calls the function for each element of blocks and converts the results."""
+
+    def __init__(self, ufunc: PythonUfunc, part: int, dtype: np.dtype[Any]) -> None:
+        self.ufunc, self.part, self.dtype = ufunc, part, dtype
+
+    def __call__(self, *blocks: Array) -> Array:
+        found = self.ufunc.ufunc(*blocks)
+        return np.asarray(found[self.part] if self.ufunc.nout > 1 else found, object).astype(self.dtype)
+
+
+def _taken(value: Any) -> Any:
+    """An argument with its present value: arrays are copied, since the function is called later."""
+    return value.copy() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,104 @@
+"""NumPy's keywords of ufuncs: `out`, `where`, `casting`, `order`, `dtype`, `subok`, `signature`.
+
+Source: NumPy reference, "Universal functions: optional keyword arguments".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
+from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.source_line import warn_user
+
+__all__ = ["UfuncKeywords"]
+
+_NAMES = ("out", "where", "casting", "order", "dtype", "subok", "signature", "sig")
+_UNDEFINED = "'where' used without 'out', expect unitialized memory in output. If this is intentional, use out=None."
+
+
+def _check_names(name: str, kwargs: dict[str, Any]) -> None:
+    """Raise TypeError for a keyword that ufuncs lack, and for a `subok` that is no boolean, as NumPy does."""
+    for key in kwargs:
+        if key not in _NAMES:
+            raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
+    if not isinstance(kwargs.get("subok", True), bool | np.bool_):
+        raise TypeError("'subok' must be a boolean")
+
+
+@dataclass(frozen=True)
+class UfuncKeywords:
+    """Arguments of a ufunc's call, checked as NumPy checks them."""
+
+    name: str
+    inputs: tuple[Any, ...]
+    outs: tuple[Any, ...]  # for each output an array, or None
+    where: Any
+    casting: str
+    order: str
+    signature: Any  # a tuple of dtypes, or text; None: the loop is chosen by the inputs
+
+    @classmethod
+    def of(cls, name: str, nin: int, nout: int, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> UfuncKeywords:
+        """Reads the arguments of `np.<name>(*inputs, **kwargs)`; outputs by position are read too.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As NumPy raises them.
+
+        Examples
+        --------
+        >>> UfuncKeywords.of("modf", 1, 2, (2.5,), {"order": "F"}).outs
+        (None, None)
+        """
+        _check_names(name, kwargs)
+        if not nin <= len(inputs) <= nin + nout:
+            raise TypeError(
+                f"{name}() takes from {nin} to {nin + nout} positional arguments but {len(inputs)} were given"
+            )
+        inputs, behind = inputs[:nin], inputs[nin:]
+        if behind and kwargs.get("out") is not None:
+            raise TypeError("cannot specify 'out' as both a positional and keyword argument")
+        out = behind or kwargs.get("out")
+        outs = out if isinstance(out, tuple) else (out,) if nout == 1 or out is None else None
+        if outs is None:
+            raise TypeError("'out' must be a tuple of arrays")
+        if kwargs.get("out") is not None and isinstance(out, tuple) and len(outs) != nout:
+            raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
+        where = kwargs.get("where", True)
+        where = True if where is None else where  # as NumPy reads None
+        if where is not True and not behind and "out" not in kwargs:
+            warn_user(_UNDEFINED, UserWarning)
+        given = [key for key in ("dtype", "signature", "sig") if kwargs.get(key) is not None]
+        if len(given) > 1:
+            raise TypeError(f"cannot specify both {given[1]!r} and {given[0]!r}")
+        signature = kwargs[given[0]] if given else None
+        if given == ["dtype"]:
+            signature = (None,) * nin + (np.dtype(signature),) * nout
+        elif isinstance(signature, list):
+            signature = tuple(signature)
+        filled = outs + (None,) * (nout - len(outs))
+        return cls(name, inputs, filled, where, kwargs.get("casting", "same_kind"), kwargs.get("order", "K"), signature)
+
+    def apply(self, formula: Formula, outputs: Sequence[str | UfuncReference]) -> Any:
+        """Make the tensor of each output of the ufunc."""
+        values = [formula.read(value) for value in self.inputs]
+        choice = {"signature": self.signature, "casting": self.casting}
+        return self.finish(formula, [formula.apply(output, *values, **choice) for output in outputs])
+
+    def finish(self, formula: Formula, values: Sequence[FormulaValue]) -> Any:
+        """Make tensors of the outputs; elements where `where` is false are those of `out`, or 0."""
+        results: list[Any] = []
+        for value, target in zip(values, self.outs, strict=True):
+            if self.where is not True:
+                other = formula.read(np.zeros((), value.kind) if target is None else target)
+                value = formula.where(formula.read(self.where), value, formula.cast(other, value.kind))
+            result = formula.tensor(value, order=self.order)
+            results.append(assign_out(result, target, self.name, self.casting))
+        return results[0] if len(results) == 1 else tuple(results)
