@@ -1,17 +1,17 @@
 """Folds events to the time line of each worker: its lane in the view, bounded however long the run.
 
 A piece is an operand with its four worker states. When there are too many pieces, neighbours of a lane are merged, so
-that the whole run stays in sight and the shares of the states stay true.
+that the whole run stays in sight and the shares of the states stay true. Running operands are an open piece of their lane.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jmars.model.timing import Spans
-from jmars.notebook.view import Lane, Lanes
+from jmars.notebook.view import Lane, Lanes, OpenPiece
 
 __all__ = ["LaneState"]
 
@@ -43,9 +43,11 @@ class LaneState:
     >>> import numpy as np
     >>> lanes = LaneState()
     >>> lanes.add(0, np.array([[1.0, 1.5, 2.0, 4.0, 4.5, 7.0]]), 1.0, lambda operand: f"operand {operand}")
-    >>> lane = lanes.part()["lanes"][0]
+    >>> lane = lanes.part({0: (3.0, 2, "exp")})["lanes"][0]
     >>> lane["begin"], lane["end"], lane["took"], lane["n"]
     ([1.0], [3.5], [[0.5, 0.5, 2.0, 0.5]], [1])
+    >>> lane["open"]
+    {'begin': 3.5, 'n': 2, 'label': 2}
     """
 
     pieces: dict[int, list[_Piece]] = field(default_factory=dict)  # by worker
@@ -68,16 +70,26 @@ class LaneState:
                 pieces[:] = [a.joined(b) for a, b in zip(pieces[::2], pieces[1::2])] + pieces[len(pieces) // 2 * 2 :]
                 self.most[number] *= 2
 
-    def part(self) -> Lanes | None:
-        """The lanes as the view draws them; None before any operand ran."""
-        if not self.pieces:
+    def part(self, running: Mapping[int, tuple[float, int, str]]) -> Lanes | None:
+        """The lanes as the view draws them; None before any operand ran.
+
+        Parameters
+        ----------
+        running
+            `OperandTable.running` on the view's time axis.
+        """
+        if not self.pieces and not running:
             return None
         labels: dict[str, int] = {"": 0}
         lanes = []
-        for number, pieces in sorted(self.pieces.items()):
-            for piece in pieces:
+        for number in sorted({*self.pieces, *running}):
+            pieces = self.pieces.get(number, [])
+            begin, n, alike = running.get(number, (0.0, 0, ""))
+            for label in (*(piece.label for piece in pieces), alike):
                 if len(labels) < _NAMES:
-                    labels.setdefault(piece.label, len(labels))
+                    labels.setdefault(label, len(labels))
+            begin = max(begin, pieces[-1].end if pieces else 0.0)  # a worker calculates one operand at a time
+            now = OpenPiece(begin=round(begin, 4), n=n, label=labels.get(alike, 0)) if n else None
             lanes.append(
                 Lane(
                     worker=number,
@@ -86,6 +98,7 @@ class LaneState:
                     took=[[round(one, 5) for one in piece.took] for piece in pieces],
                     n=[piece.n for piece in pieces],
                     label=[labels.get(piece.label, 0) for piece in pieces],
+                    open=now,
                 )
             )
         return Lanes(labels=list(labels), lanes=lanes)

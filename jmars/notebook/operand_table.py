@@ -37,6 +37,7 @@ class OperandTable:
         self.aggregated = self.n_before > MAX_DRAWN
         self.states = np.zeros(self.n_after, np.uint8)
         self.workers = np.full(self.n_after, -1, np.int16)
+        self.since = np.zeros(self.n_after)  # when a running operand began to run, in seconds since the epoch
         self.assigned = _padded(np.frombuffer(data["assigned"], "<i2"), self.n_after, -1)
         group = _padded(np.frombuffer(data["before_group"], "<u4").astype(np.int64), self.n_before, _PRUNED)
         self.group = np.where(group < self.n_after, group, -1)
@@ -60,8 +61,8 @@ class OperandTable:
         self.stage_counts = self._counts_of(self.stage[self.group >= 0], _rows(self.bucket))
         self.label_counts = self._counts_of(self.label, _rows(self._labels_bucket))
 
-    def move(self, ids: NDArray[np.integer[Any]], state: int, worker: int) -> None:
-        """Moves operands `ids` (rows after fusion) to `state` on `worker` (-1: none)."""
+    def move(self, ids: NDArray[np.integer[Any]], state: int, worker: int, time: float) -> None:
+        """Moves operands `ids` (rows after fusion) to `state` on `worker` (-1: none) at `time`."""
         if not 0 <= state < N_STATES:
             return  # from a newer cluster
         ids = np.unique(ids[ids < self.n_after]).astype(np.int64)
@@ -69,6 +70,8 @@ class OperandTable:
         self.states[ids] = state
         if worker >= 0:
             self.workers[ids] = worker
+        if state == OperandState.RUNNING:
+            self.since[ids] = time
         self.counts -= np.bincount(old, minlength=N_STATES)
         self.counts[state] += len(ids)
         _move_counts(self.label_counts, self.label[ids], old, state)
@@ -100,6 +103,17 @@ class OperandTable:
         before = self._marks[0].shown(self.states[kept], workers[kept])
         after = self._marks[1].shown(self.states, workers)
         return b"".join(part.tobytes() for part in (before[0], after[0], before[1], after[1]))
+
+    def running(self) -> dict[int, tuple[float, int, str]]:
+        """By worker: when the first of its running operands began, how many run, and their label if it is the same."""
+        ids = np.flatnonzero(self.states == OperandState.RUNNING)
+        found = {}
+        for worker in np.unique(self.workers[ids]).tolist():
+            mine = ids[self.workers[ids] == worker]
+            kinds = np.unique(self.label[mine])
+            label = self._names[int(kinds[0])] if len(kinds) == 1 else ""
+            found[worker] = float(self.since[mine].min()), len(mine), label
+        return found
 
     def running_by_worker(self, n: int) -> list[int]:
         """Number of running operands per worker, of `n` workers."""

@@ -32,13 +32,13 @@ from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.job_run import JobRun
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.series import BoundedSeries
-from jmars.notebook.view import TRAITS, Picture, Series, Snap, WorkerRow, plain_text
+from jmars.notebook.view import TRAITS, Lanes, Picture, Series, Snap, WorkerRow, plain_text
 from jmars.notebook.worker_rows import WorkerState
 
 __all__ = ["RunState"]
 
 _MAX_PARTS = 50  # earlier jobs of a cell that are listed
-_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers")  # what follows from operands' states
+_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers", "lanes")  # what follows from operands' states
 
 
 @dataclass
@@ -167,7 +167,7 @@ class RunState:
             "stages": table.stage_counts.tolist() if table else [],
             "workers": self.worker_rows(),
             "series": self.memory_series(),
-            "lanes": run.lanes.part() if run else None,
+            "lanes": self.lanes(),
             "plan": run.plan.part() if run else None,
         }
 
@@ -183,7 +183,7 @@ class RunState:
         if name == "plan":
             return run.plan.part() if run else None
         if name == "lanes":
-            return run.lanes.part() if run else None
+            return self.lanes()
         if name == "job_id":
             return run.id if run else self.cell.id
         if run is None or table is None:
@@ -234,6 +234,14 @@ class RunState:
         """A row per executor process, in the order of worker numbers."""
         return self.workers.rows(self.job.table if self.job else None)
 
+    def lanes(self) -> Lanes | None:
+        """The time line of each worker for the newest job."""
+        run, first = self.job, self.first
+        if run is None or first is None:
+            return None
+        running = run.table.running() if run.table is not None and run.state not in TERMINAL else {}
+        return run.lanes.part({worker: (since - first, *what) for worker, (since, *what) in running.items()})
+
     def memory_series(self) -> Series:
         """Memory over time."""
         columns = [[int(row[k]) for row in self.series.values] for k in range(3)]
@@ -271,7 +279,7 @@ class RunState:
         self.job.plan.moved(data)
         if self.job.state in TERMINAL:
             self.job.ended = time
-        self._changed("snap", "workers", "plan")
+        self._changed("snap", "workers", "lanes", "plan")
 
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
@@ -291,7 +299,7 @@ class RunState:
             return  # the graph's event has left the bounded log
         if self.job.started is None:
             self.job.started = time
-        self.job.table.move(np.frombuffer(data["ids"], "<u4"), int(data["state"]), int(data.get("worker", -1)))
+        self.job.table.move(np.frombuffer(data["ids"], "<u4"), int(data["state"]), int(data.get("worker", -1)), time)
         self._changed(*_OPERANDS, *(["operand_marks"] if self.job.table.aggregated else []))
 
     def _operands_timed(self, time: float, data: dict[str, Any]) -> None:

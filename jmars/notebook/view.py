@@ -26,6 +26,7 @@ __all__ = [
     "JobPart",
     "Lane",
     "Lanes",
+    "OpenPiece",
     "Picture",
     "PlanPart",
     "RunCosts",
@@ -145,6 +146,14 @@ class Series(TypedDict):
     reloaded_total: int
 
 
+class OpenPiece(TypedDict):
+    """Operands that a worker has not ended yet: a piece that grows until now."""
+
+    begin: float  # when the worker took the first one or ended the one before, in seconds since the first job's submission
+    n: int  # operands; the worker calculates one at a time
+    label: int  # row in `labels`; 0 for different operands
+
+
 class Lane(TypedDict):
     """The time line of a worker: pieces of one or several operands, in order."""
 
@@ -154,6 +163,7 @@ class Lane(TypedDict):
     took: list[list[float]]  # seconds in each of the four states of a worker; the first two pass before `begin`
     n: list[int]  # operands
     label: list[int]  # row in `labels`; 0 for a piece of different operands
+    open: OpenPiece | None
 
 
 class Lanes(TypedDict):
@@ -245,6 +255,7 @@ def typescript() -> str:
         DrawnGraph,
         WorkerRow,
         Series,
+        OpenPiece,
         Lane,
         Lanes,
         RunCosts,

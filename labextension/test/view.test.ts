@@ -312,8 +312,8 @@ describe('lanes', () => {
   const lanes = {
     labels: ['', 'rand+add'],
     lanes: [
-      { worker: 0, begin: [0.2, 0.8], end: [0.6, 1.4], took: [[0, 0, 0.4, 0], [0.1, 0.05, 0.5, 0.1]], n: [1, 3], label: [1, 0] },
-      { worker: 1, begin: [0.3], end: [0.9], took: [[0, 0, 0.6, 0]], n: [1], label: [1] }
+      { worker: 0, begin: [0.2, 0.8], end: [0.6, 1.4], took: [[0, 0, 0.4, 0], [0.1, 0.05, 0.5, 0.1]], n: [1, 3], label: [1, 0], open: null },
+      { worker: 1, begin: [0.3], end: [0.9], took: [[0, 0, 0.6, 0]], n: [1], label: [1], open: { begin: 1.0, n: 2, label: 1 } }
     ]
   };
   test('each worker has one, with a path for each state that it was in', () => {
@@ -324,7 +324,19 @@ describe('lanes', () => {
     expect(root.querySelectorAll('[data-lane]').length).toBe(2);
     expect([...root.querySelectorAll('[data-lane="0"] path.jm-lane')].map(path => path.getAttribute('class'))).toEqual(['jm-lane jm-t0', 'jm-lane jm-t1', 'jm-lane jm-t2', 'jm-lane jm-t3']);
     expect(root.querySelectorAll('[data-lane="1"] path.jm-lane').length).toBe(1);
-    expect(root.querySelector('.jm-lanes')!.getAttribute('aria-label')).toContain('worker-1: calculating 0.60 s');
+    expect(root.querySelectorAll('[data-lane="0"] .jm-open').length).toBe(0);
+    expect(root.querySelector('.jm-lanes')!.getAttribute('aria-label')).toContain('worker-1: calculating 0.60 s, 2 operands rand+add running since 1.0 s');
+  });
+  test('a running operand is a piece that grows until now', async () => {
+    const wide = () => Number(document.querySelector('[data-lane="1"] .jm-open')!.getAttribute('width'));
+    shown = picture({ lanes, snap: { ...picture().snap, elapsed: 2 } });
+    mount(document.body, host());
+    (document.querySelector('[role=tab][id$=workers]') as HTMLElement).click();
+    expect(wide()).toBeCloseTo((640 - 82 - 14) / 2, 0);
+    shown = picture({ lanes, snap: { ...picture().snap, elapsed: 10 } });
+    changed();
+    await tick();
+    expect(wide()).toBeCloseTo((640 - 82 - 14) * 0.9, 0);
   });
   test('what is under the pointer is told', () => {
     const el = document.createElement('div');
@@ -334,6 +346,7 @@ describe('lanes', () => {
     expect(pieceAt(el, lanes, workers, series, 1.0, x(1.0), 10)).toContain('3 operands (waiting for memory 0.10 s, reloading inputs 50 ms, calculating 0.50 s, storing 0.10 s)');
     expect(pieceAt(el, lanes, workers, series, 1.0, x(1.3), 50)).toBe('');
     expect(pieceAt(el, lanes, workers, series, 1.0, x(0.4), 500)).toBe('');
+    expect(pieceAt(el, lanes, workers, series, 1.4, x(1.2), 50)).toBe('worker-1, since 1.0 s: 2 operands rand+add, running for 0.40 s, one after the other');
   });
 });
 

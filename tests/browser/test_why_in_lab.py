@@ -40,6 +40,15 @@ def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, l
         notebook.view(1).get_by_role("tab", name="Workers").click()
         lanes = notebook.view(1).locator("[data-lane]")
         lanes.nth(1).wait_for()
+        running = notebook.view(1).locator(".jm-lane.jm-open")
+        assert running.count() >= 1
+        wide = running.first.bounding_box()["width"] / lanes.first.bounding_box()["width"]
+        notebook.page.wait_for_function(  # the piece of the operand that waits grows with the time axis
+            "([piece, lane, wide]) => piece.getBoundingClientRect().width / lane.getBoundingClientRect().width > wide",
+            arg=[running.first.element_handle(), lanes.first.element_handle(), wide],
+        )
+        running.first.hover()
+        assert "running for" in notebook.view(1).locator(".jm-told").inner_text()
         notebook.screenshot(f"why-{theme}")
         box, panel = lanes.nth(0).bounding_box(), notebook.view(1).locator(".jm-timeline").bounding_box()
         assert box and panel and box["x"] >= panel["x"] and box["x"] + box["width"] <= panel["x"] + panel["width"] + 1

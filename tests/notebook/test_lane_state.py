@@ -53,6 +53,24 @@ def test_a_long_run_stays_small_and_its_shares_stay_true():
         assert max(sizes) <= 2 * min(sizes)  # as fine at the begin as at the end
 
 
+def test_running_operands_are_an_open_piece_that_begins_where_the_last_one_ended():
+    log = started(4).moved(2, [0, 1], 0).moved(2, [2], 1, after=0.2)
+    first, second = lanes_of(log)["lanes"]
+    assert (first["begin"], first["open"]) == ([], {"begin": 0.3, "n": 2, "label": 1})
+    assert second["open"] == {"begin": 0.5, "n": 1, "label": 1}
+    timed(log, [0], 0, [], [], [900_000], []).moved(3, [0], 0, after=0)
+    lane = lanes_of(log)["lanes"][0]
+    assert lane["open"] == {"begin": lane["end"][0], "n": 1, "label": 1}
+    log.add("JobMoved", 1.0, state="failed", error="it failed", elapsed=2.0)
+    assert [lane["open"] for lane in lanes_of(log)["lanes"]] == [None, None]
+
+
+def test_running_operands_of_different_kinds_have_no_common_label():
+    log = started(4).moved(2, [0, 4], 1)
+    (lane,) = lanes_of(log)["lanes"]
+    assert lane["open"] == {"begin": 0.3, "n": 2, "label": 0}
+
+
 def test_a_frame_of_lanes_is_shown_only_when_something_ran():
     assert lanes_of(started(4)) is None
 
@@ -67,7 +85,7 @@ def test_states_follow_each_other_and_the_last_operand_ends_with_the_event(rows,
     assert np.allclose(np.diff(found[:, :5], axis=1), np.array(rows) * 1e-6)
     lanes = LaneState()
     lanes.add(0, found, 0.0, str)
-    assert sum(lanes.part()["lanes"][0]["n"]) == len(rows)
+    assert sum(lanes.part({})["lanes"][0]["n"]) == len(rows)
 
 
 def test_why_nothing_moves_is_shown_until_it_does():

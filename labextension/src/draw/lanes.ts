@@ -1,5 +1,5 @@
 // Draws the time line of each worker: above the baseline calculating and storing, below it waiting for memory and reloading
-// inputs. SVG with a path per state and lane, in real pixels.
+// inputs. SVG with a path per state and lane, in real pixels. Running operands are an open piece, which ends now.
 import { count, fine, seconds } from '../model/format';
 import { Lane, Lanes, Series, WorkerRow } from '../model/view';
 import { h, morph, s } from './dom';
@@ -26,13 +26,13 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
   const height = TOP + lanes.lanes.length * LANE + BOTTOM;
   const rows = lanes.lanes.map((lane, i) => {
     const base = TOP + i * LANE + BUSY;
-    const name = workers[lane.worker]?.name ?? `worker-${Number(lane.worker)}`;
     return s(
       'g',
       { 'data-lane': i },
-      s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, name),
+      s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, workerName(lane, workers)),
       s('path', { class: 'jm-grid', d: `M${LEFT} ${base + 0.5}H${width - RIGHT}` }),
-      ...paths(lane, base, x).map((d, state) => (d ? s('path', { class: `jm-lane jm-t${state}`, d }) : null)).filter((one): one is SVGElement => one !== null)
+      ...paths(lane, base, x).map((d, state) => (d ? s('path', { class: `jm-lane jm-t${state}`, d }) : null)).filter((one): one is SVGElement => one !== null),
+      ...(lane.open ? [s('rect', { class: 'jm-lane jm-t2 jm-open', x: x(lane.open.begin).toFixed(1), y: base - BUSY, width: Math.max(LEAST, x(elapsed) - x(lane.open.begin)).toFixed(1), height: BUSY })] : [])
     );
   });
   const shares = width < 460 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]; // as many as do not touch
@@ -42,9 +42,9 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
   const told = el.querySelector('.jm-told')?.textContent || '';
   morph(el, [
     h('h4', {}, 'Time line of each worker'),
-    h('ul', { class: 'jm-legend' }, ...WORDS.map((word, state) => h('li', {}, h('i', { class: `jm-swatch jm-t${state}`, 'aria-hidden': 'true' }), word))),
+    h('ul', { class: 'jm-legend' }, ...WORDS.map((word, state) => h('li', {}, h('i', { class: `jm-swatch jm-t${state}`, 'aria-hidden': 'true' }), word)), h('li', {}, h('i', { class: 'jm-swatch jm-t2 jm-open', 'aria-hidden': 'true' }), 'still running')),
     s('svg', { class: 'jm-chart jm-lanes', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': summary(lanes, workers) }, ...rows, ...ticks),
-    h('p', { class: 'jm-note jm-told' }, told || 'Point at a piece to see its operands. An operand is drawn when it has ended.')
+    h('p', { class: 'jm-note jm-told' }, told || 'Point at a piece to see its operands.')
   ]);
 }
 
@@ -98,15 +98,24 @@ export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], ser
       found = i;
     }
   });
+  if (lane.open && t >= lane.open.begin - slack && t <= elapsed + slack && (found < 0 || t >= lane.open.begin)) {
+    const { begin, n, label } = lane.open;
+    return `${workerName(lane, workers)}, since ${seconds(begin)}: ${operands(lanes, n, label)}, running for ${fine(elapsed - begin)}${n > 1 ? ', one after the other' : ''}`;
+  }
   if (found < 0) {
     return '';
   }
-  const name = workers[lane.worker]?.name ?? `worker-${Number(lane.worker)}`;
-  const label = lanes.labels[lane.label[found]] || '';
-  const n = Number(lane.n[found]);
-  const what = n === 1 ? label || 'one operand' : `${count(n)} operands${label ? ` ${label}` : ''}`;
+  const what = operands(lanes, lane.n[found], lane.label[found]);
   const times = WORDS.map((word, state) => (lane.took[found][state] >= 1e-6 ? `${word} ${fine(lane.took[found][state])}` : '')).filter(Boolean);
-  return `${name}, ${seconds(lane.begin[found])} to ${seconds(lane.end[found])}: ${what} (${times.join(', ')})`;
+  return `${workerName(lane, workers)}, ${seconds(lane.begin[found])} to ${seconds(lane.end[found])}: ${what} (${times.join(', ')})`;
+}
+
+const workerName = (lane: Lane, workers: WorkerRow[]) => workers[lane.worker]?.name ?? `worker-${Number(lane.worker)}`;
+
+/** "rand+add", or "3 operands rand+add" of a piece. */
+function operands(lanes: Lanes, n: number, label: number): string {
+  const name = lanes.labels[label] || '';
+  return Number(n) === 1 ? name || 'one operand' : `${count(n)} operands${name ? ` ${name}` : ''}`;
 }
 
 function summary(lanes: Lanes, workers: WorkerRow[]): string {
@@ -114,7 +123,8 @@ function summary(lanes: Lanes, workers: WorkerRow[]): string {
     .map(lane => {
       const sums = WORDS.map((name, state) => [name, lane.took.reduce((sum, took) => sum + (Number(took[state]) || 0), 0)] as const);
       const parts = sums.filter(([, sum]) => sum >= 1e-4).map(([name, sum]) => `${name} ${fine(sum)}`);
-      return `${workers[lane.worker]?.name ?? `worker-${Number(lane.worker)}`}: ${parts.join(', ') || 'nothing'}`;
+      parts.push(...(lane.open ? [`${operands(lanes, lane.open.n, lane.open.label)} running since ${seconds(lane.open.begin)}`] : []));
+      return `${workerName(lane, workers)}: ${parts.join(', ') || 'nothing'}`;
     })
     .join('; ');
 }

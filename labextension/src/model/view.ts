@@ -100,6 +100,13 @@ export interface Series {
   reloaded_total: number;
 }
 
+/** Operands that a worker has not ended yet: a piece that grows until now. */
+export interface OpenPiece {
+  begin: number;
+  n: number;
+  label: number;
+}
+
 /** The time line of a worker: pieces of one or several operands, in order. */
 export interface Lane {
   worker: number;
@@ -108,6 +115,7 @@ export interface Lane {
   took: number[][];
   n: number[];
   label: number[];
+  open: OpenPiece | null;
 }
 
 /** The time lines of all workers for the newest job. */
