@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
@@ -31,11 +32,14 @@ class ProgramTable:
         self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
         self._sizes: dict[int, int] = {}  # bytes of the pickles of programs that were sent
         self._rows: dict[int, list[tuple[int, bool, bool]]] = {}  # job number: result of `rows`
+        self._backends: dict[int, str] = {}  # by number, as executors report
+        self._told: dict[int, set[int]] = {}  # job number: rows whose back end `backends` has returned
 
     def open_job(self, table: JobTable) -> None:
         """Number the programs of a job; the hash of a user's object may raise."""
         numbers = self._numbers
         self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
+        self._told[table.number] = set()
         self._rows[table.number] = [
             (number, program.has_unsized, program.runs_user_code)
             for number, program in zip(self._of_job[table.number], table.programs, strict=True)
@@ -45,12 +49,13 @@ class ProgramTable:
 
     def close_job(self, table: JobTable) -> bool:
         """Forget a job; returns whether all numbers were forgotten, so that executors must forget too."""
-        del self._of_job[table.number], self._rows[table.number]
+        del self._of_job[table.number], self._rows[table.number], self._told[table.number]
         few = len(self._numbers) <= REMEMBERED and sum(self._sizes.values()) <= REMEMBERED_BYTES
         if self._of_job or few:
             return False
         self._numbers.clear()
         self._sizes.clear()
+        self._backends.clear()
         self.known = []
         return True
 
@@ -68,6 +73,20 @@ class ProgramTable:
     def number_of(self, table: JobTable, operand: int) -> int:
         """Number of an operand's program."""
         return self._of_job[table.number][table.program[operand]]
+
+    def compiled(self, backends: Sequence[tuple[int, str]]) -> None:
+        """Note the back ends of programs that an executor has compiled."""
+        self._backends.update(backends)
+
+    def backends(self, table: JobTable, operands: Sequence[int]) -> list[tuple[int, str]]:
+        """(Row in the job's programs, back end) of these operands' programs; each row once in a job."""
+        told = self._told[table.number]
+        if len(told) == len(table.programs):
+            return []
+        numbers = self._of_job[table.number]
+        fresh = {row for row in map(table.program.__getitem__, operands) if numbers[row] in self._backends} - told
+        told |= fresh
+        return [(row, self._backends[numbers[row]]) for row in sorted(fresh)]
 
     def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
         """Send a program to an executor unless sent before."""

@@ -68,7 +68,8 @@ class ReportHandler:
 
     def handle(self, worker: Worker, message: Any) -> None:
         """Operands of a worker's oldest batch are done, or the executor stopped, or a result needs a slot."""
-        count, elapsed, fresh, waited, stop, shapes, peaks, stored = ExecutorReport(*message)
+        count, elapsed, fresh, waited, stop, shapes, peaks, stored, backends = ExecutorReport(*message)
+        self._programs.compiled(backends)
         if stop is not None and stop[0] == REVOKED:
             worker.revoking = False
             self._dispatcher.dispatch()
@@ -108,7 +109,7 @@ class ReportHandler:
         try:
             if count:
                 micros = self._times.packed(table.number, done, elapsed, stored)
-                self._report(Timed(table.job, done, worker.index, micros))
+                self._report(Timed(table.job, done, worker.index, micros, self._programs.backends(table, done)))
                 self._report(Finished(table.job, done, worker.index, sizes, elapsed))
             if stop is not None:
                 self._stopped(worker, batch, stop)

@@ -42,4 +42,4 @@ MEMORY_CHANGED = "MemoryChanged"  # {used, resident, spilled, spilled_total, rel
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
 STALLED = "Stalled"  # {kind, text, seconds, calm}: why the job has not moved for so long; an empty text: it moves again
 EXPECTED = "Expected"  # {left}: seconds that the running stage may still need; about once a second
-OPERANDS_TIMED = "OperandsTimed"  # {ids, worker, microseconds: uint32 bytes for each of the four states of a worker}
+OPERANDS_TIMED = "OperandsTimed"  # {ids, worker, microseconds: uint32 bytes for each state of a worker, backends}

@@ -62,6 +62,7 @@ class Timed:
     operands: Sequence[int]
     worker: int
     microseconds: Sequence[bytes]  # of ALLOCATING, PREPARING_INPUTS, CALCULATING, STORING: uint32 LE; b"" where all 0
+    backends: Sequence[tuple[int, str]] = ()  # (row of a program, its back end), each row once in a job
 
 
 @record

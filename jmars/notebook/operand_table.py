@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jmars.model.states import STATE_NAMES, OperandState
 from jmars.notebook.marks import Marks
-from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, BoxGraph, DrawnGraph, StageRow, plain_text
+from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, BoxGraph, DrawnGraph, Kind, StageRow, plain_text
 
 __all__ = ["OperandTable"]
 
@@ -51,6 +51,10 @@ class OperandTable:
         self._labels_bucket = _kind_rows(data["group_labels"], label)
         self.label = self._labels_bucket[np.clip(label, 0, max(0, n_labels - 1))] if n_labels else label * 0
         self._names = self._label_names()
+        self._plain = n_labels == _rows(self._labels_bucket)  # a row has a single kind
+        self._program = _padded(np.frombuffer(data.get("group_program", b""), "<u4"), n_labels, _PRUNED)
+        self.seconds = np.zeros(self.n_after, np.float32)  # measured, 0 before the end
+        self.backends = [""] * n_labels  # of each kind
         self._index_members()
         self._marks: list[Marks] = []  # before fusion and after
         if self.aggregated:
@@ -79,6 +83,20 @@ class OperandTable:
         size = last - first
         place = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
         _move_counts(self.stage_counts, self._member_stage[place], np.repeat(old, size), state)
+
+    def timed(self, ids: NDArray[np.integer[Any]], seconds: NDArray[np.floating[Any]], backends: Any) -> None:
+        """Notes the seconds that operands took, and [program, back end] of programs that ran for the first time."""
+        known = ids < self.n_after
+        self.seconds[ids[known]] = seconds[known]
+        for program, name in backends:
+            for kind in np.flatnonzero(self._program == int(program)).tolist():
+                self.backends[kind] = plain_text(name, 20)
+
+    def box_seconds(self) -> bytes:
+        """Measured seconds: see `Picture.operand_seconds`."""
+        if not self.aggregated:
+            return self.seconds.astype("<f4").tobytes()
+        return np.bincount(self.label, self.seconds, _rows(self._labels_bucket)).astype("<f4").tobytes()
 
     def boxes(self) -> bytes:
         """States that colour the boxes: see `Picture.operand_states`."""
@@ -170,6 +188,12 @@ class OperandTable:
             "stage": self.stage.tolist() if drawn else list(range(len(names))),
             "assigned": self.assigned.tolist() if drawn else [],
             "nbytes": np.frombuffer(data.get("after_nbytes", b""), "<i8").tolist() if drawn else [],
+            "seconds": np.frombuffer(data.get("after_seconds", b""), "<f4").tolist() if drawn else [],
+            "kind": [] if not self._plain else self.label.tolist() if drawn else list(range(len(labels))),
+            "kinds": [_kind(one) for one in data.get("group_types", ())],
+            "chunk": np.frombuffer(data.get("before_chunk", b""), "<u4").astype("<i4").tolist() if drawn else [],
+            "grid": np.frombuffer(data["before_stage"], "<u4").tolist() if drawn else [],
+            "grids": [[int(n) for n in grid] for grid in data.get("stage_grids", ())],
             "marks": [n for side in self._marks for n in side.counts],
         }
 
@@ -201,6 +225,12 @@ class OperandTable:
             _, file, line, text = stages[at][:4]
             rows.append(StageRow(name=name, file=plain_text(file), line=int(line or 0), text=plain_text(text), n=n))
         return rows
+
+
+def _kind(of: Sequence[Any] | None) -> Kind:
+    """A kind of `group_types`."""
+    dtype, shape = of if of is not None else ("", ())
+    return Kind(dtype=plain_text(dtype, 80), shape=[int(length) for length in shape])
 
 
 def _padded(values: NDArray[Any], n: int, fill: int) -> NDArray[Any]:

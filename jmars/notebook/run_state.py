@@ -164,6 +164,8 @@ class RunState:
             "operand_states": table.boxes() if table else b"",
             "operand_workers": table.box_workers() if table else b"",
             "operand_marks": table.box_marks() if table else b"",
+            "operand_seconds": table.box_seconds() if table else b"",
+            "backends": list(table.backends) if table else [],
             "stages": table.stage_counts.tolist() if table else [],
             "workers": self.worker_rows(),
             "series": self.memory_series(),
@@ -187,12 +189,14 @@ class RunState:
         if name == "job_id":
             return run.id if run else self.cell.id
         if run is None or table is None:
-            return {"graph": None, "stages": []}.get(name, b"")
+            return {"graph": None, "backends": [], "stages": []}.get(name, b"")
         parts: dict[str, Callable[[], Any]] = {
             "graph": lambda: table.graph(run.id),
             "operand_states": table.boxes,
             "operand_workers": table.box_workers,
             "operand_marks": table.box_marks,
+            "operand_seconds": table.box_seconds,
+            "backends": table.backends.copy,
             "stages": table.stage_counts.tolist,
         }
         return parts[name]()
@@ -286,7 +290,7 @@ class RunState:
         self.job.plan.built(data)
         self.job.begin_stage(OperandTable(data), int(data.get("stage_number") or 1))
         self.workers.named(data["workers"])
-        self._changed("graph", "operand_marks", "plan", *_OPERANDS)
+        self._changed("graph", "operand_marks", "operand_seconds", "backends", "plan", *_OPERANDS)
 
     def _replanned(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
@@ -307,8 +311,10 @@ class RunState:
         table, first = self.job.table, self.first
         if table is None or first is None:
             return  # the graph's event has left the bounded log
-        self.job.lanes.add(int(data["worker"]), spans(time, data), first, table.words)
-        self._changed("lanes")
+        found = spans(time, data)
+        self.job.lanes.add(int(data["worker"]), found, first, table.words)
+        table.timed(found[:, 5].astype(np.int64), found[:, 4] - found[:, 2], data.get("backends", ()))
+        self._changed("lanes", "operand_seconds", *(["backends"] if data.get("backends") else []))
 
     def _expected(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None

@@ -39,6 +39,7 @@ _LATE = 1.0  # seconds that the last picture waits for advice
 _READS = 100  # parts of the log read at most before the next job is shown
 _REST = {
     "stages": 0.3,
+    "operand_seconds": 0.5,
     "operand_marks": 0.3,
     "workers": 0.3,
     "series": 0.5,

@@ -24,6 +24,7 @@ __all__ = [
     "BoxGraph",
     "DrawnGraph",
     "JobPart",
+    "Kind",
     "Lane",
     "Lanes",
     "OpenPiece",
@@ -99,6 +100,13 @@ class BoxGraph(TypedDict):
     size: list[int]  # operands before fusion in each box
 
 
+class Kind(TypedDict):
+    """Chunks that operands of a kind make."""
+
+    dtype: str  # "" where the operands' differ
+    shape: list[int]  # -1 for a length that only the run can tell
+
+
 class DrawnGraph(TypedDict):
     """The graph of the newest stage of a job, before and after fusion; sent once per stage."""
 
@@ -115,6 +123,12 @@ class DrawnGraph(TypedDict):
     stage: list[int]  # row in `stages` of each box in `before`
     assigned: list[int]  # worker first assigned to each box in `after`, -1 none; empty when aggregated
     nbytes: list[int]  # bytes of each box's output in `after`; empty when unknown
+    seconds: list[float]  # predicted, of each box in `after`; empty when unknown
+    kind: list[int]  # row in `kinds` of each box in `after`; empty when a box has several kinds
+    kinds: list[Kind]
+    chunk: list[int]  # number of the chunk that each box in `before` computes, in C order, -1 none; or empty
+    grid: list[int]  # row in `grids` of each box in `before`, or empty
+    grids: list[list[int]]  # chunks along each axis of a tensor
     marks: list[int]  # marks that each box in `before`, then in `after`, opens to; empty unless aggregated
 
 
@@ -215,6 +229,8 @@ class Picture(TypedDict):
     operand_states: bytes  # uint8 per box in `after`; aggregated: uint32 little-endian (boxes before, then after) x 9
     operand_workers: bytes  # uint8 per box in `after`: worker + 1, 0 none; empty when aggregated
     operand_marks: bytes  # of `graph.marks`: uint8 state each, then uint8 worker + 1 each; empty unless aggregated
+    operand_seconds: bytes  # float32 little-endian per box in `after`: measured, of ended operands; a sum if aggregated
+    backends: list[str]  # what ran the operands of each of `graph.kinds`; "" where none has ended
     stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
     workers: list[WorkerRow]
     series: Series
@@ -252,6 +268,7 @@ def typescript() -> str:
         Snap,
         StageRow,
         BoxGraph,
+        Kind,
         DrawnGraph,
         WorkerRow,
         Series,

@@ -60,6 +60,8 @@ class JobView(anywidget.AnyWidget):
     operand_states = traitlets.Bytes(b"").tag(sync=True)
     operand_workers = traitlets.Bytes(b"").tag(sync=True)
     operand_marks = traitlets.Bytes(b"").tag(sync=True)
+    operand_seconds = traitlets.Bytes(b"").tag(sync=True)
+    backends: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)

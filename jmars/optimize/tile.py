@@ -66,4 +66,5 @@ def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int 
         if most is not None and builder.n > most:
             raise TooManyOperandsError(builder.n, largest[0])
         grids.append(ChunkGrid(ids, meta.chunks, meta.dtype))
-    return builder.finish({graph.metas[k].key: grids[k].ids for k in graph.results})
+    results = {graph.metas[k].key: grids[k].ids for k in graph.results}
+    return builder.finish(results, [grid.ids for grid in grids])

@@ -100,6 +100,7 @@ def run_executor(
     chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: a write to them raises
     stop_flags = memoryview(memory)[:HEADER].cast("I")
     programs: dict[int, _Ready | _Broken] = {}
+    backends: list[tuple[int, str]] = []  # (program, its back end), not reported yet
     read = link.makefile("rb", 1 << 16).read
     private = UnsizedRunner(read, memory, chunks)
     meter, granted = Meter(), RlimitGuard(arena_size)
@@ -122,7 +123,8 @@ def run_executor(
         if message[0] == PROGRAM:
             load = LoadProgram(*message)
             try:
-                programs[load.number] = _Ready(load.pickled)
+                programs[load.number] = ready = _Ready(load.pickled)
+                backends.append((load.number, ready.kernel.backend))
             except Exception as error:  # a user's function may raise anything when it is unpickled
                 programs[load.number] = _Broken(error)
             continue
@@ -137,7 +139,7 @@ def run_executor(
             continue
         if caps is not None:
             settled()  # a compilation would count against the function's cap
-        scratch = _run_batch(link, programs, private, meter, granted, stop_flags, stop_flag, operands, caps)
+        scratch = _run_batch(link, programs, backends, private, meter, granted, stop_flags, stop_flag, operands, caps)
         ran_functions = caps is not None
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # whatever functions took
 
@@ -145,6 +147,7 @@ def run_executor(
 def _run_batch(
     link: socket.socket,
     programs: dict[int, _Ready | _Broken],
+    backends: list[tuple[int, str]],
     private: UnsizedRunner,
     meter: Meter,
     granted: RlimitGuard,
@@ -168,7 +171,9 @@ def _run_batch(
         nonlocal operands, elapsed, shapes, peaks, stored, reported
         reported = perf_counter()
         computed, fresh, waited = meter.read(elapsed)
-        link.sendall(pack(ExecutorReport(len(elapsed), computed, fresh, waited, stop, shapes, peaks, stored)))
+        done = ExecutorReport(len(elapsed), computed, fresh, waited, stop, shapes, peaks, stored, backends)
+        link.sendall(pack(done))
+        backends.clear()
         operands, elapsed, shapes, peaks, stored = operands[len(elapsed) :], [], [], [], []
 
     def ask(size: int) -> int:

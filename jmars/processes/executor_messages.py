@@ -124,3 +124,4 @@ class ExecutorReport(NamedTuple):
     shapes: Sequence[tuple[int, Any]]  # of chunks of unknown size
     peaks: Sequence[tuple[int, int]] = ()  # bytes, where memory was measured
     stored: Sequence[tuple[int, int, int]] = ()  # µs of storing with the wait for a slot, and without
+    backends: Sequence[tuple[int, str]] = ()  # programs compiled since the last report, each with its back end

@@ -1,6 +1,6 @@
 """The graph for the live view: the chunk graph before and after fusion, and the layers of both.
 
-`graph_built` gives the data of a GraphBuilt event, `with_lines` puts a run's own lines in. Small graphs travel edge by
+`graph_built` gives the data of a GraphBuilt event, `prediction` the plan's part, `with_lines` a run's own lines. Small graphs travel edge by
 edge; of large graphs only the graph of layers (a box per tensor operand before, a box per kind of fused operand after)
 travels, with the boxes of all operands.
 """
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.kernels.program import ChunkType
 from jmars.optimize.passes import Compiled
 from jmars.plan.plan import Plan
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["SMALL", "graph_built", "with_lines"]
+__all__ = ["SMALL", "graph_built", "prediction", "with_lines"]
 
 SMALL = 1500  # operands up to which every edge is drawn
 _NAME = 80  # characters of a label
@@ -50,9 +51,21 @@ def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[
         "stage_edges": _between(before.layer, before_src, before_dst),
         "group_labels": [labels[k + 1] for k in kinds[1].tolist()],
         "group_edges": _between(group, after_src, after_dst),
+        "group_program": _u4(kinds[1]),
+        "group_types": _types(after, kinds[1], group) if kinds.shape[1] <= SMALL else [],
+        "before_chunk": _u4(_chunk_numbers(before)) if small else b"",
+        "stage_grids": [list(ids.shape) for ids in before.grids] if small else [],
         "assigned": plan.assign.astype("<i2").tobytes(),
         "after_nbytes": after.nbytes.astype("<i8").tobytes() if small else b"",
     }
+
+
+def prediction(
+    compiled: Compiled, predicted: dict[str, Any] | None, seconds: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """The data of a GraphBuilt event that a plan predicts: of the run, and seconds of each operand."""
+    small = seconds is not None and compiled.before.n <= SMALL
+    return {"predicted": predicted, "after_seconds": seconds.astype("<f4").tobytes() if small else b""}
 
 
 def with_lines(
@@ -76,6 +89,30 @@ def _between(box: NDArray[Any], src: NDArray[np.int64], dst: NDArray[np.int64]) 
         return []
     pairs = np.unique(box[src].astype(np.int64) << 32 | box[dst].astype(np.int64))
     return [[a, b] for a, b in zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist()) if a != b]
+
+
+def _chunk_numbers(graph: ChunkGraph) -> NDArray[np.int64]:
+    """Number of the chunk that each operand computes, in C order of its tensor's chunks; -1 for parts of a chunk."""
+    number = np.full(graph.n, -1, np.int64)
+    for row, ids in enumerate(graph.grids):
+        own = np.flatnonzero(graph.layer[ids.ravel()] == row)  # a tensor may have chunks of another tensor
+        number[ids.ravel()[own]] = own
+    return number
+
+
+def _types(graph: ChunkGraph, programs: NDArray[Any], group: NDArray[Any]) -> list[list[Any] | None]:
+    """Dtype and shape of the chunks of each kind; None if they differ, or if no operand reads a stored chunk."""
+    found: list[set[ChunkType]] = [set() for _ in programs]
+    for kind, program in enumerate(programs.tolist()):
+        if program >= 0:
+            found[kind].add(graph.programs[program].output)
+    src, users = _edges(graph)
+    for edge in np.flatnonzero(graph.program[src] < 0).tolist():  # the readers know the types of stored chunks
+        user = int(users[edge])
+        types = graph.programs[graph.program[user]].inputs
+        found[group[src[edge]]].add(types[edge - graph.input_ptr[user]])
+    rows = [next(iter(types)) if len(types) == 1 else None for types in found]
+    return [[str(one.dtype), list(one.shape)] if one is not None else None for one in rows]
 
 
 def _label(graph: ChunkGraph, program: int) -> str:

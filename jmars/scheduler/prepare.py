@@ -23,7 +23,7 @@ from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan import Plan, PlanGraph, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
-from jmars.scheduler.picture import graph_built, with_lines
+from jmars.scheduler.picture import graph_built, prediction, with_lines
 from jmars.scheduler.plan_monitor import PlanMonitor
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.tensor.chunk import GraphLayer
@@ -139,7 +139,7 @@ class Prepared:
             plan=Plan(self.plan.dag, assign.copy(), ranked.rank.copy()),
             table=replace(self.table, rank=ranked.rank.tolist(), planned=planned),
             assign=assign.tolist(),
-            picture=self.picture | {"predicted": ranked.predicted},
+            picture=self.picture | prediction(self.compiled, ranked.predicted, ranked.seconds),
             watched=_watched(ranked, self.settings, executors, machine),
             refined=self.refined + 1,
             _shown=[],
@@ -264,7 +264,7 @@ def prepare(
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
         stored_chunks.setdefault(name, []).append((operand, index))
-    picture = graph_built(compiled, plan, workers) | {"predicted": ranked.predicted}
+    picture = graph_built(compiled, plan, workers) | prediction(compiled, ranked.predicted, ranked.seconds)
     laps.append(time.monotonic())
     return Prepared(
         compiled,

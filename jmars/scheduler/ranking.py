@@ -77,13 +77,15 @@ class Ranked:
     """An order, with the predicted cost of a simulated order.
 
     `graph` is the planner's input, None without a plan; `predicted` is the field of the GraphBuilt event; `assign` has
-    the worker of each operand where machines share no memory.
+    the worker of each operand where machines share no memory; `seconds` is the predicted cost of each operand, None
+    without a machine.
     """
 
     rank: NDArray[np.int64]
     graph: PlanGraph | None = None
     predicted: dict[str, Any] | None = None
     assign: NDArray[np.int64] | None = None
+    seconds: NDArray[np.float64] | None = None
 
 
 def rank_operands(
@@ -112,7 +114,7 @@ def rank_operands(
     budget = patience * seconds_to_plan(graph, workers)
     if not budget:  # a small graph: any order serves
         rank = compiled.rank if order in ("auto", "mars") else rank_by(order, graph)
-        return Ranked(rank)
+        return Ranked(rank, seconds=graph.cost)
     placed = np.where(compiled.after.program < 0, 0, -1)
     names = HOST_ORDERS if order == "auto" else (order,)
     prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])
@@ -131,7 +133,7 @@ def rank_operands(
         "lower_bound": told.lower_bound,
         "tried": _told(choice),
     }
-    return Ranked(rank, graph, predicted)
+    return Ranked(rank, graph, predicted, seconds=graph.cost)
 
 
 def _on_machines(
@@ -163,7 +165,7 @@ def _on_machines(
         "lower_bound": choice.lower_bound,
         "tried": _told(choice),
     }
-    return Ranked(rank, graph, predicted, assign)
+    return Ranked(rank, graph, predicted, assign, graph.cost)
 
 
 def _told(choice: Choice) -> list[list[Any]]:

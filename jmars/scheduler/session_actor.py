@@ -153,6 +153,7 @@ class SessionActor:
     def _timed(self, report: Timed) -> None:
         ids = array("I", report.operands).tobytes()
         told = {"ids": ids, "worker": report.worker, "microseconds": list(report.microseconds)}
+        told["backends"] = [list(one) for one in report.backends]
         self.log.append(events.OPERANDS_TIMED, report.job, told)
 
     def _worker_moved(self, report: WorkerMoved) -> None:

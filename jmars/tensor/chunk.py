@@ -59,6 +59,7 @@ class ChunkGraph:
     work: Ints  # (n,) bytes of scratch
     stored: dict[int, tuple[str, int]]  # id: (tensor key, number of the chunk in C order)
     results: dict[str, Ints]  # tensor key: ids in grid shape
+    grids: Sequence[Ints] = ()  # of a graph as tiled: ids of the tensor of each layer, in grid shape
 
     def inputs(self, i: int) -> Ints:
         """Return the inputs of operand `i`."""
@@ -172,8 +173,8 @@ class ChunkGraphBuilder:
         self.n += n
         return ids.reshape(grid_shape)
 
-    def finish(self, results: dict[str, Ints]) -> ChunkGraph:
-        """Return the graph of all operands; `results` maps tensor keys to chunk numbers."""
+    def finish(self, results: dict[str, Ints], grids: Sequence[Ints] = ()) -> ChunkGraph:
+        """Return the graph of all operands; `results` maps tensor keys to chunk numbers, `grids` has those by layer."""
         self._flush()
         program = np.concatenate([np.empty(0, np.int32), *self._program])
         degree = np.concatenate([np.empty(0, np.int64), *self._degree])
@@ -196,6 +197,7 @@ class ChunkGraphBuilder:
             work=work,
             stored=self._stored,
             results=results,
+            grids=grids,
         )
 
     def _row(self, program: Program) -> int:

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { bytes as size, count, plural, seconds, share } from '../src/model/format';
 import { boxAt, geometry, markAt, markBeside, neighbour } from '../src/model/geometry';
 import { layered } from '../src/model/layout';
-import { boxes, fromJson, marks, partners, PRUNED, sourcesOf, ranking, boxFacts } from '../src/model/picture';
+import { fromJson } from '../src/model/bytes';
+import { boxes, marks, partners, PRUNED, sourcesOf, ranking, boxFacts } from '../src/model/picture';
 import { done, sentence } from '../src/model/states';
 import { bytes, large, picture } from './pictures';
 
@@ -146,6 +147,11 @@ describe('picture', () => {
       ['state', 'running'],
       ['worker', 'worker-0'],
       ['output', '64 B'],
+      ['chunk', '(1, 0) of (2, 2)'],
+      ['shape', '(4, 2)'],
+      ['dtype', 'float64'],
+      ['predicted time', '0.50 s'],
+      ['back end', 'numexpr'],
       ['depth', '0'],
       ['read by', '1'],
       ['descendants and itself', '2'],
@@ -153,6 +159,26 @@ describe('picture', () => {
       ['fused from', '2 operands']
     ]);
     expect(boxFacts(picture(), 'after', 99, size)).toBeNull();
+  });
+  test('an ended operand has its measured time, and so has what was fused into it', () => {
+    expect(boxFacts(picture(), 'after', 0, size)!.facts).toContainEqual(['time', '0.75 s']);
+    const fused = boxFacts(picture(), 'before', 5, size)!.facts;
+    expect(fused).toContainEqual(['time of the fused operand', '1.00 s']);
+    expect(fused).toContainEqual(['chunk', '(0, 1) of (2, 2)']);
+    expect(new Map(fused).has('shape')).toBe(false);
+    expect(boxFacts(large(), 'after', 0, size)!.facts).toContainEqual(['time of all', '13 s']);
+  });
+  test('what is unknown is left out', () => {
+    const old = picture({ operand_seconds: null, backends: undefined });
+    Object.assign(old.graph!, { seconds: undefined, kind: undefined, kinds: undefined, chunk: undefined, grid: undefined, grids: undefined });
+    const known = new Map(boxFacts(old, 'after', 0, size)!.facts);
+    expect(['time', 'predicted time', 'chunk', 'shape', 'dtype', 'back end'].filter(word => known.has(word))).toEqual([]);
+    expect(boxFacts(picture(), 'after', 4, size)!.facts).toContainEqual(['chunk', 'the only one']);
+  });
+  test('a length that only the run can tell is unknown', () => {
+    const shown = picture();
+    shown.graph!.kinds[0].shape = [-1];
+    expect(boxFacts(shown, 'after', 0, size)!.facts).toContainEqual(['shape', '(?,)']);
   });
   test('it tells where an operand was first to run', () => {
     const moved = boxFacts(picture({ operand_workers: bytes(2, 2, 1, 2, 0) }), 'after', 0, size)!;

@@ -24,6 +24,12 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       stage: [0, 0, 0, 0, 1, 1, 1, 1, 2],
       assigned: [0, 1, 0, 1, -1],
       nbytes: [64, 64, 64, 64, 8],
+      seconds: [0.5, 0.5, 0.5, 0.5, 0.25],
+      kind: [0, 0, 0, 0, 1],
+      kinds: [{ dtype: 'float64', shape: [4, 2] }, { dtype: 'float64', shape: [] }],
+      chunk: [0, 1, 2, 3, 0, 1, 2, 3, 0],
+      grid: [0, 0, 0, 0, 1, 1, 1, 1, 2],
+      grids: [[2, 2], [2, 2], []],
       marks: []
     },
     snap: {
@@ -48,6 +54,8 @@ export function picture(changes: Partial<Picture> = {}): Picture {
     operand_states: bytes(3, 3, 2, 1, 0),
     operand_workers: bytes(1, 2, 1, 2, 0),
     operand_marks: bytes(),
+    operand_seconds: new DataView(new Float32Array([0.75, 1, 0, 0, 0]).buffer),
+    backends: ['numexpr', ''],
     stages: [
       [0, 1, 1, 2, 0, 0, 0, 0, 0],
       [0, 1, 1, 2, 0, 0, 0, 0, 0],
@@ -69,7 +77,7 @@ export function large(): Picture {
   const layer = (n: number, labels: string[], size: number[]) => ({ n, src: n > 1 ? [0] : [], dst: n > 1 ? [1] : [], label: [...Array(n).keys()], labels, size });
   const small = picture();
   const stages = small.graph!.stages.slice(0, 2);
-  const graph = { ...small.graph!, aggregated: true, n_before: 2004, n_after: 2000, stages, group: [], stage: [0, 1], assigned: [], nbytes: [], marks: [1, 3, 2] };
+  const graph = { ...small.graph!, aggregated: true, n_before: 2004, n_after: 2000, stages, group: [], stage: [0, 1], assigned: [], nbytes: [], seconds: [], kind: [0], chunk: [], grid: [], grids: [], marks: [1, 3, 2] };
   const counts = new DataView(new ArrayBuffer(3 * 9 * 4));
-  return { ...small, graph: { ...graph, before: layer(2, ['rand', 'add'], [1, 6]), after: layer(1, ['rand+add'], [2]) }, operand_states: counts, operand_workers: bytes(), operand_marks: bytes(3, 4, 2, 8, 0, 1, 1, 1, 2, 1, 0, 0) };
+  return { ...small, graph: { ...graph, before: layer(2, ['rand', 'add'], [1, 6]), after: layer(1, ['rand+add'], [2]) }, operand_states: counts, operand_workers: bytes(), operand_seconds: new DataView(new Float32Array([12.5]).buffer), operand_marks: bytes(3, 4, 2, 8, 0, 1, 1, 1, 2, 1, 0, 0) };
 }

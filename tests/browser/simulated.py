@@ -81,6 +81,7 @@ def simulate(
     running: list[tuple[float, int]] = []
     ended = [0.0] * n_workers  # when each worker's last operand did
     busy = [0] * n_workers
+    program, ran = np.frombuffer(graph["after_group"], "<u4").tolist(), set()
 
     def move(ids: list[int], to: S, worker: int = -1) -> None:
         for i in ids:
@@ -137,7 +138,9 @@ def simulate(
         ended[owner[i]] = run.t
         shares = [took * one for one in (0.3 * (used > limit / 2), 0.15 * bool(spilled), 0.85, 0.06)]
         timed = [u32([int(1e6 * one)]) for one in shares]
-        run.add("OperandsTimed", ids=u32([i]), worker=owner[i], microseconds=timed)
+        backends = [[program[i], "numexpr"]] if program[i] not in ran else []
+        ran.add(program[i])
+        run.add("OperandsTimed", ids=u32([i]), worker=owner[i], microseconds=timed, backends=backends)
         used += size[i]
         move([i], S.FINISHED, owner[i])
         for a in inputs[i]:
@@ -262,6 +265,11 @@ def _graph(width: int, n_workers: int) -> tuple[dict[str, Any], list[tuple[int, 
         "group_edges": [list(e) for e in sorted({(kind[x], kind[y]) for x, y in edges})],
         "after_group": u32(kind),
         "after_nbefore": u32(np.bincount(group)),
+        "after_seconds": np.array([size / 2**26 for size in sizes], "<f4").tobytes() if drawn else b"",
+        "group_program": u32(range(len(kinds))),
+        "group_types": [["float64", [] if "sum" in label else [2048, 1024]] for label in kinds],
+        "before_chunk": u32([k - stage.index(at) for k, at in enumerate(stage)]) if drawn else b"",
+        "stage_grids": [[] if name == "sum" else [width // 4 or 1, 4] for name in names] if drawn else [],
         "assigned": assigned.astype("<i2").tobytes(),
     }
     return data, edges, sizes

@@ -54,3 +54,20 @@ def test_programs_are_forgotten_when_they_are_many_or_bring_much_along_and_no_jo
     assert not forgets([10] * 100) and not forgets([REMEMBERED_BYTES // 2])
     assert forgets([10] * (REMEMBERED + 1)) and forgets([REMEMBERED_BYTES // 2] * 2)
     assert not forgets([REMEMBERED_BYTES, 10])  # counted anew
+
+
+def test_a_job_hears_of_the_back_end_of_each_program_once():
+    def table(number):
+        types = [ChunkType((length,), np.dtype("u1")) for length in (1, 2)]
+        calls = [single("f", (), Call(print, (), (), chunk)) for chunk in types]
+        return SimpleNamespace(number=number, programs=calls, program=[0, 1, 0])
+
+    programs, first, second = ProgramTable(), table(1), table(2)
+    programs.open_job(first)
+    programs.compiled([(0, "numexpr")])
+    assert programs.backends(first, [0, 1, 2]) == [(0, "numexpr")]
+    programs.compiled([(1, "function")])
+    assert programs.backends(first, [1, 2]) == [(1, "function")]
+    assert programs.backends(first, [0, 1]) == []
+    programs.open_job(second)
+    assert programs.backends(second, [2]) == [(0, "numexpr")]

@@ -1,7 +1,8 @@
 // Mounts the view of a cell's jobs: the same under the cell, in the side bar and in a saved notebook. The view draws the
 // host's picture and passes clicks to the host; it changes only when the host's picture changes.
 import { bytes, count, plural, seconds } from '../model/format';
-import { asBytes, Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
+import { asBytes } from '../model/bytes';
+import { Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
 import { asOutput, GONE, lastSeen } from '../model/last';
 import { recall, remember } from '../model/remembered';
 import { done } from '../model/states';
@@ -392,4 +393,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'workers', 'series', 'lanes', 'plan'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'workers', 'series', 'lanes', 'plan'];

@@ -2,8 +2,8 @@
 import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { Widget } from '@lumino/widgets';
 import { mount } from '../draw/mount';
+import { fromJson } from '../model/bytes';
 import { lastSeen } from '../model/last';
-import { fromJson } from '../model/picture';
 import { MIME_TYPE } from '../model/view';
 
 class SavedJob extends Widget implements IRenderMime.IRenderer {

@@ -3,8 +3,8 @@ import { ServerConnection } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';
 import { Host, mount } from '../draw/mount';
+import { fromJson } from '../model/bytes';
 import { plural, seconds } from '../model/format';
-import { fromJson } from '../model/picture';
 import { Picture } from '../model/view';
 import { cancelJob, ClusterRow, clusters, JobRow, Stream, stream } from './api';
 

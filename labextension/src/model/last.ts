@@ -1,6 +1,6 @@
 // The last picture of a view: of a kernel that is gone, and as a notebook saves it.
+import { asBytes, BYTES } from './bytes';
 import { plural } from './format';
-import { asBytes } from './picture';
 import { done } from './states';
 import { MIME_TYPE, Picture, Snap } from './view';
 
@@ -20,7 +20,7 @@ export function percentDone(snap: Snap): string {
 export function asOutput(picture: Picture): Record<string, unknown> {
   const { snap } = picture;
   const json: Record<string, unknown> = { ...picture };
-  for (const name of ['operand_states', 'operand_workers', 'operand_marks'] as const) {
+  for (const name of BYTES) {
     json[name] = btoa(Array.from(asBytes(picture[name]), byte => String.fromCharCode(byte)).join(''));
   }
   const state = snap.state === GONE ? `the kernel is gone; last seen at ${percentDone(snap) || 'the start'}` : snap.state;

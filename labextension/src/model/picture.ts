@@ -1,5 +1,7 @@
 // Derives states of boxes and the facts about an operand from a picture.
+import { asBytes } from './bytes';
 import { count, plural } from './format';
+import { measuredFacts } from './measured';
 import { N_STATES } from './states';
 import { DrawnGraph, BoxGraph, Picture, StageRow, STATE_NAMES } from './view';
 
@@ -118,6 +120,7 @@ export function boxFacts(picture: Picture, side: Side, at: number, format: (byte
   if (side === 'after' && graph.nbytes.length === layer.n) {
     facts.push(['output', format(graph.nbytes[at])]);
   }
+  facts.push(...measuredFacts(picture, graph, side, at));
   if (!graph.aggregated) {
     facts.push(...ranking(layer, at));
     const reads = sourcesOf(layer, at);
@@ -195,21 +198,4 @@ function sources(graph: DrawnGraph, side: Side, at: number): StageRow[] {
   const from = side === 'before' ? [at] : partners(graph, side, at);
   const rows = [...new Set(from.map(box => graph.stage[box]))].sort((a, b) => a - b);
   return rows.map(row => graph.stages[row]).filter(Boolean);
-}
-
-/** The bytes of a trait; empty if there are none. */
-export function asBytes(value: DataView | null | undefined): Uint8Array {
-  return value && value.byteLength ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array();
-}
-
-/** Decodes a picture, or a part of a picture, from JSON, where bytes are base64 text. */
-export function fromJson(json: Record<string, unknown>): Partial<Picture> {
-  const picture: Record<string, unknown> = { ...json };
-  for (const name of ['operand_states', 'operand_workers', 'operand_marks']) {
-    if (typeof picture[name] === 'string') {
-      const text = atob(picture[name] as string);
-      picture[name] = new DataView(Uint8Array.from(text, c => c.charCodeAt(0)).buffer);
-    }
-  }
-  return picture as Partial<Picture>;
 }

@@ -56,6 +56,12 @@ export interface BoxGraph {
   size: number[];
 }
 
+/** Chunks that operands of a kind make. */
+export interface Kind {
+  dtype: string;
+  shape: number[];
+}
+
 /** The graph of the newest stage of a job, before and after fusion; sent once per stage. */
 export interface DrawnGraph {
   job: string;
@@ -71,6 +77,12 @@ export interface DrawnGraph {
   stage: number[];
   assigned: number[];
   nbytes: number[];
+  seconds: number[];
+  kind: number[];
+  kinds: Kind[];
+  chunk: number[];
+  grid: number[];
+  grids: number[][];
   marks: number[];
 }
 
@@ -162,6 +174,8 @@ export interface Picture {
   operand_states: DataView | null;
   operand_workers: DataView | null;
   operand_marks: DataView | null;
+  operand_seconds: DataView | null;
+  backends: string[];
   stages: number[][];
   workers: WorkerRow[];
   series: Series;
