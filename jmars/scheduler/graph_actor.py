@@ -214,7 +214,7 @@ class GraphActor:
 
     def _leave(self, stage: StageRun) -> None:
         """Note how the operands of a stage stand that is over."""
-        self._final_states = bytes(stage.operands.state)
+        self._final_states = stage.states
         self._progress.close(self._final_states)
         self._earlier = sum_counts(self._earlier, counts_by_state(self._final_states))
 
@@ -296,13 +296,18 @@ class GraphActor:
             return None
         return self._run.eta.left(time.monotonic(), self._run.operands.state)
 
+    @property
+    def _elapsed_now(self) -> float:
+        """Seconds since the submission, or from there to the end."""
+        return self.elapsed if self.state in TERMINAL else time.monotonic() - self.submitted
+
     def held(self) -> list[int]:
         """Bytes of the job's chunks by the worker that made them, while the job runs."""
         return self._run.operands.held if self._run is not None else []
 
     def describe(self) -> dict[str, Any]:
         """Fields of the job in lists of jobs."""
-        counts = sum_counts(self._earlier, counts_by_state(self._run.operands.state)) if self._run else self._earlier
+        counts = sum_counts(self._earlier, counts_by_state(self._run.states)) if self._run else self._earlier
         return {
             "id": self.job,
             "name": self.name,
@@ -310,15 +315,15 @@ class GraphActor:
             "error": self.error.text if self.error else None,
             "progress": self.progress,
             "eta": self.eta,
-            "elapsed": self.elapsed if self.state in TERMINAL else time.monotonic() - self.submitted,
+            "elapsed": self._elapsed_now,
             "operands": sum(counts),
             "counts": dict(zip(STATE_NAMES, counts, strict=True)),
         }
 
     def standing(self) -> list[tuple[str, str, dict[str, Any]]]:
         """Present state of the job as events, for a reader that missed some."""
-        states = self._run.operands.state if self._run is not None else self._final_states
-        return standing(self.job, self.name, self._picture, states, self._job_data())
+        states = self._run.states if self._run is not None else self._final_states
+        return standing(self.job, self.name, self._picture, states, self._job_data() | {"elapsed": self._elapsed_now})
 
     def _move(self, state: JobState) -> None:
         self.state = state

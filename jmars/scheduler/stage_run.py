@@ -89,6 +89,7 @@ class StageRun:
         self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, *ports)
         self._stopping = False
         self._succeeded = False
+        self._on_disk: set[int] = set()  # operands whose chunk was spilled and not reloaded since
         self._line: SourceLine | None = None  # of the operand that is to blame
 
     def start(self) -> None:
@@ -210,7 +211,17 @@ class StageRun:
     def spilled(self, operands: Sequence[int], on_disk: bool) -> None:
         """Chunks went to disk or came back: shown like a state, though it is none."""
         state = self.operands.state
+        (self._on_disk.update if on_disk else self._on_disk.difference_update)(operands)
         self._moved(S.SPILLED if on_disk else S.FINISHED, [one for one in operands if state[one] == S.FINISHED])
+
+    @property
+    def states(self) -> bytes:
+        """State of each operand as events tell it: SPILLED where a finished operand's chunk is on disk."""
+        states = bytearray(self.operands.state)
+        for one in self._on_disk:
+            if states[one] == S.FINISHED:
+                states[one] = S.SPILLED
+        return bytes(states)
 
     def closed(self, measured: dict[str, Any] | None) -> None:
         """The workers have forgotten the stage; `measured` is None where the stage never came to them."""
@@ -255,6 +266,7 @@ class StageRun:
         found = self.operands.lost(lost, monotonic())
         if found is None:
             return
+        self._on_disk.difference_update(found.again)
         self._moved(S.UNSCHEDULED, found.again)
         chunks = [self.table.chunk[one] for one in found.again]
         self._log.append(events.CHUNKS_LOST, self._job, {"chunks": chunks, "operands": list(found.again), "why": why})
