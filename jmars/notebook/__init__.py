@@ -30,7 +30,7 @@ How a run is shown:
 - plan_state.py     predicted costs of a job beside the measured costs
 - lane_state.py     the time line of each worker, bounded
 - worker_rows.py   state, bytes and operands of each worker
-- job_run.py        a job: state, operands by state, times
+- job_run.py        a job of a cell, and sums over all jobs of a cell
 - cell_facts.py     the cell's lines, first moment and end
 - run_state.py      folds events to the view's data
 - sampler.py        sends frames, at most ten a second

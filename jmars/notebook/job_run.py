@@ -1,19 +1,21 @@
-"""A job of a run as the view shows it: state, operands by state, times.
+"""A job of a cell as its events tell it, and sums over all jobs of a cell.
 
-`RunState` (run_state.py) folds events into it.
+`RunState` folds the events into a `JobRun` for each job and adds a `JobRun` to `JobSums` when the next job begins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from jmars.model.states import STATE_NAMES, JobState, OperandState
 from jmars.notebook.lane_state import LaneState
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.plan_state import PlanState
-from jmars.notebook.view import JobPart
+from jmars.notebook.view import EarlierJob, JobPart, Totals, as_text, plain_text
 
-__all__ = ["JobRun"]
+__all__ = ["JobRun", "JobSums"]
 
 _DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
 
@@ -24,6 +26,9 @@ class JobRun:
 
     id: str
     name: str = ""
+    number: int = 1  # among the jobs of the cell
+    line: int = 0  # line of the cell that made the job's last operand, 0 where unknown
+    text: str = ""  # that line, or the operand's name
     state: str = JobState.PREPARING
     error: str | None = None
     submitted: float | None = None
@@ -32,7 +37,7 @@ class JobRun:
     seq: int = 0  # number of the job's newest folded event
     first_seq: int = 0  # number of the job's first event
     n: int = 0  # operands after fusion of all stages so far, 0 before the graph is built
-    table: OperandTable | None = None  # of the newest job only; the graph of its newest stage
+    table: OperandTable | None = None  # the graph of its newest stage; None before it is built, and when it is dropped
     stage: int = 0  # number of that stage
     earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
     plan: PlanState = field(default_factory=PlanState)
@@ -40,13 +45,23 @@ class JobRun:
     expected: tuple[float, float] | None = None  # time of the cluster's estimate, and seconds left at that time
     why: str = ""  # reason why no operand has moved for some seconds
     calm: bool = True
+    _kept: EarlierJob | None = None
 
-    def begin_stage(self, table: OperandTable, stage: int) -> None:
+    def begin_stage(self, data: Mapping[str, Any]) -> None:
         """Replaces the graph by the graph of the next stage; operands of earlier stages stay counted."""
+        table, stage = OperandTable(data), int(data.get("stage_number") or 1)
         if self.table is not None and stage > self.stage:
             self.earlier = self.counts
+        self.plan.built(data)
         self.table, self.stage = table, stage
         self.n = sum(self.earlier) + table.n_after
+        if data["stages"]:
+            name, _, line, text = data["stages"][-1][:4]
+            self.line, self.text = int(line or 0), plain_text(text or name)
+
+    def drop_graph(self) -> None:
+        """Drops the graph of an ended job; its operands stay counted."""
+        self.earlier, self.table, self._kept, self.lanes = self.counts, None, None, LaneState()
 
     @property
     def counts(self) -> list[int]:
@@ -70,6 +85,78 @@ class JobRun:
 
     def part(self, now: float) -> JobPart:
         """The job's line in the list of jobs."""
+        predicted, measured = self.plan.predicted, self.plan.took
         return JobPart(
-            job=self.id, name=self.name, state=str(self.state), n=self.n, elapsed=round(self.elapsed(now), 2)
+            number=self.number,
+            job=self.id,
+            name=self.name,
+            line=self.line,
+            text=self.text,
+            state=str(self.state),
+            n=self.n,
+            elapsed=round(self.elapsed(now), 2),
+            predicted=predicted["makespan"] if predicted else None,
+            spilled=measured["spilled"] if measured else 0,
+        )
+
+    def kept(self) -> EarlierJob | None:
+        """The picture of an ended job; None where its graph was dropped."""
+        if self._kept is None and self.table is not None:
+            self._kept = EarlierJob(
+                job=self.id,
+                graph=self.table.graph(self.id),
+                operand_states=as_text(self.table.boxes()),
+                operand_workers=as_text(self.table.box_workers()),
+                operand_marks=as_text(self.table.box_marks()),
+                operand_seconds=as_text(self.table.box_seconds()),
+                backends=list(self.table.backends),
+                stages=self.table.stage_counts.tolist(),
+                lanes=self.lanes.part({}),
+                plan=self.plan.part(),
+            )
+        return self._kept
+
+
+@dataclass
+class JobSums:
+    """Sums over jobs of a cell, however many.
+
+    Examples
+    --------
+    >>> sums = JobSums()
+    >>> for number in range(3):
+    ...     job = JobRun(f"job-{number}")
+    ...     job.plan.moved({"measured": {"makespan": 0.5, "peak": 8, "spilled": 10, "moved": 0}})
+    ...     sums = sums.plus(job)
+    >>> sums.totals()
+    {'jobs': 3, 'ran': 1.5, 'predicted': 0.0, 'planned': 0, 'spilled': 30}
+    """
+
+    jobs: int = 0
+    counts: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands by state
+    ran: float = 0.0  # seconds, of ended jobs
+    predicted: float = 0.0  # seconds, of planned jobs
+    planned: int = 0
+    spilled: int = 0  # bytes
+
+    def plus(self, job: JobRun) -> JobSums:
+        """The sums with one more job."""
+        predicted, measured = job.plan.predicted, job.plan.took
+        return JobSums(
+            self.jobs + 1,
+            [a + b for a, b in zip(self.counts, job.counts, strict=True)],
+            self.ran + (measured["makespan"] if measured else 0.0),
+            self.predicted + (predicted["makespan"] if predicted else 0.0),
+            self.planned + (predicted is not None),
+            self.spilled + (measured["spilled"] if measured else 0),
+        )
+
+    def totals(self) -> Totals:
+        """The sums for the header."""
+        return Totals(
+            jobs=self.jobs,
+            ran=round(self.ran, 4),
+            predicted=round(self.predicted, 4),
+            planned=self.planned,
+            spilled=self.spilled,
         )

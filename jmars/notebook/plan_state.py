@@ -56,14 +56,23 @@ class PlanState:
         if isinstance(measured, Mapping):
             self.measured = measured
 
+    @property
+    def predicted(self) -> RunCosts | None:
+        """Predicted costs of all stages so far."""
+        return _together([_costs(stage) for stage in self.stages.values()]) if self.stages else None
+
+    @property
+    def took(self) -> RunCosts | None:
+        """Measured costs, once the job has ended."""
+        return _costs(self.measured) if self.measured is not None else None
+
     def part(self) -> PlanPart | None:
         """The Plan tab's data; None while nothing is known."""
         if not (self.stages or self.measured is not None or self.advice or self.replans):
             return None
         parts = list(self.stages.values())
         newest = self.stages.get(self.stage, {})
-        predicted = _together([_costs(part) for part in parts]) if parts else None
-        measured = _costs(self.measured) if self.measured is not None else None
+        predicted, measured = self.predicted, self.took
         told = [plain_text(text, 400) for text, share in self.advice if share > _error(predicted, measured)]
         return PlanPart(
             predicted=predicted,

@@ -1,12 +1,13 @@
 """Folds events to the data that the notebook shows of a run.
 
 `RunState.fold` takes events as the log gives them, and `picture` returns what the view draws; neither reads a clock or
-a socket. A cell that needs values at once runs several jobs: `RunState` follows them in order and keeps a line about
-each earlier job.
+a socket. A cell that needs values at once runs several jobs: `RunState` follows them in order, adds them up, and keeps
+the newest ones with their graphs.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,15 +30,17 @@ from jmars.model.events import (
 from jmars.model.states import TERMINAL, JobState
 from jmars.model.timing import spans
 from jmars.notebook.cell_facts import CellFacts
-from jmars.notebook.job_run import JobRun
-from jmars.notebook.operand_table import OperandTable
+from jmars.notebook.job_run import JobRun, JobSums
 from jmars.notebook.series import BoundedSeries
-from jmars.notebook.view import TRAITS, Lanes, Picture, Series, Snap, WorkerRow, plain_text
+from jmars.notebook.view import TRAITS, EarlierJob, Lanes, Picture, Series, Snap, WorkerRow, plain_text
 from jmars.notebook.worker_rows import WorkerState
 
 __all__ = ["RunState"]
 
-_MAX_PARTS = 50  # earlier jobs of a cell that are listed
+_MAX_PARTS = 50  # jobs of a cell that are listed, the newest
+_GRAPHS = 20  # earlier jobs of a cell whose graphs are kept
+_GRAPH_OPERANDS = 20_000  # operands of these together at most, before fusion and after
+_GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
 _OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers", "lanes")  # what follows from operands' states
 
 
@@ -69,7 +72,9 @@ class RunState:
     attached: bool = False
     view: str = ""
     cell: CellFacts = field(default_factory=CellFacts)  # empty in the side bar
-    jobs: list[JobRun] = field(default_factory=list)
+    jobs: list[JobRun] = field(default_factory=list)  # the newest _MAX_PARTS
+    past: JobSums = field(default_factory=JobSums)  # of all jobs before the newest one
+    submitted: float | None = None  # time of the first submission
     workers: WorkerState = field(default_factory=WorkerState)
     memory: dict[str, Any] = field(default_factory=dict)
     series: BoundedSeries = field(default_factory=BoundedSeries)
@@ -98,8 +103,7 @@ class RunState:
     @property
     def first(self) -> float | None:
         """Time from which the view counts: the cell's first moment, or the first submission."""
-        times = (self.cell.begun, *(job.submitted for job in self.jobs))
-        return next((time for time in times if time is not None), None)
+        return self.submitted if self.cell.begun is None else self.cell.begun
 
     def at(self, line: int) -> None:
         """Notes the line of the cell that runs now."""
@@ -110,9 +114,19 @@ class RunState:
     def follow(self, job: str, name: str = "") -> None:
         """Shows `job` from now on; the job before becomes a line."""
         if self.job is not None:
-            self.job.table = None
-        self.jobs.append(JobRun(job, name))
+            self.past = self.past.plus(self.job)
+        self.jobs = [*self.jobs[1 - _MAX_PARTS :], JobRun(job, name, self.past.jobs + 1)]
+        self._bound_graphs()
         self._changed(*TRAITS)
+
+    def _bound_graphs(self) -> None:
+        """Drops the graphs of the oldest jobs."""
+        operands = 0
+        for number, job in enumerate(reversed(self.jobs[:-1])):
+            if job.table is not None:
+                operands += job.table.n_before + job.table.n_after
+                if number >= _GRAPHS or operands > _GRAPH_OPERANDS:
+                    job.drop_graph()
 
     def close(self, outcome: JobState = JobState.SUCCEEDED, now: float = 0.0) -> None:
         """Notes that the cell has ended: no further job follows."""
@@ -171,6 +185,7 @@ class RunState:
             "series": self.memory_series(),
             "lanes": self.lanes(),
             "plan": run.plan.part() if run else None,
+            "earlier": self.earlier_jobs(),
         }
 
     def trait(self, name: str, now: float) -> Any:
@@ -186,6 +201,8 @@ class RunState:
             return run.plan.part() if run else None
         if name == "lanes":
             return self.lanes()
+        if name == "earlier":
+            return self.earlier_jobs()
         if name == "job_id":
             return run.id if run else self.cell.id
         if run is None or table is None:
@@ -212,14 +229,16 @@ class RunState:
         error = self.explained.get(run.id, run.error)
         if self.failure is not None and run.state not in TERMINAL:
             state, error = str(JobState.FAILED), self.failure
+        sums = self.past.plus(run) if self.jobs else self.past
         last = now if self.live else max(run.ended or 0.0, self.cell.ended or 0.0) or now
         eta = run.eta(now)
         return {
             "state": state,
             "name": run.name,
             "job": run.id,
-            "n": run.n,
-            "counts": run.counts,
+            "n": sum(sums.counts),
+            "counts": sums.counts,
+            "totals": sums.totals(),
             "elapsed": round(max(0.0, last - self.first), 2) if self.first is not None else 0.0,
             "eta": round(eta, 1) if eta is not None else None,
             "error": error,
@@ -230,7 +249,7 @@ class RunState:
             "view": self.view,
             "line": self.cell.line,
             "lines": self.cell.n_lines,
-            "parts": [job.part(now) for job in self.jobs[-_MAX_PARTS:]],
+            "parts": [job.part(now) for job in self.jobs],
             "seq": max(self.seq, run.seq),
         }
 
@@ -245,6 +264,19 @@ class RunState:
             return None
         running = run.table.running() if run.table is not None and run.state not in TERMINAL else {}
         return run.lanes.part({worker: (since - first, *what) for worker, (since, *what) in running.items()})
+
+    def earlier_jobs(self) -> list[EarlierJob]:
+        """Pictures of earlier jobs of the cell, the newest first, as many as are small together."""
+        found: list[EarlierJob] = []
+        size = 0
+        for job in reversed(self.jobs[:-1]):
+            kept = job.kept()
+            if kept is not None:
+                size += len(json.dumps(kept))
+                if size > _GRAPH_TEXT:
+                    break
+                found.append(kept)
+        return found
 
     def memory_series(self) -> Series:
         """Memory over time."""
@@ -270,6 +302,7 @@ class RunState:
     def _job_submitted(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
         self.job.submitted = time
+        self.submitted = time if self.submitted is None else self.submitted
         self.job.name = plain_text(data.get("name") or self.job.name)
         self._changed("snap")
 
@@ -280,6 +313,7 @@ class RunState:
         if data.get("elapsed"):  # its submission may have left the bounded log
             begun = time - float(data["elapsed"])
             self.job.submitted = begun if self.job.submitted is None else min(self.job.submitted, begun)
+            self.submitted = self.job.submitted if self.submitted is None else min(self.submitted, self.job.submitted)
         self.job.plan.moved(data)
         if self.job.state in TERMINAL:
             self.job.ended = time
@@ -287,8 +321,7 @@ class RunState:
 
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        self.job.plan.built(data)
-        self.job.begin_stage(OperandTable(data), int(data.get("stage_number") or 1))
+        self.job.begin_stage(data)
         self.workers.named(data["workers"])
         self._changed("graph", "operand_marks", "operand_seconds", "backends", "plan", *_OPERANDS)
 

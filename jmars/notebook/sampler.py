@@ -29,14 +29,14 @@ log = logging.getLogger("jmars.notebook")
 
 Frame = dict[str, Any]  # some fields of Picture
 
-FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graph
+FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graphs
 _FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
 _FIRST = 0.25  # seconds of a cell without a job before it is shown
 _TICK = 1.0  # seconds after which the elapsed time is updated without an event
 _NEVER = -math.inf
 _LONG = 2.0  # seconds after which advice is computed for a job
 _LATE = 1.0  # seconds that the last picture waits for advice
-_READS = 100  # parts of the log read at most before the next job is shown
+_READS = 200  # parts of the log read at most between two frames to reach the newest job
 _REST = {
     "stages": 0.3,
     "operand_seconds": 0.5,
@@ -44,6 +44,7 @@ _REST = {
     "workers": 0.3,
     "series": 0.5,
     "lanes": 0.5,
+    "earlier": 5.0,
 }  # seconds between two updates of tables and curves
 
 
@@ -121,7 +122,7 @@ class FrameBuilder:
         size = 0
         for name in names:
             value = run.trait(name, now)
-            size += 0 if name == "graph" else len(value) if isinstance(value, bytes) else len(json.dumps(value))
+            size += 0 if name in ("graph", "earlier") else len(value) if isinstance(value, bytes) else len(json.dumps(value))
             if size > FRAME_LIMIT and frame and not last:
                 break  # comes with the next frame, where it is the oldest
             frame[name] = value

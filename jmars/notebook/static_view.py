@@ -54,19 +54,20 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
 def summary(snap: Snap, graph: DrawnGraph | None, series: Series | None, plan: PlanPart | None = None) -> str:
     """A line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), spilled 0 B"."""
     parts = [f"jmars {snap['state']} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
-    if plan and plan["predicted"] and plan["measured"]:
-        parts.append(f" (ran {plan['measured']['makespan']:.1f} s, predicted {plan['predicted']['makespan']:.1f} s)")
-    if graph:
+    totals = snap["totals"]
+    if totals["planned"] and totals["planned"] == totals["jobs"] and totals["ran"]:
+        parts.append(f" (ran {totals['ran']:.1f} s, predicted {totals['predicted']:.1f} s)")
+    if totals["jobs"] > 1:
+        parts.append(f": {snap['n']} operands in {totals['jobs']} jobs, spilled {format_bytes(totals['spilled'])}")
+    elif graph:
         parts.append(f": {graph['n_after']} operands ({graph['n_before']} before fusion)")
     # measured for this job alone; the series is of all jobs of the cluster
-    measured = plan["measured"] if plan and len(snap["parts"]) == 1 else None
+    measured = plan["measured"] if plan and totals["jobs"] == 1 else None
     if measured:
         peak, spilled = format_bytes(measured["peak"][1]), format_bytes(measured["spilled"])
         parts.append(f", peak of chunks {peak}, spilled {spilled}")
     elif series and series["resident"]:
         parts.append(f", peak memory of all processes {format_bytes(max(series['resident']))}")
-    if len(snap["parts"]) > 1:
-        parts.append(f", {len(snap['parts'])} jobs")
     if snap["error"]:
         parts.append(f": {snap['error'].splitlines()[0][:200]}")
     return "".join(parts)
@@ -76,7 +77,7 @@ def text_line(picture: Picture) -> str:
     """A line that is the same for all runs of a cell: no times, no bytes."""
     snap, graph = picture["snap"], picture["graph"]
     sizes = f", {graph['n_before']} operands, {graph['n_after']} after fusion" if graph else ""
-    jobs = f", {len(snap['parts'])} jobs" if len(snap["parts"]) > 1 else ""
+    jobs = f", {snap['totals']['jobs']} jobs" if snap["totals"]["jobs"] > 1 else ""
     return f"jmars: {snap['state']}{sizes}{jobs}"
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "TRAITS",
     "BoxGraph",
     "DrawnGraph",
+    "EarlierJob",
     "JobPart",
     "Kind",
     "Lane",
@@ -34,9 +35,11 @@ __all__ = [
     "Series",
     "Snap",
     "StageRow",
+    "Totals",
     "TriedPlan",
     "WorkerRow",
     "as_json",
+    "as_text",
     "plain_text",
     "typescript",
 ]
@@ -50,11 +53,26 @@ MAX_MARKS = 3000  # marks that all boxes of an aggregated graph open to, before 
 class JobPart(TypedDict):
     """A job of a cell; a cell that needs a value at once runs several jobs."""
 
+    number: int  # among the jobs of the cell, from 1
     job: str
     name: str
+    line: int  # line of the cell that made the job's last operand, 0 where unknown
+    text: str  # that line, or the operand's name
     state: str
     n: int  # operands after fusion
     elapsed: float  # seconds
+    predicted: float | None  # seconds of running; None without a plan
+    spilled: int  # bytes, once it has ended
+
+
+class Totals(TypedDict):
+    """Costs of all jobs of a cell together."""
+
+    jobs: int
+    ran: float  # seconds from the first operand of a job to its last, of ended jobs
+    predicted: float  # the same as planned
+    planned: int  # jobs that were planned; the others are not in `predicted`
+    spilled: int  # bytes, of ended jobs
 
 
 class Snap(TypedDict):
@@ -63,8 +81,9 @@ class Snap(TypedDict):
     state: str  # of the job, or of the cell while it goes on
     name: str
     job: str  # the newest job, which Cancel cancels
-    n: int  # operands after fusion of the newest job
+    n: int  # operands after fusion of all jobs of the cell so far
     counts: list[int]  # operands by state; they sum to n
+    totals: Totals
     elapsed: float  # seconds since the cell began, or since the first job was submitted
     eta: float | None  # seconds that the newest job may still need
     error: str | None
@@ -75,7 +94,7 @@ class Snap(TypedDict):
     view: str  # how the view begins: "full", "line", or "" for a line in the first second
     line: int  # of the cell, that runs now; 0 before and after its Python
     lines: int  # of the cell
-    parts: list[JobPart]  # earlier jobs of the cell and the newest one
+    parts: list[JobPart]  # the newest jobs of the cell, the newest one last
     seq: int  # number of the newest event folded in
 
 
@@ -220,6 +239,21 @@ class PlanPart(TypedDict):
     advice: list[str]
 
 
+class EarlierJob(TypedDict):
+    """The picture of an earlier job of a cell; bytes are base64 text."""
+
+    job: str
+    graph: DrawnGraph
+    operand_states: str
+    operand_workers: str
+    operand_marks: str
+    operand_seconds: str
+    backends: list[str]
+    stages: list[list[int]]
+    lanes: Lanes | None
+    plan: PlanPart | None
+
+
 class Picture(TypedDict):
     """All data of the view; each field is a trait of the widget."""
 
@@ -236,6 +270,7 @@ class Picture(TypedDict):
     series: Series
     lanes: Lanes | None
     plan: PlanPart | None
+    earlier: list[EarlierJob]  # earlier jobs of the cell whose graphs are kept, the newest first
 
 
 TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))
@@ -243,7 +278,12 @@ TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))
 
 def as_json(picture: Picture) -> dict[str, Any]:
     """Encodes `picture` with its bytes as base64 text, for the side bar and the saved notebook."""
-    return {name: b64encode(value).decode() if isinstance(value, bytes) else value for name, value in picture.items()}
+    return {name: as_text(value) if isinstance(value, bytes) else value for name, value in picture.items()}
+
+
+def as_text(value: bytes) -> str:
+    """Bytes as base64 text."""
+    return b64encode(value).decode()
 
 
 def plain_text(text: object, limit: int = 160, keep: str = "") -> str:
@@ -265,6 +305,7 @@ def typescript() -> str:
     lines += [f"export type JobState = {' | '.join(repr(str(state)) for state in JobState)};"]
     for record in (
         JobPart,
+        Totals,
         Snap,
         StageRow,
         BoxGraph,
@@ -278,6 +319,7 @@ def typescript() -> str:
         RunCosts,
         TriedPlan,
         PlanPart,
+        EarlierJob,
         Picture,
     ):
         lines += ["", f"/** {(record.__doc__ or '').splitlines()[0]} */", f"export interface {record.__name__} {{"]

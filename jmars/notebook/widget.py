@@ -67,6 +67,7 @@ class JobView(anywidget.AnyWidget):
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     lanes: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     plan: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    earlier: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     output: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)  # the cell's message and the view's display id
     frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame, which the page answers with
 

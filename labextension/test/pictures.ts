@@ -48,7 +48,8 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       view: '',
       line: 0,
       lines: 0,
-      parts: [{ job: 'job-1', name: 'cell', state: 'running', n: 5, elapsed: 1.5 }],
+      totals: { jobs: 1, ran: 0, predicted: 0, planned: 0, spilled: 0 },
+      parts: [{ number: 1, job: 'job-1', name: 'cell', line: 3, text: 'b.sum()', state: 'running', n: 5, elapsed: 1.5, predicted: null, spilled: 0 }],
       seq: 7
     },
     operand_states: bytes(3, 3, 2, 1, 0),
@@ -68,6 +69,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
     series: { t: [0, 1], used: [0, 128], resident: [2 ** 20, 2 ** 21], spilled: [0, 64], limit: 2 ** 22, engine: '', peak: 2 ** 21, spilled_total: 64, reloaded_total: 0 },
     lanes: null,
     plan: null,
+    earlier: [],
     ...changes
   };
 }

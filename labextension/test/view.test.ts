@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { h, morph } from '../src/draw/dom';
 import { pieceAt } from '../src/draw/lanes';
-import { Host, mount } from '../src/draw/mount';
+import { Host } from '../src/draw/host';
+import { mount } from '../src/draw/mount';
 import { Picture } from '../src/model/view';
 import { large, picture } from './pictures';
 
@@ -200,10 +201,51 @@ describe('the view', () => {
     mount(document.body, host());
     expect(document.querySelector<HTMLElement>('.jm-parts')!.hidden).toBe(true);
     const part = shown.snap.parts[0];
-    shown = picture({ snap: { ...shown.snap, parts: [{ ...part, name: 'first', state: 'succeeded' }, part] } });
+    const first = { ...part, job: 'job-0', number: 59, line: 2, text: 'if x > 0:', state: 'succeeded', elapsed: 0.25, predicted: 0.2, spilled: 2 ** 20 };
+    const totals = { jobs: 60, ran: 1.25, predicted: 0.5, planned: 2, spilled: 2 ** 21 };
+    shown = picture({ snap: { ...shown.snap, totals, parts: [first, { ...part, number: 60 }] } });
     changed();
     await tick();
-    expect(texts('.jm-parts li')).toEqual(['first: succeeded, 5 operands, 1.5 s', 'cell: running, 5 operands, 1.5 s']);
+    expect(texts('.jm-parts li')).toEqual(['59.line 2: if x > 0:succeeded, 5 operands, 0.25 s, predicted 0.20 s, spilled 1.0 MiB', '60.line 3: b.sum()running, 5 operands, 1.50 s']);
+    expect(texts('.jm-parts .jm-note')[0]).toContain('60 jobs, of which the last 2 are listed.');
+    expect(texts('.jm-time')).toEqual(['2 of 5 operands in 60 jobs · 1.5 s · about 3.0 s left · ran 1.25 s · predicted 0.50 s for 2 of the jobs · spilled 2.0 MiB']);
+  });
+  test('a click on a job shows its graph, or says that it is not kept', async () => {
+    mount(document.body, host());
+    const part = shown.snap.parts[0];
+    const older = picture().graph!;
+    older.job = 'job-1a';
+    older.stages = older.stages.map(stage => ({ ...stage, name: `older ${stage.name}` }));
+    const kept = { job: 'job-1a', graph: older, operand_states: btoa('\x03\x03\x03\x03\x03'), operand_workers: '', operand_marks: '', operand_seconds: '', backends: [], stages: [], lanes: null, plan: null };
+    const parts = [{ ...part, job: 'job-0' }, { ...part, job: 'job-1a', number: 2 }, { ...part, number: 3 }];
+    shown = picture({ snap: { ...shown.snap, totals: { ...shown.snap.totals, jobs: 3 }, parts }, earlier: [kept] });
+    changed();
+    await tick();
+    const note = document.querySelector('.jm-chosen') as HTMLElement;
+    const click = (job: string) => (document.querySelector(`[data-job="${job}"]`) as HTMLElement).click();
+    const names = () => texts('.jm-operands tbody th');
+    button('Operands').click();
+    click('job-1a');
+    expect(note.textContent).toBe('Shown: job 2 of 3. Click the last job for the newest.');
+    expect(names()).toEqual(['older rand', 'older add', 'older sum']);
+    expect(document.querySelector('[data-job="job-1a"]')!.getAttribute('aria-pressed')).toBe('true');
+    click('job-0');
+    expect(note.textContent).toMatch(/^The graph of job 1 of 3 is not kept/);
+    expect(names()).toEqual([]);
+    click('job-1');
+    expect(note.hidden).toBe(true);
+    expect(names()).toEqual(['rand', 'add', 'sum']);
+  });
+  test.each([
+    ['failed', 'The job failed before its graph was built, so there is no graph.'],
+    ['cancelled', 'The job was cancelled before its graph was built, so there is no graph.'],
+    ['running', 'The graph is being built.']
+  ])('without a graph the tab says why: %s', (state, text) => {
+    shown = picture({ graph: null, snap: { ...shown.snap, state, live: state === 'running' } });
+    mount(document.body, host());
+    expect(texts('.jm-graph .jm-note')).toEqual([text]);
+    button('Operands').click();
+    expect(texts('.jm-operands .jm-note')).toEqual([text]);
   });
   test('leaves nothing behind', () => {
     mount(document.body, host())();
@@ -273,7 +315,7 @@ describe('hostile names', () => {
     graph.before.labels = graph.after.labels = [name, name, name];
     shown.workers.forEach(worker => Object.assign(worker, { name, state: name }));
     Object.assign(shown.snap, { state: name, name, error: name, job: name });
-    shown.snap.parts = [{ job: name, name, state: name, n: 1, elapsed: 0 }, ...shown.snap.parts];
+    shown.snap.parts = [{ number: 0, job: name, name, line: 1, text: name, state: name, n: 1, elapsed: 0, predicted: null, spilled: 0 }, ...shown.snap.parts];
     shown.series.t = [0, name as unknown as number];
     const costs = { makespan: name, peak: [name, name], spilled: name, moved: name };
     const tried = [{ name, makespan: name, peak: name, spilled: name, moved: name }];

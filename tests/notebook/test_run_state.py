@@ -1,5 +1,8 @@
 """The fold of events to what the notebook shows."""
 
+import json
+from base64 import b64decode
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +13,7 @@ from jmars.model.states import OperandState as S
 from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS
-from tests.notebook.events_for_tests import graph_built, started, u32
+from tests.notebook.events_for_tests import Log, graph_built, started, u32
 
 
 def run_of(log, **settings):
@@ -263,3 +266,54 @@ def test_each_trait_is_that_field_of_the_picture():
     assert {name: run.trait(name, 2000.0) for name in TRAITS} == run.picture(2000.0)
     empty = RunState()
     assert {name: empty.trait(name, 0.0) for name in TRAITS} == empty.picture(0.0)
+
+
+def cell_of(jobs, chunks=4, **settings):
+    """A cell of several jobs that have ended, one after the other."""
+    run = RunState(**settings)
+    measured = {"makespan": 0.5, "peak": 8, "spilled": 10, "moved": 0}
+    for number in range(jobs):
+        job, predicted = f"job-{number}", {"makespan": 0.25, "peak": [8, 8], "spilled": 0, "moved": 0, "tried": []}
+        log = Log(job, 1000.0 + number).add("JobSubmitted", name="In [91]")
+        log.add("GraphBuilt", 0.1, **graph_built(chunks), predicted=predicted if number % 2 else None)
+        log.moved(S.RUNNING, range(chunks + 1), 0).moved(S.FINISHED, range(chunks + 1), 0)
+        log.add("JobMoved", 0.1, state="succeeded", error=None, elapsed=0.4, measured=measured)
+        for event in log.events:
+            event[0] += 100 * number
+        run.follow(job)
+        run.fold(log.events)
+    return run
+
+
+def test_the_header_adds_up_all_jobs_of_the_cell_and_the_list_is_bounded():
+    run = cell_of(70)
+    snap = run.snap(5000.0)
+    assert snap["totals"] == {"jobs": 70, "ran": 35.0, "predicted": 8.75, "planned": 35, "spilled": 700}
+    assert (snap["n"], snap["counts"][S.FINISHED]) == (350, 350)
+    assert snap["elapsed"] == 69.4
+    assert [part["number"] for part in snap["parts"]] == list(range(21, 71))
+    assert snap["parts"][-1] | {"elapsed": 0} == {
+        "number": 70,
+        "job": "job-69",
+        "name": "In [91]",
+        "line": 3,
+        "text": "b.sum()",
+        "state": "succeeded",
+        "n": 5,
+        "elapsed": 0,
+        "predicted": 0.25,
+        "spilled": 10,
+    }
+
+
+def test_graphs_of_the_last_jobs_are_kept_as_far_as_they_are_small():
+    run = cell_of(30)
+    kept = run.trait("earlier", 5000.0)
+    assert [one["job"] for one in kept] == [f"job-{number}" for number in range(28, 8, -1)]
+    assert kept[0]["graph"]["job"] == "job-28" and kept[0]["lanes"] is None
+    assert b64decode(kept[0]["operand_states"]) == bytes([S.FINISHED] * 5)
+    assert run.picture(5000.0)["graph"]["job"] == "job-29"
+    many = cell_of(4, chunks=3000).trait("earlier", 5000.0)
+    assert [one["job"] for one in many] == ["job-2", "job-1"]
+    large = cell_of(12, chunks=600).trait("earlier", 5000.0)
+    assert 0 < len(large) < 11 and len(json.dumps(large)) < 160_000

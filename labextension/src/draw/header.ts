@@ -1,20 +1,27 @@
-// The text of the header beside the state: the line that runs, operands, times.
-import { count, fine, plural, seconds } from '../model/format';
+// The text of the header beside the state: the line that runs, operands, times and costs.
+import { bytes, count, fine, plural, seconds } from '../model/format';
 import { GONE, percentDone } from '../model/last';
 import { done } from '../model/states';
 import { PlanPart, Snap } from '../model/view';
 import { predictionText } from './plan';
 
-/** "line 3 of 7 · 20 of 40 operands · 2.1 s · about 2 s left". */
+/** "line 3 of 7 · 20 of 40 operands · 2.1 s · about 2 s left"; of a cell with several jobs of all of them together. */
 export function headerText(snap: Snap, plan: PlanPart | null): string {
+  const jobs = snap.totals?.jobs ?? 1;
   return [
     snap.state === GONE && snap.n ? `last seen at ${percentDone(snap)}` : '',
     snap.live && snap.line ? `line ${snap.line} of ${snap.lines}` : '',
-    snap.n ? `${count(done(snap.counts))} of ${plural(snap.n, 'operand')}` : '',
+    snap.n ? `${count(done(snap.counts))} of ${plural(snap.n, 'operand')}${jobs > 1 ? ` in ${count(jobs)} jobs` : ''}` : '',
     snap.live || snap.elapsed >= 1 ? seconds(snap.elapsed) : fine(snap.elapsed),
     snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : '',
-    predictionText(plan)
+    jobs > 1 ? totalsText(snap) : predictionText(plan)
   ]
     .filter(Boolean)
     .join(' · ');
+}
+
+function totalsText(snap: Snap): string {
+  const { jobs, ran, predicted, planned, spilled } = snap.totals;
+  const among = planned < jobs ? ` for ${count(planned)} of the jobs` : '';
+  return [`ran ${fine(ran)}`, planned ? `predicted ${fine(predicted)}${among}` : '', `spilled ${bytes(spilled)}`].filter(Boolean).join(' · ');
 }

@@ -1,34 +1,23 @@
 // Mounts the view of a cell's jobs: the same under the cell, in the side bar and in a saved notebook. The view draws the
 // host's picture and passes clicks to the host; it changes only when the host's picture changes.
-import { bytes, count, plural, seconds } from '../model/format';
+import { bytes, count, plural } from '../model/format';
 import { asBytes } from '../model/bytes';
 import { Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
+import { earlier } from '../model/earlier';
 import { asOutput, GONE, lastSeen } from '../model/last';
 import { recall, remember } from '../model/remembered';
-import { done } from '../model/states';
-import { Picture, PlanPart, Snap } from '../model/view';
-import { drawBar, drawLegend } from './bar';
+import { Picture, Snap } from '../model/view';
 import { h, morph } from './dom';
 import { drawGraph, palette } from './graph';
-import { headerText } from './header';
+import { makeHead } from './head';
+import { Host } from './host';
 import { drawInspector } from './inspector';
+import { chosenText, drawJobs } from './jobs';
 import { drawLanes, pieceAt } from './lanes';
 import { drawMemory } from './memory';
 import { drawPlan } from './plan';
-import { drawOperands, drawWorkers } from './tables';
+import { drawOperands, drawWorkers, withoutGraph } from './tables';
 import { Spot, navigate } from './navigation';
-
-/** The surroundings of the view: a widget, the side bar or a saved output. */
-export interface Host {
-  get<K extends keyof Picture>(name: K): Picture[K] | null | undefined;
-  /** Calls `changed` after each change of the picture; returns a function that stops that. */
-  watch(changed: () => void): () => void;
-  cancel?: (job: string) => void; // absent: no Cancel button
-  background?: () => void; // absent: no "To background" button
-  drawn?: (hidden: boolean) => void; // called after a frame is drawn
-  line?: boolean; // whether the view of a short job is a line; absent: always the full view
-  gone?: () => boolean; // whether the kernel is gone; absent: the picture is saved, or comes from elsewhere
-}
 
 const TABS = [
   ['graph', 'Graph', ''],
@@ -42,22 +31,15 @@ const SIDES: Side[] = ['before', 'after'];
 const LAST = 'jmars:last'; // event with the last picture as the data of an output
 const KERNEL_REPLACES = 3000; // ms after the end in which the kernel replaces the view by a saved picture
 const SHORT = 1; // seconds of a cell whose view is a line
-const ASK_AGAIN = 3000; // ms after which Cancel may be clicked again
 let mounted = 0;
 
 /** Draws the view into `el`; returns a function that removes it. */
 export function mount(el: HTMLElement, host: Host): () => void {
   const id = `jm${++mounted}`;
-  const state = h('span', { class: 'jm-state', role: 'status' });
-  const times = h('span', { class: 'jm-time' });
-  const background = h('button', { type: 'button', class: 'jm-button', title: 'End the cell now; the job goes on in the background' }, 'To background') as HTMLButtonElement;
-  const cancel = h('button', { type: 'button', class: 'jm-button jm-cancel', title: 'Cancel this job; the kernel stays usable' }, 'Cancel') as HTMLButtonElement;
   const details = h('button', { type: 'button', class: 'jm-details', 'aria-label': 'details', hidden: true }) as HTMLButtonElement;
-  const error = h('pre', { class: 'jm-error', tabindex: 0, 'aria-label': 'error' });
-  const why = h('p', { class: 'jm-why', role: 'status', hidden: true });
-  const bar = h('div', { class: 'jm-bar', role: 'progressbar', 'aria-label': 'operands done', 'aria-valuemin': 0, 'aria-valuemax': 100 });
-  const legend = h('ul', { class: 'jm-legend' });
-  const parts = h('ol', { class: 'jm-parts', 'aria-label': 'jobs of this cell' });
+  const head = makeHead(host, details, later);
+  const jobs = h('div', { class: 'jm-parts', hidden: true });
+  const chosenNote = h('p', { class: 'jm-note jm-chosen', role: 'status', hidden: true });
   const tabs = TABS.map(([name, word, more]) =>
     h('button', { type: 'button', role: 'tab', id: `${id}-${name}`, 'aria-controls': `${id}-${name}-panel`, 'aria-selected': 'false', tabindex: -1 }, word, more && h('span', { class: 'jm-wide' }, more))
   );
@@ -72,18 +54,14 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const inspector = h('div', { class: 'jm-inspector', 'aria-live': 'polite' });
   const table = h('div', { class: 'jm-table' });
   const lanes = h('div', { class: 'jm-timeline' });
-  const place = h('span', { class: 'jm-place' });
   panels.workers.append(table, lanes);
   panels.graph.append(hues, h('div', { class: 'jm-two' }, ...figures), inspector);
   const root = h(
     'section',
     { class: 'jm', 'aria-label': 'jmars job' },
-    h('header', { class: 'jm-head' }, details, h('b', {}, 'jmars'), place, state, times, h('span', { class: 'jm-buttons' }, background, cancel)),
-    error,
-    why,
-    bar,
-    legend,
-    parts,
+    ...head.nodes,
+    jobs,
+    chosenNote,
     tablist,
     ...Object.values(panels)
   );
@@ -102,7 +80,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let theme = 0;
   let colours = palette(root, theme);
   let styled = root.isConnected; // anywidget draws into an element that is not in the page yet, where no colour is known
-  let asked = 0;
+  let chosen = ''; // an earlier job of the cell whose graph is shown
   let waiting = false;
   let gone = false;
 
@@ -111,6 +89,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
     const now = Object.fromEntries(PICTURE.map(name => [name, host.get(name) ?? null])) as unknown as Picture;
     return now.snap && host.gone?.() ? { ...now, snap: lastSeen(now.snap) } : now;
   };
+  /** The picture of the job whose graph is drawn. */
+  const shown = () => earlier(picture(), chosen)?.picture ?? picture();
   function end(snap: Snap): void {
     const last = () => root.dispatchEvent(new CustomEvent(LAST, { bubbles: true, detail: asOutput(picture()) }));
     ending = window.setTimeout(last, snap.state === GONE ? 0 : KERNEL_REPLACES);
@@ -130,8 +110,9 @@ export function mount(el: HTMLElement, host: Host): () => void {
       key = keyOf(now.snap); // the next job of the cell
       keep();
     }
-    place.textContent = now.series?.engine ? `on ${now.series.engine}` : '';
-    drawHead(now.snap, now.plan);
+    head.draw(now.snap, now.plan, now.series);
+    root.dataset.state = now.snap?.state ?? '';
+    drawJobs(jobs, now.snap, chosen || now.snap?.job || '');
     const short = isLine(now.snap);
     root.dataset.line = String(short);
     details.hidden = !host.line || !now.snap?.job; // a cell without a job has no more than its line
@@ -164,52 +145,19 @@ export function mount(el: HTMLElement, host: Host): () => void {
     return line ?? (snap.view === 'line' || (snap.view !== 'full' && isShort));
   }
 
-  function drawHead(snap: Snap | null, plan: PlanPart | null): void {
-    if (!snap || !snap.counts) {
-      state.textContent = host.gone?.() ? GONE : 'preparing';
-      background.hidden = cancel.hidden = error.hidden = why.hidden = parts.hidden = true;
-      return;
-    }
-    if (state.textContent !== snap.state) {
-      state.textContent = snap.state; // a live region: written only when the text changes
-    }
-    root.dataset.state = snap.state;
-    const finished = done(snap.counts);
-    times.textContent = headerText(snap, plan);
-    cancel.hidden = !host.cancel || !snap.live;
-    background.hidden = !host.background || !snap.live || !snap.attached || !snap.job;
-    const busy = snap.state === 'cancelling' || Date.now() - asked < ASK_AGAIN;
-    cancel.disabled = busy;
-    cancel.textContent = busy ? 'Cancelling…' : 'Cancel';
-    error.hidden = !snap.error;
-    error.textContent = snap.error || '';
-    why.hidden = !snap.why || !snap.live;
-    why.dataset.calm = String(Boolean(snap.calm));
-    if (why.textContent !== (snap.why || '')) {
-      why.textContent = snap.why || '';
-    }
-    bar.setAttribute('aria-valuenow', String(snap.n ? Math.round((100 * finished) / snap.n) : 0));
-    bar.setAttribute('aria-valuetext', `${finished} of ${plural(snap.n, 'operand')}`);
-    drawBar(bar, snap.counts, snap.n);
-    drawLegend(legend, snap.counts);
-    parts.hidden = snap.parts.length < 2;
-    morph(
-      parts,
-      snap.parts.slice(-6).map((part, i, shown) =>
-        h('li', { value: snap.parts.length - shown.length + i + 1, 'data-state': part.state }, `${part.name || part.job}: ${part.state}, ${plural(part.n, 'operand')}, ${seconds(part.elapsed)}`)
-      )
-    );
-  }
-
-  function drawTab(now: Picture): void {
-    if (!now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
+  function drawTab(newest: Picture): void {
+    const older = earlier(newest, chosen);
+    chosenNote.hidden = !older;
+    chosenNote.textContent = older ? chosenText(newest, older) : '';
+    const now = older ? older.picture ?? { ...newest, graph: null, lanes: null, plan: null } : newest;
+    if (!older && !now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
     if (tab === 'workers') {
       drawWorkers(table, now.workers || [], now.series?.limit || 0, now.series?.engine || '');
       drawLanes(lanes, now.lanes, now.workers || [], now.series, now.snap?.elapsed || 0);
     } else if (tab === 'operands') {
-      drawOperands(panels.operands, now.graph, now.stages || []);
+      drawOperands(panels.operands, now.graph, now.stages || [], now.snap);
     } else if (tab === 'memory') {
       drawMemory(panels.memory, now.series, Boolean(now.snap?.live));
     } else if (tab === 'plan') {
@@ -231,11 +179,9 @@ export function mount(el: HTMLElement, host: Host): () => void {
     hues.hidden = !graph || (graph.aggregated && !opened) || !now.workers?.length;
     figures.forEach(figure => (figure.hidden = !graph));
     if (!graph || !graph.before) {
-      drawInspector(inspector, null);
-      inspector.hidden = true;
+      morph(inspector, [h('p', { class: 'jm-note' }, withoutGraph(now.snap))]);
       return;
     }
-    inspector.hidden = false;
     drawHues(now, opened !== null);
     const colouring: Record<Side, Boxes> = boxes(now);
     const stage = graph.stage_number > 1 ? `Stage ${count(graph.stage_number)}, ` : '';
@@ -332,29 +278,30 @@ export function mount(el: HTMLElement, host: Host): () => void {
         keep();
         draw();
       },
-      opens: at => marks(picture(), side, at) !== null,
+      opens: at => marks(shown(), side, at) !== null,
       name: spot => {
-        const layer = host.get('graph')?.[side];
-        return (spot.mark < 0 ? layer?.labels[layer.label[spot.at]] : boxFacts(picture(), side, spot.at, bytes, spot.mark)?.title) ?? '';
+        const layer = shown().graph?.[side];
+        return (spot.mark < 0 ? layer?.labels[layer.label[spot.at]] : boxFacts(shown(), side, spot.at, bytes, spot.mark)?.title) ?? '';
       }
     });
   });
-  cancel.addEventListener('click', () => {
-    asked = Date.now();
-    window.setTimeout(later, ASK_AGAIN + 50);
-    host.cancel?.(host.get('snap')?.job || host.get('job_id') || '');
-    draw();
+  jobs.addEventListener('click', event => {
+    const job = (event.target as Element).closest('button')?.dataset.job;
+    if (job) {
+      chosen = job === host.get('snap')?.job ? '' : job;
+      draw();
+    }
   });
   details.addEventListener('click', () => {
     line = !isLine(host.get('snap') ?? null);
     keep();
     draw();
   });
-  background.addEventListener('click', () => host.background?.());
   lanes.addEventListener('mousemove', event => {
     const chart = lanes.querySelector('svg');
     const told = lanes.querySelector('.jm-told');
-    const now = picture();
+    const newest = picture();
+    const now = earlier(newest, chosen)?.picture ?? newest;
     if (!chart || !told || !now.lanes) {
       return;
     }
@@ -393,4 +340,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'workers', 'series', 'lanes', 'plan'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'workers', 'series', 'lanes', 'plan', 'earlier'];

@@ -1,7 +1,7 @@
 // Draws the tables of workers and operands, which also serve readers who cannot see the canvas.
 import { bytes, count, plural } from '../model/format';
 import { LETTERS } from '../model/states';
-import { DrawnGraph, STATE_NAMES, WorkerRow } from '../model/view';
+import { DrawnGraph, Snap, STATE_NAMES, WorkerRow } from '../model/view';
 import { smallBar } from './bar';
 import { Child, h, morph } from './dom';
 
@@ -65,10 +65,18 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
   ]);
 }
 
+/** Why there is no graph to draw. */
+export function withoutGraph(snap: Snap | null): string {
+  if (snap?.state === 'failed' || snap?.state === 'cancelled') {
+    return `The job ${snap.state === 'failed' ? 'failed' : 'was cancelled'} before its graph was built, so there is no graph.`;
+  }
+  return snap?.live || !snap?.state ? 'The graph is being built.' : 'The graph is not kept any more.';
+}
+
 /** Draws the operands before fusion, by the line of the cell that made them. */
-export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: number[][]): void {
+export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: number[][], snap: Snap | null): void {
   if (!graph) {
-    morph(el, [h('p', { class: 'jm-note' }, 'The graph is being built.')]);
+    morph(el, [h('p', { class: 'jm-note' }, withoutGraph(snap))]);
     return;
   }
   const rows = graph.stages.map((stage, i) =>

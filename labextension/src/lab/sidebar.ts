@@ -2,7 +2,8 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';
-import { Host, mount } from '../draw/mount';
+import { Host } from '../draw/host';
+import { mount } from '../draw/mount';
 import { fromJson } from '../model/bytes';
 import { plural, seconds } from '../model/format';
 import { Picture } from '../model/view';

@@ -9,11 +9,25 @@ export type JobState = 'preparing' | 'running' | 'cancelling' | 'succeeded' | 'f
 
 /** A job of a cell; a cell that needs a value at once runs several jobs. */
 export interface JobPart {
+  number: number;
   job: string;
   name: string;
+  line: number;
+  text: string;
   state: string;
   n: number;
   elapsed: number;
+  predicted: number | null;
+  spilled: number;
+}
+
+/** Costs of all jobs of a cell together. */
+export interface Totals {
+  jobs: number;
+  ran: number;
+  predicted: number;
+  planned: number;
+  spilled: number;
 }
 
 /** The header's data. */
@@ -23,6 +37,7 @@ export interface Snap {
   job: string;
   n: number;
   counts: number[];
+  totals: Totals;
   elapsed: number;
   eta: number | null;
   error: string | null;
@@ -166,6 +181,20 @@ export interface PlanPart {
   advice: string[];
 }
 
+/** The picture of an earlier job of a cell; bytes are base64 text. */
+export interface EarlierJob {
+  job: string;
+  graph: DrawnGraph;
+  operand_states: string;
+  operand_workers: string;
+  operand_marks: string;
+  operand_seconds: string;
+  backends: string[];
+  stages: number[][];
+  lanes: Lanes | null;
+  plan: PlanPart | null;
+}
+
 /** All data of the view; each field is a trait of the widget. */
 export interface Picture {
   job_id: string;
@@ -181,4 +210,5 @@ export interface Picture {
   series: Series;
   lanes: Lanes | null;
   plan: PlanPart | null;
+  earlier: EarlierJob[];
 }

@@ -1,5 +1,6 @@
 // The anywidget entry: shows a widget's traits in the view. Cancel is sent by the comm and by the control channel.
-import { Host, mount } from '../draw/mount';
+import { Host } from '../draw/host';
+import { mount } from '../draw/mount';
 import { Picture } from '../model/view';
 import { ask } from './control';
 
