@@ -145,11 +145,22 @@ def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:
 
 
 def _memory(parts: list[str], series: Series, y: float) -> float:
-    """Draws memory over time; returns the next free y."""
-    height, right = 90.0, _WIDTH - 12.0
-    bottom = y + 16 + height
+    """Draws memory over time, and below it bytes on disk on a scale of their own; returns the next free y."""
+    curves = [("resident", "all processes", "#0072b2", ""), ("used", "chunks and scratch", "#009e73", "")]
+    y = _panel(parts, series, curves, series["limit"], 90.0, y)
+    if max(series["spilled"]):
+        y = _panel(parts, series, [("spilled", "chunks on disk", "#cc79a7", "5 3")], 0, 50.0, y + 8)
+    return y
+
+
+def _panel(
+    parts: list[str], series: Series, curves: Sequence[tuple[str, str, str, str]], limit: int, height: float, y: float
+) -> float:
+    """Draws curves (field, words, colour, dash) over time, with the area below the last; returns the next free y."""
+    right, bottom = _WIDTH - 12.0, y + 16 + height
     end = max(series["t"][-1], 1e-9)
-    most = max(series["limit"], *series["resident"], *series["used"], *series["spilled"], 1)
+    columns: list[Sequence[int]] = [series[name] for name, *_ in curves]  # type: ignore[literal-required]
+    most = max(limit, 1, *(value for column in columns for value in column))
 
     def path(values: Sequence[int]) -> str:
         points = zip(series["t"], values)
@@ -161,20 +172,16 @@ def _memory(parts: list[str], series: Series, y: float) -> float:
         label = format_bytes(most * share)
         parts.append(f'<text x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{label}</text>')
     begin = _LEFT + (right - _LEFT) * series["t"][0] / end
-    area = f"{begin:.1f},{bottom:.1f} {path(series['used'])} {right:.1f},{bottom:.1f}"
-    parts.append(f'<polygon points="{area}" fill="#009e73" opacity="0.35"/>')
-    curves = (("resident", "#0072b2", ""), ("used", "#009e73", ""), ("spilled", "#cc79a7", "5 3"))
-    for name, colour, dash in curves:
-        values = series[name]  # type: ignore[literal-required]
+    area = f"{begin:.1f},{bottom:.1f} {path(columns[-1])} {right:.1f},{bottom:.1f}"
+    parts.append(f'<polygon points="{area}" fill="{curves[-1][2]}" opacity="0.35"/>')
+    for (_, _, colour, dash), values in zip(curves, columns, strict=True):
         style = f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}" fill="none"'
         parts.append(f'<polyline points="{path(values)}" {style}/>')
-    if series["limit"]:
-        at = bottom - height * series["limit"] / most
+    if limit:
+        at = bottom - height * limit / most
         parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#d55e00" stroke-dasharray="2 3"/>')
-    words = [("all processes", "#0072b2"), ("chunks and scratch", "#009e73"), ("chunks on disk", "#cc79a7")]
-    words += [("limit", "#d55e00")] if series["limit"] else []
     x = float(_LEFT)
-    for word, colour in words:
+    for word, colour in [*((word, colour) for _, word, colour, _ in curves), *([("limit", "#d55e00")] if limit else [])]:
         parts.append(f'<rect x="{x:.0f}" y="{y - 1:.0f}" width="14" height="4" fill="{colour}"/>')
         parts.append(f'<text x="{x + 18:.0f}" y="{y + 5:.0f}">{word}</text>')
         x += 34 + 6.4 * len(word)

@@ -23,6 +23,7 @@ function host(): Host {
 }
 const tick = () => new Promise(resolve => requestAnimationFrame(resolve));
 const texts = (selector: string) => [...document.querySelectorAll(selector)].map(node => node.textContent);
+const charts = () => [...document.querySelectorAll('svg')].map(chart => chart.getAttribute('aria-label'));
 const button = (name: string) => [...document.querySelectorAll('button')].find(node => node.textContent === name) as HTMLButtonElement;
 
 beforeEach(() => {
@@ -160,7 +161,18 @@ describe('the view', () => {
     expect(texts('.jm-panel:not([hidden]) tbody td.jm-word')).toEqual(['busy, replaced 2 times', 'idle']);
     expect(texts('.jm-panel:not([hidden]) tbody td.jm-cell > span:first-child')).toEqual(['1.0 MiB', '–']);
     button('Memory & spill').click();
-    expect(document.querySelector('svg')!.getAttribute('aria-label')).toBe('memory over 1.0 s: peak 2.0 MiB, 64 B on disk at the end');
+    expect(charts()).toEqual(['memory over 1.0 s: peak 2.0 MiB', 'chunks on disk over 1.0 s: at most 64 B, 64 B at the end']);
+  });
+  test('bytes on disk have a panel and a scale of their own, where there were any', async () => {
+    const scale = (at: number) => [...document.querySelectorAll('svg')[at].querySelectorAll('g text')].map(text => text.textContent);
+    shown.series = { ...shown.series, limit: 0, spilled: [0, 2 ** 30] };
+    mount(document.body, host());
+    button('Memory & spill').click();
+    expect([scale(0)[4], scale(1)[2]]).toEqual(['2.0 MiB', '1.0 GiB']);
+    shown = picture({ series: { ...shown.series, spilled: [0, 0] } });
+    changed();
+    await tick();
+    expect(charts()).toEqual(['memory over 1.0 s: peak 2.0 MiB']);
   });
   test('says what was predicted beside what was measured, and what else was tried', async () => {
     const cells = () => [...document.querySelectorAll('.jm-plan tbody tr')].map(row => [...row.children].map(cell => cell.textContent));

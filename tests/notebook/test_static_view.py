@@ -65,6 +65,16 @@ def test_a_run_without_a_graph_has_a_picture_too():
     ElementTree.fromstring(picture_svg(picture_of(log)))
 
 
+def test_bytes_on_disk_have_a_scale_of_their_own_where_there_were_any():
+    def words(log):
+        root = ElementTree.fromstring(picture_svg(picture_of(log)))
+        return [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+
+    spilled = words(started(4).memory(2**20, 2**21, 2**33).memory(2**20, 2**21, 2**33))
+    assert {"1.0 GiB", "8.0 GiB", "chunks on disk"} <= {*spilled}  # the limit of memory, and the most on disk
+    assert "chunks on disk" not in words(started(4).memory(2**20, 2**21).memory(2**20, 2**21))
+
+
 def test_all_words_are_within_the_picture():
     log = finished().memory(2**30, 2**30, 2**30)
     root = ElementTree.fromstring(picture_svg(picture_of(log)))

@@ -1,4 +1,4 @@
-// Draws memory and spilled bytes over time, as SVG in real pixels.
+// Draws memory over time, and bytes on disk on a panel of their own with its own scale, as SVG in real pixels.
 import { bytes, seconds } from '../model/format';
 import { Series } from '../model/view';
 import { h, morph, s } from './dom';
@@ -7,12 +7,13 @@ const LEFT = 68;
 const RIGHT = 14;
 const TOP = 10;
 const BOTTOM = 24;
-const HEIGHT = 190;
+const HEIGHT = 190; // pixels of the memory panel
+const DISK = 110; // pixels of the disk panel
 const CURVES = [
   ['resident', 'all processes and chunks', 'jm-resident'],
-  ['used', 'chunks and scratch', 'jm-used'],
-  ['spilled', 'chunks on disk', 'jm-spilled']
+  ['used', 'chunks and scratch', 'jm-used']
 ] as const;
+const ON_DISK = [['spilled', 'chunks on disk', 'jm-spilled']] as const;
 
 export function drawMemory(el: HTMLElement, series: Series | null, live: boolean): void {
   if (!series || series.t.length === 0) {
@@ -27,25 +28,32 @@ export function drawMemory(el: HTMLElement, series: Series | null, live: boolean
     ['spilled in total', series.spilled_total],
     ['reloaded in total', series.reloaded_total]
   ];
+  const width = Math.max(220, el.clientWidth || 640);
+  const spilled = Math.max(...series.spilled);
   morph(el, [
-    h(
-      'ul',
-      { class: 'jm-legend' },
-      ...CURVES.map(([, word, name]) => h('li', {}, h('i', { class: `jm-key ${name}`, 'aria-hidden': 'true' }), word)),
-      series.limit ? h('li', {}, h('i', { class: 'jm-key jm-limit', 'aria-hidden': 'true' }), 'limit') : null
-    ),
-    chart(series, Math.max(220, el.clientWidth || 640)),
+    legend(series.limit ? [...CURVES, ['limit', 'limit', 'jm-limit']] : CURVES),
+    chart(series, CURVES, series.limit, HEIGHT, width, `memory over ${seconds(span(series))}: peak ${bytes(series.peak)}`),
+    spilled ? legend(ON_DISK) : null,
+    spilled ? chart(series, ON_DISK, 0, DISK, width, `chunks on disk over ${seconds(span(series))}: at most ${bytes(spilled)}, ${bytes(last(series.spilled))} at the end`) : null,
     h('dl', { class: 'jm-facts' }, ...facts.map(([word, value]) => h('div', {}, h('dt', {}, word), h('dd', {}, word === 'limit' && !value ? 'none' : bytes(value)))))
   ]);
 }
 
-function chart(series: Series, width: number): SVGElement {
-  const end = Math.max(last(series.t), 1e-9);
-  const most = nice(Math.max(1, series.limit, ...series.resident, ...series.used, ...series.spilled));
+type Curves = readonly (readonly [string, string, string])[]; // field of Series, words, class
+
+function legend(curves: Curves): HTMLElement {
+  return h('ul', { class: 'jm-legend' }, ...curves.map(([, word, name]) => h('li', {}, h('i', { class: `jm-key ${name}`, 'aria-hidden': 'true' }), word)));
+}
+
+/** A panel with curves over time and the area below the last curve. */
+function chart(series: Series, curves: Curves, limit: number, height: number, width: number, label: string): SVGElement {
+  const end = span(series);
+  const values = (name: string) => series[name as 'used'];
+  const most = nice(Math.max(1, limit, ...curves.flatMap(([name]) => values(name))));
   const x = (t: number) => LEFT + ((width - LEFT - RIGHT) * t) / end;
-  const y = (v: number) => HEIGHT - BOTTOM - ((HEIGHT - TOP - BOTTOM) * v) / most;
+  const y = (v: number) => height - BOTTOM - ((height - TOP - BOTTOM) * v) / most;
   const path = (values: number[]) => values.map((v, i) => `${i ? 'L' : 'M'}${x(series.t[i]).toFixed(1)} ${y(v).toFixed(1)}`).join('');
-  const grid = [0, 0.25, 0.5, 0.75, 1].map(share => {
+  const grid = (height < HEIGHT ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map(share => {
     const at = y(most * share);
     return s(
       'g',
@@ -55,22 +63,23 @@ function chart(series: Series, width: number): SVGElement {
     );
   });
   const ticks = [0, 0.5, 1].map((share, i) =>
-    s('text', { x: x(end * share).toFixed(1), y: HEIGHT - 7, 'text-anchor': ['start', 'middle', 'end'][i] }, seconds(end * share))
+    s('text', { x: x(end * share).toFixed(1), y: height - 7, 'text-anchor': ['start', 'middle', 'end'][i] }, seconds(end * share))
   );
   const floor = `L${x(last(series.t)).toFixed(1)} ${y(0).toFixed(1)}L${x(series.t[0]).toFixed(1)} ${y(0).toFixed(1)}Z`;
-  const limit = series.limit ? s('path', { class: 'jm-curve jm-limit', d: `M${LEFT} ${y(series.limit).toFixed(1)}H${width - RIGHT}` }) : null;
-  const label = `memory over ${seconds(end)}: peak ${bytes(series.peak)}, ${bytes(last(series.spilled))} on disk at the end`;
+  const line = limit ? s('path', { class: 'jm-curve jm-limit', d: `M${LEFT} ${y(limit).toFixed(1)}H${width - RIGHT}` }) : null;
+  const [filled, , style] = curves[curves.length - 1];
   return s(
     'svg',
-    { class: 'jm-chart', viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: 'img', 'aria-label': label },
+    { class: 'jm-chart', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': label },
     ...grid,
     ...ticks,
-    s('path', { class: 'jm-area', d: path(series.used) + floor }),
-    ...CURVES.map(([name, , style]) => s('path', { class: `jm-curve ${style}`, d: path(series[name]) })),
-    limit
+    s('path', { class: `jm-area ${style}`, d: path(values(filled)) + floor }),
+    ...curves.map(([name, , curve]) => s('path', { class: `jm-curve ${curve}`, d: path(values(name)) })),
+    line
   );
 }
 
+const span = (series: Series) => Math.max(last(series.t), 1e-9); // seconds
 const last = (values: number[]) => (values.length ? Number(values[values.length - 1]) : 0);
 
 /** The next power of two, or 1.5 times a power of two, so that quarters are round numbers of bytes. */
