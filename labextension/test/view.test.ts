@@ -24,6 +24,7 @@ function host(): Host {
 const tick = () => new Promise(resolve => requestAnimationFrame(resolve));
 const texts = (selector: string) => [...document.querySelectorAll(selector)].map(node => node.textContent);
 const charts = () => [...document.querySelectorAll('svg')].map(chart => chart.getAttribute('aria-label'));
+const costs = { makespan: 1, peak: [1, 1], spilled: 1, moved: 1 };
 const button = (name: string) => [...document.querySelectorAll('button')].find(node => node.textContent === name) as HTMLButtonElement;
 
 beforeEach(() => {
@@ -193,7 +194,7 @@ describe('the view', () => {
     changed();
     await tick();
     expect(texts('.jm-time')[0]).toMatch(/about 3.0 s left · predicted 2.00 s$/);
-    expect(texts('.jm-plan .jm-note')).toEqual(['No plan takes less than 1.50 s. Chosen: eft 3, dfs, of 2 tried.']);
+    expect(texts('.jm-plan .jm-note')).toEqual(['No plan takes less than 1.50 s. Chosen: eft 3, dfs (dfs: depth first, so that few chunks wait; eft: each operand to the worker that ends it first), of 2 tried.']);
     expect(cells()[0]).toEqual(['time', '2.00 s', '–', '–']);
     expect(cells().slice(4).map(row => row.slice(0, 2))).toEqual([['eft 3, dfs', '2.00 s'], ['halves, blevel', '40 ms']]);
     const measured = { makespan: 2.5, peak: [2 ** 20, 2 ** 20], spilled: 0, moved: 0 };
@@ -258,6 +259,20 @@ describe('the view', () => {
     expect(texts('.jm-graph .jm-note')).toEqual([text]);
     button('Operands').click();
     expect(texts('.jm-operands .jm-note')).toEqual([text]);
+  });
+  test('every word that is no plain English has a tooltip', () => {
+    shown = picture({ series: { ...picture().series, spilled: [0, 64] }, plan: { predicted: costs, measured: costs, lower_bound: 1, chosen: 'dfs', tried: [{ name: 'halves, blevel', ...costs, peak: 1 }], stage: 1, replans: 0, why: '', advice: [] } });
+    shown.lanes = { labels: [''], lanes: [{ worker: 0, begin: [0], end: [1], took: [[0, 0, 1, 0]], n: [1], label: [0], open: null }] };
+    mount(document.body, host());
+    document.querySelector('canvas')!.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }));
+    const bare: string[] = [];
+    for (const tab of document.querySelectorAll<HTMLButtonElement>('[role=tab]')) {
+      tab.click();
+      const words = document.querySelectorAll('.jm-panel:not([hidden]) :is(.jm-facts div, thead th:not(:has(abbr)), .jm-legend li, .jm-plan tbody th, abbr)');
+      bare.push(...[...words].filter(node => !node.getAttribute('title')).map(node => `${tab.textContent}: ${node.textContent}`));
+    }
+    expect(bare).toEqual([]);
+    expect(document.querySelector('.jm-plan [title*="halved again"]')!.textContent).toBe('halves, blevel');
   });
   test('leaves nothing behind', () => {
     mount(document.body, host())();

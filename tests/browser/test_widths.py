@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -32,3 +33,26 @@ def test_nothing_is_cut_at_any_width(page, run):
         for tab, cut in on_each_tab(page, CUT).items():
             found += [f"{width} px, {tab}: {text}" for text in cut]
     assert "\n".join(found) == ""
+
+
+NAMES = """[...document.querySelectorAll('[role=tab]')].map(tab => {
+  const range = document.createRange();
+  range.selectNodeContents(tab);
+  const box = range.getBoundingClientRect();
+  return [box.left, box.right];
+})"""
+
+
+@pytest.mark.long(beyond=1)
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_names_of_the_tabs_stand_apart_at_any_width(page, dark):
+    open_view(page, dark)
+    page.evaluate("p => window.put(p)", json.loads(json.dumps(picture_at(simulate(3, seconds=4), 2.0))))
+    near = {}
+    for width in (262, *WIDTHS):  # the side bar has 260 pixels at least, 10 of padding at each side
+        page.set_viewport_size({"width": width, "height": 700})
+        for tab, names in on_each_tab(page, NAMES).items():  # the open tab's name is bold, so wider
+            gaps = [right[0] - left[1] for left, right in pairwise(names)]
+            if min(gaps) < 5 or names[-1][1] > width:
+                near[width, tab] = [round(gap, 1) for gap in gaps]
+    assert near == {}

@@ -1,6 +1,9 @@
 // Draws the facts about the selected operand.
 import { BoxFacts } from '../model/picture';
+import { meaning } from '../model/words';
 import { h, morph } from './dom';
+
+const STORED = 'A chunk that was there before the job: of an array of the kernel, or of a tensor that was computed earlier. Nothing runs for it.';
 
 export function drawInspector(el: HTMLElement, box: BoxFacts | null, opens = false): void {
   if (!box) {
@@ -11,8 +14,9 @@ export function drawInspector(el: HTMLElement, box: BoxFacts | null, opens = fal
     return;
   }
   morph(el, [
-    h('h4', {}, box.title),
-    h('dl', { class: 'jm-facts' }, ...box.facts.map(([word, value]) => h('div', {}, h('dt', {}, word), h('dd', {}, value)))),
+    h('h4', { title: box.title.startsWith('stored') ? STORED : null }, box.title),
+    box.title.startsWith('stored') ? h('p', { class: 'jm-note' }, STORED) : null,
+    h('dl', { class: 'jm-facts' }, ...box.facts.map(([word, value]) => h('div', { title: meaning(word) }, h('dt', {}, word), h('dd', { title: word.endsWith('state') ? meaning(value) : null }, value)))),
     ...box.lines.map(line =>
       h('p', { class: 'jm-source' }, h('span', {}, line.line ? `${line.name}, line ${Number(line.line)}` : line.name), line.text ? h('code', {}, line.text) : null)
     )

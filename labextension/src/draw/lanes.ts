@@ -2,6 +2,7 @@
 // inputs. SVG with a path per state and lane, in real pixels. Running operands are an open piece, which ends now.
 import { count, fine, seconds } from '../model/format';
 import { Lane, Lanes, Series, WorkerRow } from '../model/view';
+import { meaning } from '../model/words';
 import { h, morph, s } from './dom';
 
 const LEFT = 82;
@@ -42,7 +43,7 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
   const told = el.querySelector('.jm-told')?.textContent || '';
   morph(el, [
     h('h4', {}, 'Time line of each worker'),
-    h('ul', { class: 'jm-legend' }, ...WORDS.map((word, state) => h('li', {}, h('i', { class: `jm-swatch jm-t${state}`, 'aria-hidden': 'true' }), word)), h('li', {}, h('i', { class: 'jm-swatch jm-t2 jm-open', 'aria-hidden': 'true' }), 'still running')),
+    h('ul', { class: 'jm-legend' }, ...WORDS.map((word, state) => h('li', { title: meaning(word) }, h('i', { class: `jm-swatch jm-t${state}`, 'aria-hidden': 'true' }), word)), h('li', { title: meaning('still running') }, h('i', { class: 'jm-swatch jm-t2 jm-open', 'aria-hidden': 'true' }), 'still running')),
     s('svg', { class: 'jm-chart jm-lanes', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': summary(lanes, workers) }, ...rows, ...ticks),
     h('p', { class: 'jm-note jm-told' }, told || 'Point at a piece to see its operands.')
   ]);

@@ -1,6 +1,7 @@
 // Draws memory over time, and bytes on disk on a panel of their own with its own scale, as SVG in real pixels.
 import { bytes, seconds } from '../model/format';
 import { Series } from '../model/view';
+import { meaning } from '../model/words';
 import { h, morph, s } from './dom';
 
 const LEFT = 68;
@@ -35,14 +36,14 @@ export function drawMemory(el: HTMLElement, series: Series | null, live: boolean
     chart(series, CURVES, series.limit, HEIGHT, width, `memory over ${seconds(span(series))}: peak ${bytes(series.peak)}`),
     spilled ? legend(ON_DISK) : null,
     spilled ? chart(series, ON_DISK, 0, DISK, width, `chunks on disk over ${seconds(span(series))}: at most ${bytes(spilled)}, ${bytes(last(series.spilled))} at the end`) : null,
-    h('dl', { class: 'jm-facts' }, ...facts.map(([word, value]) => h('div', {}, h('dt', {}, word), h('dd', {}, word === 'limit' && !value ? 'none' : bytes(value)))))
+    h('dl', { class: 'jm-facts' }, ...facts.map(([word, value]) => h('div', { title: meaning(word) }, h('dt', {}, word), h('dd', {}, word === 'limit' && !value ? 'none' : bytes(value)))))
   ]);
 }
 
 type Curves = readonly (readonly [string, string, string])[]; // field of Series, words, class
 
 function legend(curves: Curves): HTMLElement {
-  return h('ul', { class: 'jm-legend' }, ...curves.map(([, word, name]) => h('li', {}, h('i', { class: `jm-key ${name}`, 'aria-hidden': 'true' }), word)));
+  return h('ul', { class: 'jm-legend' }, ...curves.map(([, word, name]) => h('li', { title: meaning(word) }, h('i', { class: `jm-key ${name}`, 'aria-hidden': 'true' }), word)));
 }
 
 /** A panel with curves over time and the area below the last curve. */

@@ -31,6 +31,9 @@ const SIDES: Side[] = ['before', 'after'];
 const LAST = 'jmars:last'; // event with the last picture as the data of an output
 const KERNEL_REPLACES = 3000; // ms after the end in which the kernel replaces the view by a saved picture
 const SHORT = 1; // seconds of a cell whose view is a line
+const HOVER = ['state', 'most notable state', 'worker', 'time', 'predicted time', 'output']; // facts in the tooltip of a box
+const LAYER = 'A box is a layer: the operands on chunks that come from one operand of the cell.';
+const KIND = 'A box is a kind: operands of a layer that run the same program. Chunks at an edge have other lengths and so are another kind.';
 let mounted = 0;
 
 /** Draws the view into `el`; returns a function that removes it. */
@@ -192,12 +195,13 @@ export function mount(el: HTMLElement, host: Host): () => void {
         ? `${unfused}: ${plural(graph.n_before, 'operand')} in ${plural(graph.before.n, 'layer')}`
         : `${unfused}: ${plural(graph.n_before, 'operand')}, ${plural(graph.before.src.length, 'edge')}`,
       after:
-        (graph.aggregated ? `${afterwards}: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'group')}` : `${afterwards}: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
+        (graph.aggregated ? `${afterwards}: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'kind')}` : `${afterwards}: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
         (fused > 0 ? ` (${count(fused)} fused away` : ' (none fused away') +
         (graph.n_pruned ? `, ${count(graph.n_pruned)} not needed)` : ')')
     };
     SIDES.forEach((side, i) => {
       captions[i].textContent = words[side];
+      captions[i].title = graph.aggregated ? (side === 'before' ? LAYER : KIND) : '';
       canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys select boxes${graph.aggregated ? ', Enter opens a box to its operands and Escape closes it' : ''}; the Operands tab shows the same as a table.`);
       const at = selection?.side === side ? selection.at : -1;
       const marked = selection && selection.side !== side ? partners(graph, selection.side, selection.at) : [];
@@ -280,8 +284,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
       },
       opens: at => marks(shown(), side, at) !== null,
       name: spot => {
-        const layer = shown().graph?.[side];
-        return (spot.mark < 0 ? layer?.labels[layer.label[spot.at]] : boxFacts(shown(), side, spot.at, bytes, spot.mark)?.title) ?? '';
+        const facts = boxFacts(shown(), side, spot.at, bytes, spot.mark);
+        return [facts?.title ?? '', ...(facts?.facts ?? []).filter(([word]) => HOVER.includes(word)).map(([word, value]) => `${word}: ${value}`)].join('\n');
       }
     });
   });

@@ -1,15 +1,8 @@
 // Draws the Plan tab: predicted beside measured costs, the plans tried, and advice for the next run.
 import { bytes, count, fine, share } from '../model/format';
 import { RunCosts, PlanPart, TriedPlan } from '../model/view';
+import { meaning, planMeaning } from '../model/words';
 import { Child, h, morph } from './dom';
-
-/** What the orders mean, for tooltips; other names are planners of docs/reference/plans.md. */
-const ORDERS: Record<string, string> = {
-  dfs: 'depth first',
-  mars: "Mars's order: deeper operands first",
-  blevel: 'longest path to the end first',
-  level: 'breadth first'
-};
 
 export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
   if (!plan) {
@@ -43,7 +36,7 @@ function sentences(plan: PlanPart): string {
     plan.predicted ? '' : 'There is no prediction: planning would take longer than it can gain, so operands run in the order of the graph.',
     plan.stage > 1 && plan.predicted ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
     plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
-    plan.chosen ? `Chosen: ${plan.chosen}${ORDERS[plan.chosen] ? ` (${ORDERS[plan.chosen]})` : ''}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
+    plan.chosen ? `Chosen: ${plan.chosen}${planMeaning(plan.chosen) ? ` (${planMeaning(plan.chosen)})` : ''}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
     plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : ''
   ];
   return texts.filter(Boolean).join(' ') || 'There is no plan.';
@@ -59,7 +52,7 @@ function compared(predicted: RunCosts | null, measured: RunCosts | null): HTMLEl
   return table(
     'predicted and measured',
     ['', 'predicted', 'measured', 'difference'],
-    rows.map(([name, ...cells]) => h('tr', {}, h('th', { scope: 'row' }, name), ...cells.map(cell => h('td', { class: typeof cell === 'string' ? null : 'jm-range' }, cell))))
+    rows.map(([name, ...cells]) => h('tr', {}, h('th', { scope: 'row', title: meaning(`plan ${name}`) ?? meaning(name) }, name), ...cells.map(cell => h('td', { class: typeof cell === 'string' ? null : 'jm-range' }, cell))))
   );
 }
 
@@ -85,7 +78,7 @@ function tried(plans: TriedPlan[]): HTMLElement {
       h(
         'tr',
         {},
-        h('th', { scope: 'row', title: ORDERS[plan.name] ? `${plan.name}: ${ORDERS[plan.name]}` : plan.name }, plan.name),
+        h('th', { scope: 'row', title: planMeaning(plan.name) || plan.name }, plan.name),
         h('td', { class: 'jm-cell' }, h('span', {}, fine(plan.makespan)), h('span', { class: 'jm-meter', 'aria-hidden': 'true' }, h('i', { style: `width:${((100 * plan.makespan) / longest).toFixed(1)}%` }))),
         ...[plan.peak, plan.spilled].map(size => h('td', {}, bytes(size))),
         h('td', { class: 'jm-spare' }, bytes(plan.moved))
@@ -97,6 +90,6 @@ function tried(plans: TriedPlan[]): HTMLElement {
 
 function table(label: string, names: string[], rows: Child[], spare = ''): HTMLElement {
   const look = (name: string, i: number) => (name === spare ? 'jm-spare' : i ? null : 'jm-word');
-  const cell = (name: string, i: number) => (name ? h('th', { scope: 'col', class: look(name, i) }, name) : h('td', {}));
+  const cell = (name: string, i: number) => (name ? h('th', { scope: 'col', class: look(name, i), title: meaning(`plan ${name}`) ?? meaning(name) }, name) : h('td', {}));
   return h('table', { class: 'jm-t', 'aria-label': label }, h('thead', {}, h('tr', {}, ...names.map(cell))), h('tbody', {}, ...rows));
 }

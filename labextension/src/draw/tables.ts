@@ -1,7 +1,8 @@
 // Draws the tables of workers and operands, which also serve readers who cannot see the canvas.
 import { bytes, count, plural } from '../model/format';
-import { LETTERS } from '../model/states';
+import { LETTERS, MEANINGS } from '../model/states';
 import { DrawnGraph, Snap, STATE_NAMES, WorkerRow } from '../model/view';
+import { meaning } from '../model/words';
 import { smallBar } from './bar';
 import { Child, h, morph } from './dom';
 
@@ -12,7 +13,7 @@ const EACH = 'each state'; // columns that the bar of progress replaces where th
 const look = (name: string) =>
   WORDS.includes(name) ? 'jm-word' : ASIDE.includes(name) ? 'jm-aside' : SPARE.includes(name) ? 'jm-spare' : name === EACH ? 'jm-each' : null;
 const head = (...names: Child[]) =>
-  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: look(typeof name === 'string' ? name : EACH) }, name))));
+  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: look(typeof name === 'string' ? name : EACH), title: typeof name === 'string' ? meaning(name) : null }, name))));
 const number = (value: number, column = '') => h('td', { class: [value ? '' : 'jm-0', look(column)].filter(Boolean).join(' ') || null }, count(value));
 
 /** A bar that shows `value` bytes as a share of `most`. */
@@ -91,7 +92,7 @@ export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: 
     )
   );
   const states = STATE_NAMES.map((name, state) =>
-    h('abbr', { class: `jm-chip jm-s${state}`, title: name, 'aria-label': name }, LETTERS[state])
+    h('abbr', { class: `jm-chip jm-s${state}`, title: `${name}: ${MEANINGS[state]}`, 'aria-label': name }, LETTERS[state])
   );
   const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; fused operands change state together.`;
   morph(el, [
