@@ -94,7 +94,7 @@ class JobRun:
             text=self.text,
             state=str(self.state),
             n=self.n,
-            elapsed=round(self.elapsed(now), 2),
+            elapsed=round(self.elapsed(now), 4),
             predicted=predicted["makespan"] if predicted else None,
             spilled=measured["spilled"] if measured else 0,
         )

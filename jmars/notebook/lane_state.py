@@ -1,7 +1,8 @@
 """Folds events to the time line of each worker: its lane in the view, bounded however long the run.
 
 A piece is an operand with its four worker states. When there are too many pieces, neighbours of a lane are merged, so
-that the whole run stays in sight and the shares of the states stay true. Running operands are an open piece of their lane.
+that the whole run stays in sight and the shares of the states stay true. Running operands are an open piece of a
+lane.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 

@@ -41,7 +41,14 @@ _MAX_PARTS = 50  # jobs of a cell that are listed, the newest
 _GRAPHS = 20  # earlier jobs of a cell whose graphs are kept
 _GRAPH_OPERANDS = 20_000  # operands of these together at most, before fusion and after
 _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
-_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers", "lanes")  # what follows from operands' states
+_OPERANDS = (
+    "snap",
+    "operand_states",
+    "operand_workers",
+    "stages",
+    "workers",
+    "lanes",
+)  # what follows from operands' states
 
 
 @dataclass
@@ -263,7 +270,7 @@ class RunState:
         if run is None or first is None:
             return None
         running = run.table.running() if run.table is not None and run.state not in TERMINAL else {}
-        return run.lanes.part({worker: (since - first, *what) for worker, (since, *what) in running.items()})
+        return run.lanes.part({worker: (since - first, n, label) for worker, (since, n, label) in running.items()})
 
     def earlier_jobs(self) -> list[EarlierJob]:
         """Pictures of earlier jobs of the cell, the newest first, as many as are small together."""

@@ -122,7 +122,13 @@ class FrameBuilder:
         size = 0
         for name in names:
             value = run.trait(name, now)
-            size += 0 if name in ("graph", "earlier") else len(value) if isinstance(value, bytes) else len(json.dumps(value))
+            size += (
+                0
+                if name in ("graph", "earlier")
+                else len(value)
+                if isinstance(value, bytes)
+                else len(json.dumps(value))
+            )
             if size > FRAME_LIMIT and frame and not last:
                 break  # comes with the next frame, where it is the oldest
             frame[name] = value

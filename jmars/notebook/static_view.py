@@ -181,7 +181,10 @@ def _panel(
         at = bottom - height * limit / most
         parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#d55e00" stroke-dasharray="2 3"/>')
     x = float(_LEFT)
-    for word, colour in [*((word, colour) for _, word, colour, _ in curves), *([("limit", "#d55e00")] if limit else [])]:
+    for word, colour in [
+        *((word, colour) for _, word, colour, _ in curves),
+        *([("limit", "#d55e00")] if limit else []),
+    ]:
         parts.append(f'<rect x="{x:.0f}" y="{y - 1:.0f}" width="14" height="4" fill="{colour}"/>')
         parts.append(f'<text x="{x + 18:.0f}" y="{y + 5:.0f}">{word}</text>')
         x += 34 + 6.4 * len(word)

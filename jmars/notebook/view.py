@@ -182,7 +182,7 @@ class Series(TypedDict):
 class OpenPiece(TypedDict):
     """Operands that a worker has not ended yet: a piece that grows until now."""
 
-    begin: float  # when the worker took the first one or ended the one before, in seconds since the first job's submission
+    begin: float  # seconds since the first job was submitted: taken by the worker, and the operand before has ended
     n: int  # operands; the worker calculates one at a time
     label: int  # row in `labels`; 0 for different operands
 

@@ -1,8 +1,8 @@
 """The graph for the live view: the chunk graph before and after fusion, and the layers of both.
 
-`graph_built` gives the data of a GraphBuilt event, `prediction` the plan's part, `with_lines` a run's own lines. Small graphs travel edge by
-edge; of large graphs only the graph of layers (a box per tensor operand before, a box per kind of fused operand after)
-travels, with the boxes of all operands.
+`graph_built` gives the data of a GraphBuilt event, `prediction` the plan's part, `with_lines` a run's own lines. Small
+graphs travel edge by edge; of large graphs only the graph of layers (a box per tensor operand before, a box per kind of
+fused operand after) travels, with the boxes of all operands.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def prediction(
     compiled: Compiled, predicted: dict[str, Any] | None, seconds: NDArray[np.float64] | None
 ) -> dict[str, Any]:
     """The data of a GraphBuilt event that a plan predicts: of the run, and seconds of each operand."""
-    small = seconds is not None and compiled.before.n <= SMALL
-    return {"predicted": predicted, "after_seconds": seconds.astype("<f4").tobytes() if small else b""}
+    told = b"" if seconds is None or compiled.before.n > SMALL else seconds.astype("<f4").tobytes()
+    return {"predicted": predicted, "after_seconds": told}
 
 
 def with_lines(

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { asBytes, fromJson } from '../src/model/picture';
+import { asBytes, fromJson } from '../src/model/bytes';
 import { MIME_TYPE, Picture } from '../src/model/view';
 import { ask } from '../src/widgets/control';
 import widget, { hostOf, Model } from '../src/widgets/index';

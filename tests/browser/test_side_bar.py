@@ -151,13 +151,15 @@ def test_plan_and_workers_fit_the_narrowest_side_bar(page):
 def test_a_click_tells_about_an_operand(page):
     page.set_viewport_size({"width": 1000, "height": 900})
     open_view(page)
-    page.evaluate("picture => window.put(picture)", picture_at(simulate(3, seconds=4), 2.0))
+    page.evaluate("picture => window.put(picture)", picture_at(simulate(3, seconds=4), 60.0))
     page.locator("canvas").last.click(position={"x": 60, "y": 110})
     told = page.locator(".jm-inspector").inner_text()
     assert "add+multiply+sqrt+subtract" in told
     assert "np.sqrt(c) - 1" in told
     assert "numexpr" in told and "(2048, 1024)" in told and "float64" in told
-    facts = dict(page.eval_on_selector_all(".jm-facts div", "all => all.map(it => [...it.children].map(x => x.innerText))"))
+    facts = dict(
+        page.eval_on_selector_all(".jm-facts div", "all => all.map(it => [...it.children].map(x => x.innerText))")
+    )
     assert facts["time"].endswith("s") and facts["predicted time"] == "0.25 s"
     page.get_by_role("button", name="by worker").click()
     assert page.get_by_role("button", name="by worker").get_attribute("aria-pressed") == "true"

@@ -62,7 +62,7 @@ def test_running_operands_are_an_open_piece_that_begins_where_the_last_one_ended
     lane = lanes_of(log)["lanes"][0]
     assert lane["open"] == {"begin": lane["end"][0], "n": 1, "label": 1}
     log.add("JobMoved", 1.0, state="failed", error="it failed", elapsed=2.0)
-    assert [lane["open"] for lane in lanes_of(log)["lanes"]] == [None, None]
+    assert [lane["open"] for lane in lanes_of(log)["lanes"]] == [None]
 
 
 def test_running_operands_of_different_kinds_have_no_common_label():

@@ -52,7 +52,7 @@ def test_the_first_frame_is_the_whole_picture_and_the_next_what_changed():
     assert frames.frame(run, now=0.05) is None
     run.fold(log.moved(S.READY, [0, 1, 2, 3]).events)
     assert set(frames.frame(run, now=0.1) or ()) == {"snap", "operand_states", "operand_workers"}
-    assert set(frames.frame(run, now=0.5) or ()) == {"stages", "workers"}  # tables come less often
+    assert set(frames.frame(run, now=0.5) or ()) == {"stages", "workers", "lanes"}  # tables come less often
     assert set(frames.frame(run, now=1.2) or ()) == {"snap"}  # the time goes on
 
 

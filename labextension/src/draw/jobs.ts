@@ -12,16 +12,10 @@ export function drawJobs(el: HTMLElement, snap: Snap | null, chosen: string): vo
     return;
   }
   const jobs = snap!.totals?.jobs ?? parts.length;
-  const bottom = el.querySelector('ol');
-  const follows = !bottom || bottom.scrollTop + bottom.clientHeight >= bottom.scrollHeight - 4;
   morph(el, [
-    h('p', { class: 'jm-note' }, `${plural(jobs, 'job')}${jobs > parts.length ? `, of which the last ${count(parts.length)} are listed` : ''}. A click on a job shows its graph, operands, lanes and plan.`),
-    h('ol', { class: 'jm-joblist', tabindex: 0, 'aria-label': 'jobs of this cell' }, ...parts.map((part, i) => line(part, part.job === chosen, part.number ?? i + 1)))
+    h('p', { class: 'jm-note' }, `${plural(jobs, 'job')}${jobs > parts.length ? `, of which the last ${count(parts.length)} are listed` : ''}. A click on a job shows its graph, operands, lanes and plan; the newest job stands first.`),
+    h('ol', { class: 'jm-joblist', tabindex: 0, 'aria-label': 'jobs of this cell' }, ...parts.map((part, i) => line(part, part.job === chosen, part.number ?? i + 1)).reverse())
   ]);
-  const list = el.querySelector('ol')!;
-  if (follows) {
-    list.scrollTop = list.scrollHeight;
-  }
 }
 
 function line(part: JobPart, pressed: boolean, number: number): HTMLElement {
@@ -45,7 +39,7 @@ export function chosenText(picture: Picture, shown: Earlier): string {
   const part = picture.snap.parts.find(one => one.job === shown.job);
   const which = `job ${count(part?.number ?? 0)} of ${count(picture.snap.totals?.jobs ?? picture.snap.parts.length)}`;
   if (!shown.picture) {
-    return `The graph of ${which} is not kept${picture.snap.live ? ', or has not been sent yet' : ''}: the view keeps those of the last 20 jobs as far as they are small. Click the last job for the newest graph.`;
+    return `The graph of ${which} is not kept${picture.snap.live ? ', or has not been sent yet' : ''}: the view keeps those of the last 20 jobs as far as they are small. Click the first job of the list for the newest graph.`;
   }
-  return `Shown: ${which}. Click the last job for the newest.`;
+  return `Shown: ${which}. Click the first job of the list for the newest.`;
 }

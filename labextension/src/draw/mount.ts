@@ -152,7 +152,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     const older = earlier(newest, chosen);
     chosenNote.hidden = !older;
     chosenNote.textContent = older ? chosenText(newest, older) : '';
-    const now = older ? older.picture ?? { ...newest, graph: null, lanes: null, plan: null } : newest;
+    const now = older ? older.picture ?? { ...newest, graph: null, lanes: null, plan: null, snap: { ...newest.snap, state: '', live: false } } : newest;
     if (!older && !now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
@@ -162,7 +162,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     } else if (tab === 'operands') {
       drawOperands(panels.operands, now.graph, now.stages || [], now.snap);
     } else if (tab === 'memory') {
-      drawMemory(panels.memory, now.series, Boolean(now.snap?.live));
+      drawMemory(panels.memory, now.series, Boolean(newest.snap?.live));
     } else if (tab === 'plan') {
       drawPlan(panels.plan, now.plan);
     } else {

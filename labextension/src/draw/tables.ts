@@ -69,9 +69,9 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number
 /** Why there is no graph to draw. */
 export function withoutGraph(snap: Snap | null): string {
   if (snap?.state === 'failed' || snap?.state === 'cancelled') {
-    return `The job ${snap.state === 'failed' ? 'failed' : 'was cancelled'} before its graph was built, so there is no graph.`;
+    return `The job ${snap.state === 'failed' ? 'failed' : 'was cancelled'} before it ran, so there is no graph.`;
   }
-  return snap?.live || !snap?.state ? 'The graph is being built.' : 'The graph is not kept any more.';
+  return !snap || snap.live ? 'The graph is being built.' : 'The graph is not kept.';
 }
 
 /** Draws the operands before fusion, by the line of the cell that made them. */

@@ -26,7 +26,7 @@ export function measuredFacts(picture: Picture, graph: DrawnGraph, side: Side, a
   const kind = graph.kind?.[box] ?? -1;
   const known = graph.kinds?.[kind];
   if (!fused && known?.dtype) {
-    add('shape', `(${known.shape.map(length => (length < 0 ? '?' : Number(length))).join(', ')}${known.shape.length === 1 ? ',' : ''})`);
+    add('shape', tuple(known.shape.map(length => (length < 0 ? '?' : Number(length)))));
     add('dtype', known.dtype);
   }
   const took = secondsOf(picture, graph, box);
@@ -50,7 +50,12 @@ export function chunkIndex(graph: DrawnGraph, at: number): string {
     index[axis] = number % grid[axis];
     number = Math.floor(number / grid[axis]);
   }
-  return grid.length ? `(${index.join(', ')}) of (${grid.join(', ')})` : 'the only one';
+  return grid.length ? `${tuple(index)} of ${tuple(grid)}` : 'the only one';
+}
+
+/** Values as Python writes a tuple. */
+function tuple(values: (number | string)[]): string {
+  return `(${values.join(', ')}${values.length === 1 ? ',' : ''})`;
 }
 
 /** Measured seconds of a box after fusion, 0 before its end. */
