@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
 from tests.tensor.cut import cut, same, shapes
 
 
@@ -93,8 +92,6 @@ def test_what_cannot_be_is_said():
         np.bincount(x)
     with pytest.raises(TypeError, match="safe"):
         np.bincount(mt.ones(3))
-    with pytest.raises(UnsupportedError, match="doane"):
-        np.histogram(x, "doane")
     with pytest.raises(ValueError, match="estimator"):
         np.histogram(x, "other")
     with pytest.raises(ValueError, match="weights"):
@@ -103,3 +100,23 @@ def test_what_cannot_be_is_said():
         np.digitize(x, [1, 0, 1])
     with pytest.raises(ValueError, match="side"):
         mt.searchsorted(x, x, "middle")
+
+
+@pytest.mark.filterwarnings("ignore:The number of bins")
+@pytest.mark.parametrize("rule", ["stone", "doane"])
+def test_rules_that_read_the_data_again(rule):
+    rng = np.random.default_rng(3)
+    for a in (rng.gamma(2, size=900), rng.integers(0, 50, 300), np.ones(5), np.array([2.0, 3.0])):
+        for more in ({}, {"range": (0, 6)}):
+            ours, theirs = np.histogram(mt.asarray(a, chunks=100), rule, **more), np.histogram(a, rule, **more)
+            np.testing.assert_array_equal(ours[0].fetch(), theirs[0])
+            np.testing.assert_allclose(ours[1].fetch(), theirs[1], rtol=1e-14)
+
+
+def test_the_rule_of_stone_warns_where_numpy_warns():
+    a = np.repeat([0.0, 0.001, 1.0], 40)
+    with pytest.warns(RuntimeWarning, match="suboptimal"):
+        expected = np.histogram(a, "stone")
+    with pytest.warns(RuntimeWarning, match="suboptimal") as seen:
+        np.testing.assert_array_equal(np.histogram(mt.asarray(a), "stone")[0].fetch(), expected[0])
+    assert seen[0].filename == __file__

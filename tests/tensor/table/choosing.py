@@ -230,7 +230,7 @@ CLOSE: dict[str, Row] = {
     "histogram": _histogram,
     "histogram_bin_edges": lambda d: call(
         d.array("if", wild=False),
-        d.one(4, [-3, 0, 2, 8], "auto", "fd", "scott", "rice", "sqrt", "sturges"),
+        d.one(4, [-3, 0, 2, 8], "auto", "fd", "scott", "rice", "sqrt", "sturges", "doane", "stone"),
         **d.some(range=(-2, 4)),
     ),
     "histogram2d": _sample(2),

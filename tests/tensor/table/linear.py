@@ -71,7 +71,14 @@ def _einsum(d: Draw) -> Call:
         ("...i,i", (2, 3, 4), (4,)),
         ("ij->", (3, 4)),
     )
-    return call(text, *(d.array(NUM, *shape, wild=False) for shape in shapes))
+    arrays = [d.array(NUM, *shape, wild=False) for shape in shapes]
+    more = d.some(optimize=True, order=d.one("C", "F"))
+    if d.flag() or "->" not in text:
+        return call(text, *arrays, **more)
+    given, _, result = text.partition("->")
+    axes = [[ord(c) - ord("a") for c in term] for term in (*given.split(","), result)]
+    pairs = [one for pair in zip(arrays, axes) for one in pair]
+    return call(*pairs, axes[-1], **more) if d.flag() else call(*pairs, **more)
 
 
 def _trace(d: Draw) -> Call:

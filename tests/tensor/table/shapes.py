@@ -144,7 +144,9 @@ def _diagonal(d: Draw) -> Call:
 def _arange(d: Draw) -> Call:
     start, stop = d.one(0, -3, 2.5, 7), d.one(0, 5, 9.5, -4)
     step = d.one(1, 2, -1, 0.3)
-    return call(start, stop, step, **d.some(dtype=d.dtype("f"))) if d.flag() else call(d.int(-2, 9))
+    if d.flag():
+        return call(start, stop, step, **d.some(dtype=d.dtype("f")))
+    return call(d.int(-2, 9), **d.some(like=d.array("f")))
 
 
 EXACT: dict[str, Row] = {
@@ -198,7 +200,7 @@ EXACT: dict[str, Row] = {
     "fft.ifftshift": lambda d: call(x := d.array(ANY, low=1), d.axes(x)),
     "array": lambda d: call(d.array(ANY), **d.some(ndmin=2, dtype=np.dtype("c16"))),
     "asarray": lambda d: call(d.array("biuf"), **d.some(dtype=d.dtype("fc"))),
-    "ones": lambda d: call(d.shape(), **d.some(dtype=d.dtype("bifc"))),
+    "ones": lambda d: call(d.shape(), **d.some(dtype=d.dtype("bifc"), like=d.array("i"))),
     "zeros": lambda d: call(d.shape(), **d.some(dtype=d.dtype(ANY))),
     "full": lambda d: call(d.shape(), d.one(2, 2.5, 1j, True, np.int8(3)), **d.some(dtype=d.dtype("fc"))),
     "ones_like": lambda d: call(d.array(), **d.some(dtype=d.dtype("bifc"), shape=d.shape())),
@@ -207,7 +209,7 @@ EXACT: dict[str, Row] = {
     "arange": _arange,
     "eye": lambda d: call(d.int(0, 5), d.int(0, 5), d.int(-3, 3), **d.some(dtype=d.dtype("bif"))),
     "identity": lambda d: call(d.int(0, 5)),
-    "tri": lambda d: call(d.int(0, 5), d.int(0, 5), d.int(-3, 3)),
+    "tri": lambda d: call(d.int(0, 5), d.int(0, 5), d.int(-3, 3), **d.some(like=d.array("if"))),
     "indices": lambda d: call(d.shape(), **d.some(sparse=True, dtype=np.dtype("f4"))),
     "fromfunction": lambda d: call(lambda *at: at[0] * 2 + at[-1], d.shape(1), **d.some(dtype=np.dtype("i4"))),
 }

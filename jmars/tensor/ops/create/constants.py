@@ -10,6 +10,7 @@ import numpy as np
 from jmars.kernels.expression import Expression, constant
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import new_data
+from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast
 from jmars.tensor.protocols import offers
@@ -44,6 +45,7 @@ def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSi
 
 
 @offers("ones")
+@takes_like
 def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.ones`, in chunks of `chunk_size`.
@@ -58,6 +60,7 @@ def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None
 
 
 @offers("zeros")
+@takes_like
 def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros`, in chunks of `chunk_size`."""
@@ -66,6 +69,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
 
 
 @offers("empty")
+@takes_like
 def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty`, filled with zeros, so that repeated runs agree."""
@@ -74,6 +78,7 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
 
 
 @offers("full")
+@takes_like
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None,
          chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.full`, in chunks of `chunk_size`; `fill_value` may be an array or tensor that broadcasts."""

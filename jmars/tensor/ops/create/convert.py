@@ -10,6 +10,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunk
 from jmars.tensor.ops.create.constants import check_device
+from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.reduce.reduction import all_
 from jmars.tensor.ops.shape.concatenate import stack
@@ -22,8 +23,9 @@ __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 
 
 @offers("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+@takes_like
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
-            like: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+            chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.asarray`: returns a tensor as it is, takes other arrays by reference, in chunks of `chunk_size`."""
     check_device(device)
     if copy:
@@ -53,6 +55,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Te
 
 
 @offers("array")
+@takes_like
 def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
           ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.array`: makes a tensor of an array, list or number; for a tensor, a new handle.

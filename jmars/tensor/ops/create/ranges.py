@@ -21,6 +21,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.create.constants import check_device, shape_of
+from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, where
 from jmars.tensor.ops.index.getitem import diagonal
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
@@ -79,6 +80,7 @@ class Range(Operand):
 
 
 @offers("arange")
+@takes_like
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None,
            chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.arange`, in chunks of `chunk_size`.
@@ -198,6 +200,7 @@ def _compare_positions(comparison: str, n: int, m: int, shift: int, splits: Spli
 
 
 @offers("eye")
+@takes_like
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str = "C", *, device: Any = None,
         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.eye`: a matrix with ones on a diagonal, in chunks of `chunk_size`."""
@@ -208,12 +211,14 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str
 
 
 @offers("identity")
+@takes_like
 def identity(n: int, dtype: Any = None, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
     """`np.identity`, in chunks of `chunk_size`."""
     return eye(n, dtype=dtype, chunk_size=chunk_size, chunks=chunks)
 
 
 @offers("tri")
+@takes_like
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, chunk_size: ChunkSize = None,
         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.tri`: a matrix with ones at and below a diagonal, in chunks of `chunk_size`."""
@@ -289,6 +294,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_si
 
 
 @offers("fromfunction")
+@takes_like
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, chunk_size: ChunkSize = None,
                  chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
     """`np.fromfunction`: calls a function with index arrays, given as tensors."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import string
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,6 +57,9 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     >>> matmul(ones((4, 6), chunk_size=4), ones((6, 2), chunk_size=3)).fetch().tolist()
     [[6.0, 6.0], [6.0, 6.0], [6.0, 6.0], [6.0, 6.0]]
     """
+    order = kwargs.pop("order", "K")
+    if kwargs.pop("subok", True) not in (True, False):
+        raise TypeError("'subok' must be a boolean")
     if kwargs:
         raise UnsupportedError(f"np.matmul with {', '.join(kwargs)} is not in jmars; move the axes first")
     out = out[0] if isinstance(out, tuple) else out
@@ -75,7 +78,8 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     left = (*batch[len(batch) - max(a.ndim - 2, 0) :], *((row,) if a.ndim > 1 else ()), summed)
     right = (*batch[len(batch) - max(b.ndim - 2, 0) :], summed, *((column,) if b.ndim > 1 else ()))
     result = (*batch, *((row,) if a.ndim > 1 else ()), *((column,) if b.ndim > 1 else ()))
-    return _assign_out("matmul", contract("matmul", (a, b), (left, right), result, common), out)
+    product = contract("matmul", (a, b), (left, right), result, common)
+    return _assign_out("matmul", product if order == "K" else product._laid_out_like([a._place, b._place], order), out)
 
 
 @offers("dot")
@@ -170,33 +174,64 @@ def _check_dot(name: str, x: Tensor, i: int, y: Tensor, k: int) -> None:
 
 
 @offers("einsum")
-def einsum(subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, optimize: Any = False,
-           **kwargs: Any) -> Any:  # fmt: skip
-    """`np.einsum` with subscripts like "ij,jk->ik" or "...i,i->...".
+def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe",
+           optimize: Any = False) -> Any:  # fmt: skip
+    """`np.einsum` with subscripts like "ij,jk->ik" or "...i,i->...", or with a list of axes behind each array.
 
     All factors are multiplied in a single contraction; for many factors pairwise products are cheaper.
     """
-    if not isinstance(subscripts, str) or kwargs:
-        raise UnsupportedError(
-            "np.einsum takes text like 'ij,jk->ik' in jmars, and no keywords but out, dtype, optimize"
-        )
-    given, arrow, result = _without_ellipsis(subscripts.replace(" ", ""), [np.ndim(x) for x in operands])
+    if not operands:
+        raise ValueError("must specify the einstein sum subscripts string and at least one operand, or at least one "
+                         "operand and its corresponding subscripts list")  # fmt: skip
+    subscripts, *arrays = operands if isinstance(operands[0], str) else _as_text(operands)
+    given, arrow, result = _without_ellipsis(subscripts.replace(" ", ""), [np.ndim(x) for x in arrays])
     terms = given.split(",")
-    if len(terms) != len(operands):
+    if len(terms) != len(arrays):
         raise ValueError("the number of subscripts does not match the number of operands")
     if not arrow:
         result = "".join(sorted(c for c in set(given) - {","} if given.count(c) == 1))
-    tensors = [as_tensor(x) for x in operands]
+    tensors = [as_tensor(x) for x in arrays]
     for term, x in zip(terms, tensors):
         if len(term) != x.ndim:
             raise ValueError(f"einstein sum subscripts {term!r} do not match an operand of {x.ndim} axes")
     if not set(result) <= set(given) or len(set(result)) < len(result):
         raise ValueError(f"einstein sum subscripts {result!r} of the output are not those of the input, each once")
     kind = np.result_type(*(x.dtype for x in tensors)) if dtype is None else np.dtype(dtype)
+    for x in tensors:
+        if not np.can_cast(x.dtype, kind, cast(Any, casting)):
+            raise TypeError(f"Cannot cast from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
     labels = [tuple(ord(c) for c in term) for term in terms]
     labels, numbers = _renumber(labels)
     value = contract("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
-    return _assign_out("einsum", value, out)
+    if order != "K":
+        value._laid_out_like([x._place for x in tensors], order)
+    return assign_out(value, out, "einsum", casting)
+
+
+def _as_text(operands: Sequence[Any]) -> list[Any]:
+    """Rewrites arrays, each followed by a list of axes, and the axes of the result, as subscripts and arrays."""
+    pairs = len(operands) // 2
+    terms = [_term(one) for one in operands[1::2]]
+    text = ",".join(terms) + ("->" + _term(operands[-1]) if len(operands) % 2 else "")
+    return [text, *operands[: 2 * pairs : 2]]
+
+
+def _term(axes: Any) -> str:
+    """Letters of a list of axes, as NumPy assigns letters: 0 is A, 26 is a."""
+    letters = string.ascii_uppercase + string.ascii_lowercase
+    found = ""
+    for axis in axes:
+        if axis is Ellipsis:
+            found += "..."
+            continue
+        try:
+            number = operator.index(axis)
+        except TypeError:
+            raise TypeError("each subscript must be either an integer or an ellipsis") from None
+        if not 0 <= number < len(letters):
+            raise ValueError("subscript is not within the valid range [0, 52)")
+        found += letters[number]
+    return found
 
 
 def _without_ellipsis(text: str, ndims: Sequence[int]) -> tuple[str, str, str]:

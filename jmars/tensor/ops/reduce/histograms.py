@@ -94,7 +94,7 @@ _Bins = tuple[int, tuple[Any, Any] | None] | None  # equal-width bins: number, r
 def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]:
     """Bin edges and, for bins of equal width, their number and range."""
     if isinstance(bins, str):
-        bins = number_of_bins(name, x, bins, range_)
+        bins = number_of_bins(x, bins, range_)
     if isinstance(bins, Tensor):
         return bins.rechunk(-1), None
     if np.ndim(bins):
