@@ -28,12 +28,13 @@ class Work:
     jobs: int = 1
     share: float | None = None  # goal: of the time without the view
     seconds: float | None = None  # goal: for each job, or for the cell
+    times: int = 1  # runs that are measured together
 
 
 WORKS = [
     Work(
         "long",
-        "a = np.random.default_rng(1).random((6000, 6000), chunk_size=250)\nb = (np.sqrt(a) @ a.T).sum()",
+        "a = np.random.default_rng(1).random((3000, 3000), chunk_size=150)\nb = (np.sqrt(a) @ a.T).sum()",
         share=0.05,
     ),
     Work(
@@ -48,27 +49,29 @@ for turn in range(15):
         share=0.05,
     ),
     Work("jobs", "for turn in range(20):\n    (np.arange(1000.0, chunk_size=100) + turn).execute()", 20, seconds=0.01),
-    Work("tiny", "z = 1 + 1", seconds=0.002),
+    Work("tiny", "z = 1 + 1", seconds=0.002, times=50),
 ]
 SETUP = """%load_ext jmars
 import numpy as np, time
 X = np.random.default_rng(1).normal(size=(200_000, 8))"""
 TIMED = """begun = time.perf_counter()
-get_ipython().run_cell_magic("jmars", {flags!r}, {text!r})
-print("took", time.perf_counter() - begun)"""
+for run in range({times}):
+    get_ipython().run_cell_magic("jmars", {flags!r}, {text!r})
+print("took", (time.perf_counter() - begun) / {times})"""
 
 
-def seconds(kernel: Client, flags: str, text: str) -> float:
+def seconds(kernel: Client, flags: str, work: Work) -> float:
     """Seconds of a cell as the kernel measures them."""
     kernel.iopub.clear()
-    return float(kernel.run(TIMED.format(flags=flags, text=text), timeout=300).rpartition("took ")[2].split()[0])
+    code = TIMED.format(flags=flags, text=work.text, times=work.times)
+    return float(kernel.run(code, timeout=300).rpartition("took ")[2].split()[0])
 
 
 def compared(kernel: Client, work: Work, rounds: int) -> tuple[float, float]:
     """Seconds without the view, and the median of the differences that the view makes."""
     without, beyond = [], []
     for number in range(rounds + 1):
-        times = {flags: seconds(kernel, flags, work.text) for flags in ["", "--view none"][:: 1 if number % 2 else -1]}
+        times = {flags: seconds(kernel, flags, work) for flags in ["", "--view none"][:: 1 if number % 2 else -1]}
         if number:
             without.append(times["--view none"])
             beyond.append(times[""] - times["--view none"])
