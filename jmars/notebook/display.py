@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CellDisplay", "NoDisplay", "TextDisplay", "WidgetDisplay", "choose_display"]
 
 _LAST_FRAME = 3.0  # seconds that a cell waits for its last picture
-_ADVICE = 0.3  # seconds for simulations while a long job runs
+_ADVICE = 0.2  # seconds for simulations while a long job runs
 _KEPT = 8  # views of ended cells whose widgets stay open
 _ended: deque[JobView] = deque()
 

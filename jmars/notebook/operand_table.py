@@ -69,7 +69,8 @@ class OperandTable:
         """Moves operands `ids` (rows after fusion) to `state` on `worker` (-1: none) at `time`."""
         if not 0 <= state < N_STATES:
             return  # from a newer cluster
-        ids = np.unique(ids[ids < self.n_after]).astype(np.int64)
+        ids = ids[ids < self.n_after].astype(np.int64)
+        ids = np.unique(ids) if len(ids) > 1 else ids
         old = self.states[ids].astype(np.int64)
         self.states[ids] = state
         if worker >= 0:
@@ -78,6 +79,9 @@ class OperandTable:
             self.since[ids] = time
         self.counts -= np.bincount(old, minlength=N_STATES)
         self.counts[state] += len(ids)
+        if len(ids) == 1:  # most events are of one operand: no vectors
+            self._move_one(int(ids[0]), int(old[0]), state)
+            return
         _move_counts(self.label_counts, self.label[ids], old, state)
         first, last = self._member_ptr[ids], self._member_ptr[ids + 1]
         size = last - first
@@ -97,6 +101,15 @@ class OperandTable:
         if not self.aggregated:
             return self.seconds.astype("<f4").tobytes()
         return np.bincount(self.label, self.seconds, _rows(self._labels_bucket)).astype("<f4").tobytes()
+
+    def _move_one(self, operand: int, old: int, state: int) -> None:
+        """Moves an operand in the counts by signature and by stage."""
+        label = self.label[operand]
+        self.label_counts[label, old] -= 1
+        self.label_counts[label, state] += 1
+        for stage in self._member_stage[self._member_ptr[operand] : self._member_ptr[operand + 1]].tolist():
+            self.stage_counts[stage, old] -= 1
+            self.stage_counts[stage, state] += 1
 
     def boxes(self) -> bytes:
         """States that colour the boxes: see `Picture.operand_states`."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from jmars.errors import JmarsError
 from jmars.model.events import Event
-from jmars.model.states import JobState
+from jmars.model.states import TERMINAL, JobState
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS, Picture
 
@@ -34,7 +34,7 @@ _FAST, _MEDIUM, _SLOW = 0.1, 0.25, 1.0  # seconds between frames
 _FIRST = 0.25  # seconds of a cell without a job before it is shown
 _TICK = 1.0  # seconds after which the elapsed time is updated without an event
 _NEVER = -math.inf
-_LONG = 2.0  # seconds after which advice is computed for a job
+_LONG = 10.0  # seconds after which advice is computed for a job, of whose time it takes a fiftieth
 _LATE = 1.0  # seconds that the last picture waits for advice
 _READS = 200  # parts of the log read at most between two frames to reach the newest job
 _REST = {
@@ -164,7 +164,7 @@ class Sampler:
         Called once on the thread, with the last picture, when the run has ended.
     advise
         Returns advice for a job by its id, as `RunState.advise` takes it, shown in the Plan tab. Called once for each
-        job that runs longer than two seconds, on a thread of its own, since it takes longer than a frame.
+        job that runs longer than ten seconds, on a thread of its own, since it takes longer than a frame.
     line
         Returns the line of the cell that runs now: `RunningCell.line`. Called on the thread.
 
@@ -317,7 +317,7 @@ class Sampler:
         """Goes on to the newest job; of each job before, the logged events are read first."""
         while self._next:
             for _ in range(_READS):
-                if not self._read_on():
+                if not self._read_on() or (self.run.job and self.run.job.state in TERMINAL):
                     break
             with self._lock:
                 self.run.follow(*self._next.popleft())
