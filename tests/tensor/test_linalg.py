@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
 from jmars.tensor.ops.linalg import contraction
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
@@ -156,8 +155,14 @@ def test_einsum(subscripts, data):
 
 def test_einsum_says_what_it_takes():
     x = mt.ones((2, 2))
-    with pytest.raises(UnsupportedError, match="takes text"):
-        mt.einsum(x, [0, 1], [1, 0])
+    same(mt.einsum(x, [0, ...], [..., 0]), np.ones((2, 2)))
+    for axes, error, text in (([0, 52], ValueError, "valid range"), ([0, "a"], TypeError, "an integer or an ellipsis")):
+        with pytest.raises(error, match=text):
+            mt.einsum(x, axes)
+    with pytest.raises(ValueError, match="at least one operand"):
+        mt.einsum()
+    with pytest.raises(TypeError, match="Cannot cast"):
+        mt.einsum("ij", x, dtype="f4")
     for subscripts in ("ij,jk", "ijk", "ij->ij,", "ij->k", "ij->ii"):
         with pytest.raises(ValueError):
             mt.einsum(subscripts, x)
