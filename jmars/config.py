@@ -15,6 +15,7 @@ from typing import Any
 
 from jmars.errors import ClusterError, SettingError
 from jmars.switches import TASK_DEFAULTS, checked, load_settings
+from jmars.units import parse_bytes
 
 __all__ = ["TASK_DEFAULTS", "VIEWS", "Config", "cache_dir", "config", "runtime_dir"]
 
@@ -38,6 +39,10 @@ class Config:
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
         # predicted seconds of a value that is computed in this process; 0: none is (client/local_runs.py)
         self.local_seconds: float = _seconds("JMARS_LOCAL_SECONDS", 0.05)
+        # bytes of a tensor that another library takes as a NumPy array (tensor/implicit_arrays.py): from
+        # `array_warning` on with a warning; beyond `array_limit` an error, where 0 is half of the free memory
+        self.array_warning: int = _size("JMARS_ARRAY_WARNING", 256 * 2**20)
+        self.array_limit: int = _size("JMARS_ARRAY_LIMIT", 0)
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -90,6 +95,15 @@ def _seconds(variable: str, default: float) -> float:
     if not value >= 0:
         raise SettingError(f"{variable} is {text!r}, not a number of seconds: set a number from 0 on, or unset it")
     return value
+
+
+def _size(variable: str, default: int) -> int:
+    """Bytes that a variable of the environment gives, as "2GiB"."""
+    text = os.environ.get(variable)
+    try:
+        return parse_bytes(text) if text else default
+    except ValueError as error:
+        raise SettingError(f"{variable}: {error}, or unset it") from None
 
 
 config = Config()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.client import plans
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster, default_cluster, usable_cores
-from jmars.deploy.memory import default_limit, room_for_chunks
+from jmars.deploy.memory import available, default_limit, room_for_chunks
 from jmars.tensor.operand import TensorData
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class DefaultEngine:
         """Memory limit in bytes and workers of the default cluster, running or not."""
         cluster = default_cluster(start=False)
         return (cluster.memory_limit, cluster.n_workers) if cluster else (default_limit(), usable_cores())
+
+    def free_memory(self) -> int:
+        """Bytes of memory that this machine or container still has."""
+        return available()
 
     def held(self, data: TensorData) -> bool:
         """Whether the default cluster or this process holds the value."""

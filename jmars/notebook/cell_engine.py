@@ -164,6 +164,10 @@ class CellEngine:
         """Memory limit in bytes and number of workers of the cell's cluster."""
         return self._engine.limits()
 
+    def free_memory(self) -> int:
+        """Bytes of memory that this process's machine still has."""
+        return self._engine.free_memory()
+
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Predicts the cost of computing `data`; starts nothing."""
         return self._engine.plan(data, policy)

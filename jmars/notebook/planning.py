@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from jmars.client import plans
 from jmars.client.cluster import Cluster, usable_cores
 from jmars.client.default_engine import plan_on
-from jmars.deploy.memory import default_limit, room_for_chunks
+from jmars.deploy.memory import available, default_limit, room_for_chunks
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.flags import CellFlags
@@ -83,6 +83,10 @@ class PlanEngine:
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and number of workers of the cell's cluster."""
         return (self._cluster.memory_limit, self._cluster.n_workers) if self._cluster else (self._limit, self._workers)
+
+    def free_memory(self) -> int:
+        """Bytes of memory that this process's machine still has."""
+        return available()
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
         """Predicts the cost of computing `data`."""

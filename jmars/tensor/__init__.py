@@ -16,6 +16,7 @@ In reading order:
 - known_elements.py: elements of small arrays in a cell, read and written without nodes
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's rules
+- implicit_arrays.py: warns of large tensors that other libraries take as arrays
 - ufunc_references.py: refers to ufuncs of other libraries
 - overrides.py: overrides of NumPy's functions by arguments of other libraries
 - protocols.py: the table of functions

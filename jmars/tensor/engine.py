@@ -39,6 +39,9 @@ class Engine(Protocol):
     def limits(self) -> tuple[int, int]:
         """Return memory limit in bytes and number of workers, for automatic chunk sizes; starts nothing."""
 
+    def free_memory(self) -> int:
+        """Return the bytes of memory that arrays of this process may still take."""
+
     def held(self, data: TensorData) -> bool:
         """Whether the cluster holds the value; starts nothing."""
 
@@ -72,6 +75,10 @@ class NoComputeEngine:
     def limits(self) -> tuple[int, int]:
         """Return memory limit in bytes and number of workers."""
         return self._limits
+
+    def free_memory(self) -> int:
+        """Return 0: no array is fetched."""
+        return 0
 
     def held(self, data: TensorData) -> bool:
         """Return False: no value is known to be held."""

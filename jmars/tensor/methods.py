@@ -306,7 +306,7 @@ class TensorMethods(Aliases, MemoryAttributes):
 
     def tobytes(self, order: str = "C") -> bytes:
         """Compute the tensor and return the bytes of its elements."""
-        return np.asarray(self).tobytes(order)  # type: ignore[arg-type]
+        return np.asarray(self.fetch()).tobytes(order)  # type: ignore[arg-type]
 
     def rechunk(self, chunk_size: Any = None, chunks: Any = None) -> Any:
         """Change the chunk sizes."""

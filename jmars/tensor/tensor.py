@@ -19,6 +19,7 @@ from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, is_own, plain_array
+from jmars.tensor.implicit_arrays import check_size
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.known_elements import read_element, write_element
 from jmars.tensor.methods import TensorMethods
@@ -150,6 +151,7 @@ class Tensor(TensorMethods):
         return get_engine().plan([self.data], policy=policy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        check_size(self)
         value = np.asarray(self.fetch())  # fetch() of a tensor without axes returns a scalar
         return value if dtype is None else value.astype(dtype, copy=False)
 
@@ -302,8 +304,7 @@ class Tensor(TensorMethods):
             return function.__wrapped__(*args, **kwargs)
         found = find(function)
         if found is None:
-            module = function.__module__.removeprefix("numpy").lstrip(".")
-            raise unsupported(f"{module}.{function.__name__}" if module else function.__name__)
+            raise unsupported(f"{function.__module__}.{function.__name__}".removeprefix("numpy."))
         return found(*args, **kwargs)
 
     __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")

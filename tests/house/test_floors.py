@@ -9,7 +9,7 @@ from tests.house.source import ROOT, Module, modules
 
 # Bottom first; within a floor from left to right; an inner tuple has siblings that never import each other.
 FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
-    ("errors", "switches", "config", "units", "native"),
+    ("errors", "switches", "units", "config", "native"),
     ("model",),
     ("graph", "flow"),
     ("kernels", "tensor"),

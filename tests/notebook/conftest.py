@@ -45,6 +45,9 @@ class InProcess:
     def limits(self) -> tuple[int, int]:
         return self._engine.limits()
 
+    def free_memory(self) -> int:
+        return self._engine.free_memory()
+
     def finish(self, results: Sequence[Tensor]) -> bool:
         self.execute([tensor.data for tensor in results])
         return True

@@ -57,6 +57,9 @@ class OneByOne:
     def limits(self) -> tuple[int, int]:
         return self.limit, self.workers
 
+    def free_memory(self) -> int:
+        return self.limit
+
     def held(self, data: TensorData) -> bool:
         return data.key in self.chunks
 
