@@ -40,11 +40,16 @@ class Node:
     dtype: np.dtype[Any]
     data: bytes = b""  # the value, for a constant
     ufunc: UfuncReference | None = None  # of another library
+    raises: tuple[str, ...] = ()  # floating point errors that raise, as NumPy names them: "divide", "over", ...
 
     @property
     def value(self) -> np.ndarray[Any, Any]:
         """The constant as a read-only 0-d array."""
         return np.frombuffer(self.data, self.dtype, 1).reshape(())
+
+    def reading(self, args: tuple[int, ...]) -> Node:
+        """The operation on other values."""
+        return Node(self.op, args, self.dtype, self.data, self.ufunc, self.raises)
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,4 @@ def share(expression: Expression, slots: Sequence[int]) -> Expression:
 
 
 def _renumbered(node: Node, number: Any) -> Node:
-    return (
-        Node(node.op, tuple(number(arg) for arg in node.args), node.dtype, node.data, node.ufunc) if node.args else node
-    )
+    return node.reading(tuple(number(arg) for arg in node.args)) if node.args else node

@@ -323,7 +323,7 @@ def joined_expression(
         own += range(len(inputs) + len(nodes), len(inputs) + len(nodes) + len(expression.nodes))
         for node in expression.nodes:
             args = tuple(own[arg] for arg in node.args)
-            nodes.append(node if args == node.args else Node(node.op, args, node.dtype, node.data, node.ufunc))
+            nodes.append(node if args == node.args else node.reading(args))
         place[number] = len(inputs) + len(nodes) - 1
     return Expression(tuple(inputs.values()), tuple(nodes)), tuple(inputs)
 

@@ -61,6 +61,8 @@ def numexpr_text(expression: Expression) -> str | None:
 def _text(node: Node, args: list[str], dtypes: list[np.dtype[Any]]) -> str | None:
     """One operation, or None where numexpr's result is not NumPy's."""
     op, kinds = node.op, {dtype.kind for dtype in dtypes}
+    if node.raises:  # numexpr looks at no floating point errors
+        return None
     widest = max(dtypes, key=_RANK.__getitem__)
     if op in _ARITHMETIC and widest == node.dtype and kinds <= set("if"):
         return f"({args[0]} {_ARITHMETIC[op]} {args[1]})"

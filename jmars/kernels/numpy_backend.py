@@ -40,6 +40,7 @@ class _Writer:
         self.scope: dict[str, Any] = {
             "copyto": np.copyto,
             "where": np.where,
+            "errstate": np.errstate,
             "__builtins__": {"__import__": __import__},
         }
         self.names = [f"x{i}" for i in range(len(expression.inputs))]  # of each value
@@ -71,14 +72,19 @@ class _Writer:
         args = ", ".join(self.names[arg] for arg in node.args)
         if node.op in (CONSTANT, "astype"):
             source = args or self.bound("c", node.value)
-            self.lines.append(f"copyto({target}, {source}, 'unsafe')")
+            self.line(node, f"copyto({target}, {source}, 'unsafe')")
         elif node.ufunc is not None and node.ufunc.nout == 1:
-            self.lines.append(f"{self.bound('f', node.ufunc.load())}({args}, {target})")
+            self.line(node, f"{self.bound('f', node.ufunc.load())}({args}, {target})")
         elif node.op in ("where", "real", "imag") or "." in node.op:
-            self.lines.append(f"copyto({target}, {self.value(node)}, 'unsafe')")
+            self.line(node, f"copyto({target}, {self.value(node)}, 'unsafe')")
         else:
             out = f"out={target}" if node.op in _KEYWORD_OUT else target
-            self.lines.append(f"{self.bound('f', getattr(np, node.op))}({args}, {out})")
+            self.line(node, f"{self.bound('f', getattr(np, node.op))}({args}, {out})")
+
+    def line(self, node: Node, text: str) -> None:
+        """A line that computes a node, in which floating point errors raise as the node says."""
+        checked = f"with errstate(**{self.bound('e', dict.fromkeys(node.raises, 'raise'))}): " if node.raises else ""
+        self.lines.append(checked + text)
 
     def bound(self, kind: str, thing: Any) -> str:
         name = f"{kind}{len(self.scope)}"
@@ -102,7 +108,7 @@ def whole_function(expression: Expression, slots: tuple[int, ...]) -> Callable[.
         elif node.op == CONSTANT:
             writer.names.append(writer.bound("c", node.value))
         else:
-            writer.lines.append(f"v{k} = {writer.value(node)}")
+            writer.line(node, f"v{k} = {writer.value(node)}")
             writer.names.append(f"v{k}")
     return writer.function("def run(out, values, args=(), stop=None):")
 

@@ -206,7 +206,7 @@ def _node(node: Node, code: Code, args: list[Value], dtypes: list[DType]) -> Val
     if node.op == "where":
         a, b = (converted(one, dtype, node.dtype) for one, dtype in zip(args[1:], dtypes[1:]))
         return None if a is None or b is None else code.choose(_truth(args[0]), a, b)
-    if node.op not in OPERATIONS:
+    if node.op not in OPERATIONS or node.raises:  # machine code looks at no floating point errors
         return None
     kinds, operation = OPERATIONS[node.op]
     loop = loop_dtypes(node.op, tuple(dtypes), node.dtype)

@@ -50,7 +50,7 @@ def saved(expression: Expression) -> float:
             total += _SHORT
         elif node.op in FORMULAS:
             total += _SAVED.get(node.op, 0.0)
-        elif node.op != CONSTANT and node.ufunc is None:
+        elif node.op != CONSTANT and node.ufunc is None and not node.raises:
             total += _SAVED.get(node.op, _PLAIN)
     return total / 1e9
 

@@ -5,7 +5,7 @@ NumPy resolves the dtype of every recorded operation; Python numbers stay weak u
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -62,6 +62,7 @@ class Formula:
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[TensorData] = []
+        self.raises: tuple[str, ...] = ()  # floating point errors that raise in what is applied from now on
         self._places: list[Place] = []  # of the inputs: they decide the order of the result in memory
         self._nodes: list[Node] = []  # values of inputs are their numbers, of nodes -2 - k
         self._constants: dict[tuple[np.dtype[Any], bytes], int] = {}
@@ -204,9 +205,9 @@ class Formula:
         for k, node in enumerate(self._nodes):
             if -2 - k in wanted and -2 - k != value.number:
                 number[-2 - k] = len(read) + len(nodes)
-                nodes.append(_reading(node, number))
+                nodes.append(node.reading(tuple(number[arg] for arg in node.args)))
         last = self._nodes[-2 - value.number]
-        nodes.append(_reading(last, number))
+        nodes.append(last.reading(tuple(number[arg] for arg in last.args)))
         return [self.inputs[i] for i in read], Expression(tuple(self.inputs[i].dtype for i in read), tuple(nodes))
 
     def _as_node(self, value: FormulaValue, dtype: np.dtype[Any]) -> FormulaValue:
@@ -226,14 +227,9 @@ class Formula:
 
     def _node(self, op: str | UfuncReference, args: Sequence[FormulaValue], dtype: np.dtype[Any]) -> FormulaValue:
         numbers = tuple(arg.number for arg in args)
-        node = Node(op, numbers, dtype) if isinstance(op, str) else Node(op.name, numbers, dtype, ufunc=op)
-        self._nodes.append(node)
+        name, ufunc = (op, None) if isinstance(op, str) else (op.name, op)
+        self._nodes.append(Node(name, numbers, dtype, b"", ufunc, self.raises))
         return FormulaValue(-1 - len(self._nodes), dtype)
-
-
-def _reading(node: Node, number: Mapping[int, int]) -> Node:
-    """The node with other numbers of the values that it reads."""
-    return Node(node.op, tuple(number[arg] for arg in node.args), node.dtype, node.data, node.ufunc)
 
 
 def _fits(value: FormulaValue, dtype: np.dtype[Any]) -> bool:

@@ -87,10 +87,13 @@ class UfuncKeywords:
         return cls(name, inputs, filled, where, kwargs.get("casting", "same_kind"), kwargs.get("order", "K"), signature)
 
     def apply(self, formula: Formula, outputs: Sequence[str | UfuncReference]) -> Any:
-        """Make the tensor of each output of the ufunc."""
+        """Make the tensor of each output of the ufunc; what `np.errstate` says to raise is raised where it runs."""
         values = [formula.read(value) for value in self.inputs]
+        formula.raises = tuple(kind for kind, action in np.geterr().items() if action == "raise")
         choice = {"signature": self.signature, "casting": self.casting}
-        return self.finish(formula, [formula.apply(output, *values, **choice) for output in outputs])
+        applied = [formula.apply(output, *values, **choice) for output in outputs]
+        formula.raises = ()
+        return self.finish(formula, applied)
 
     def finish(self, formula: Formula, values: Sequence[FormulaValue]) -> Any:
         """Make tensors of the outputs; elements where `where` is false are those of `out`, or 0."""

@@ -66,7 +66,8 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
         return mean(x, axis, dtype, out, keepdims, where=where)
     mask = _not_nan(x, where)
     total = sum_(x, axis, dtype, keepdims=keepdims, where=mask)
-    return ufunc("divide")(total, element_count(x, axis, keepdims, mask).astype(total.dtype), out=out)
+    with np.errstate(invalid="ignore", divide="ignore"):  # as NumPy: the mean of NaN alone is NaN
+        return ufunc("divide")(total, element_count(x, axis, keepdims, mask).astype(total.dtype), out=out)
 
 
 @offers("nanvar")
