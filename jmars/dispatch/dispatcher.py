@@ -88,6 +88,7 @@ class Dispatcher:
             return
         self._held = self._again = True
         queue, jobs, staged = self._queue, self._jobs, self._memory.staged
+        waits_for_slot = self._memory.waits_for_slot
         try:
             while self._again:
                 self._again = False
@@ -102,6 +103,8 @@ class Dispatcher:
                             continue
                         if depth and held and self._runs_long(worker) and not self.is_short:
                             continue
+                        if depth and waits_for_slot(worker.index):
+                            continue  # a result without a slot has no room; more operands would take more
                         if queue or staged:
                             self._send_batch(worker)
         finally:
@@ -170,17 +173,16 @@ class Dispatcher:
                 wire.append((program, slot, inputs_of(table, operand), args))
                 continue
             wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
-            if self._may_ask(table, row, slot):
+            if self._must_ask(table, row, slot):
                 batch.ends_unsized = True
                 break
         self.building = None
         if batch is not None:
             self._send(worker, batch, wire, seconds)
 
-    def _may_ask(self, table: JobTable, row: int, slot: int) -> bool:
-        """Whether a loose operand may ask for a slot after computing."""
-        output = table.programs[row].output
-        return not output.is_sized and (not slot or output.most is None)
+    def _must_ask(self, table: JobTable, row: int, slot: int) -> bool:
+        """Whether a loose operand asks for a slot after computing; one with a slot rarely does."""
+        return not slot and not table.programs[row].output.is_sized
 
     def _send(self, worker: Worker, batch: Batch, wire: list[tuple[Any, ...]], seconds: float) -> None:
         table, jobs = batch.table, self._jobs

@@ -50,7 +50,7 @@ class Batch:
     Attributes
     ----------
     ends_unsized
-        Whether the last operand may ask for a slot; no batch follows until it has one.
+        Whether the last operand asks for a slot; no batch follows until it has one.
     duplicate
         The same operands on another worker; the first of the two to finish one of them counts.
     is_copy

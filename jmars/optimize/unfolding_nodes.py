@@ -44,7 +44,7 @@ class UnfoldingNodes:
     def meta(self, node: int) -> TensorMeta:
         """Shape, chunks and dtype of a node, with the lengths known so far."""
         meta = self.metas[node]
-        if not meta.has_unknown_lengths:
+        if not meta.has_unknown_lengths or not any(_origin(axis) in self._known for axis in meta.chunks):
             return meta
         chunks = resolved(meta.chunks, self._known)
         meta = self.metas[node] = replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
@@ -190,6 +190,11 @@ class UnfoldingNodes:
         self._known = {key: axis for key, axis in self._known.items() if "@" not in key}  # all reports are stored
         self._groups = {}
         self._note_groups(self.operands)
+
+
+def _origin(axis: tuple[Any, ...]) -> str | None:
+    """Key of the origin of an axis of unknown length."""
+    return axis[0].origin.key if axis and axis[0].__class__ is Unknown else None
 
 
 def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Splits:

@@ -21,7 +21,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from jmars.actors.frames import pack, recv_message
+from jmars.actors.frames import pack
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels import Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
@@ -117,7 +117,7 @@ def run_executor(
             link.sendall(pack(ExecutorReport(0, [], 0, 0, RetainedBytes(RETAINED, kept), [])))
         ran_functions = False
         try:
-            message = recv_message(read)
+            message = private.order()
         except (EOFError, ConnectionError):
             os._exit(0)
         if message[0] == PROGRAM:

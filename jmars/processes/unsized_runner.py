@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
@@ -38,6 +39,7 @@ class UnsizedRunner:
         self.memory, self.chunks = memory, chunks
         self.storing = self.waited = 0.0  # seconds for the last result's copy, and its wait for a slot
         self._read = read
+        self._postponed: deque[Any] = deque()  # orders that came while a result waited for its slot
         self._whole = np.frombuffer(chunks, np.uint8)
 
     def run(
@@ -93,13 +95,18 @@ class UnsizedRunner:
         self.storing = perf_counter() - before
         return shape
 
+    def order(self) -> Any:
+        """The next order of the control process; raises EOFError or ConnectionError where there is none any more."""
+        return self._postponed.popleft() if self._postponed else recv_message(self._read)
+
     def slot(self) -> int:
-        """Wait for the slot that was requested."""
+        """Wait for the slot that was requested; other orders that were on the way wait for their turn."""
         try:
-            order, slot, why = GrantSlot(*recv_message(self._read))
+            while (order := recv_message(self._read))[0] != PLACE:
+                self._postponed.append(order)
         except (EOFError, ConnectionError):
             os._exit(0)
-        assert order == PLACE, order  # an executor that waits is sent no other order
+        _, slot, why = GrantSlot(*order)
         if slot:
             return int(slot)
         if why:

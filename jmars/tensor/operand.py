@@ -50,7 +50,7 @@ class TensorMeta:
     @property
     def has_unknown_lengths(self) -> bool:
         """Whether a length is unknown until a run reports it."""
-        return any(n.__class__ is Unknown for n in self.shape)
+        return Unknown in map(type, self.shape)
 
     @property
     def grid(self) -> tuple[int, ...]:

@@ -210,3 +210,30 @@ def test_a_result_that_waits_for_room_is_given_up_with_its_worker_or_its_job(tmp
         gc.collect()
         assert spawn(add, (1,)).fetch() == 2
         assert cluster.info()["memory"]["arena"]["used"] <= cluster.capacity // 100
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_of_a_batch_that_grow_get_room(workers):
+    """Small results have slots ahead; some results in the middle of a batch are large, and wait for room."""
+
+    def result(number):
+        return np.full(2_000_000 if number % 101 == 100 else 2, number, "i8")
+
+    with jmars.Cluster(n_workers=workers, memory_limit="200MiB") as cluster:
+        calls = [jmars.remote.spawn(result, args=(number,)) for number in range(600)]
+        values = cluster.submit(*calls).result(60)
+        assert all((value == number).all() for number, value in enumerate(values))
+        assert {len(value) for value in values} == {2, 2_000_000}
+        assert cluster.info()["memory"]["peak"] <= 200 * 2**20
+
+
+def test_a_call_in_the_middle_of_a_batch_that_ends_its_process_is_called_again(tmp_path):
+    def once(number):
+        if number in (50, 51) and not (tmp_path / str(number)).exists():
+            (tmp_path / str(number)).touch()
+            os._exit(1)
+        return number
+
+    with jmars.Cluster(n_workers=1, memory_limit="200MiB") as cluster:
+        calls = [jmars.remote.spawn(once, args=(number,)) for number in range(200)]
+        assert cluster.submit(*calls).result(60) == list(range(200))
