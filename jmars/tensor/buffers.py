@@ -65,14 +65,16 @@ class Buffer:
         Bytes between neighbours along each axis in NumPy; None in C order.
     writeable
         Whether the owner may write.
+    is_array
+        Whether NumPy would have an array here though there is no axis, not a scalar, which cannot be written.
     touched
         Number of single elements that were read or written: known_elements.py.
     """
 
-    __slots__ = ("__weakref__", "_handles", "node", "strides", "touched", "version", "writeable")
+    __slots__ = ("__weakref__", "_handles", "is_array", "node", "strides", "touched", "version", "writeable")
 
-    def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None) -> None:
-        self.node, self.strides = node, strides
+    def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
+        self.node, self.strides, self.is_array = node, strides, is_array or bool(node.shape)
         self.version, self.touched, self.writeable = 0, 0, True
         self._handles: dict[int, weakref.ref[Tensor]] = {}  # living owner and views by id, once there are views
 
@@ -120,6 +122,8 @@ class Buffer:
 class View:
     """Place of a view: a step from another place."""
 
+    is_array = True
+
     __slots__ = ("_node", "_version", "buffer", "parent", "permuted", "step", "writeable")
 
     def __init__(self, parent: Place, step: ViewStep, node: TensorData) -> None:
@@ -146,7 +150,7 @@ class View:
         """A buffer with the elements of this view only."""
         layout = layout_of(self)
         contiguous = layout is None or layout.flags.c_contiguous
-        made = Buffer(self.node, None if contiguous or layout is None else layout.strides)
+        made = Buffer(self.node, None if contiguous or layout is None else layout.strides, is_array=True)
         made.writeable = self.writeable
         return made
 

@@ -55,7 +55,7 @@ def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        return call(name, self, other, out=self)
+        return call(name, self, other, **({"out": self} if self._place.is_array else {}))  # NumPy's scalars are rebound
 
     return method
 
@@ -373,8 +373,7 @@ def as_tensor(
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
     owned = is_own(array, value)
     made = Tensor(new_data(FromArray.take(array, owned, line), array.shape, array.dtype, splits))
-    if not array.flags.c_contiguous:
-        made._place = Buffer(made.data, array.strides)
+    made._place = Buffer(made.data, None if array.flags.c_contiguous else array.strides, is_array=True)
     return made
 
 

@@ -200,6 +200,8 @@ EXACT: dict[str, Row] = {
     "fft.ifftshift": lambda d: call(x := d.array(ANY, low=1), d.axes(x)),
     "array": lambda d: call(d.array(ANY), **d.some(ndmin=2, dtype=np.dtype("c16"))),
     "asarray": lambda d: call(d.array("biuf"), **d.some(dtype=d.dtype("fc"))),
+    "ascontiguousarray": lambda d: call(d.array(ANY), **d.some(dtype=d.dtype("fc"))),
+    "asfortranarray": lambda d: call(d.array(ANY), **d.some(dtype=d.dtype("fc"))),
     "ones": lambda d: call(d.shape(), **d.some(dtype=d.dtype("bifc"), like=d.array("i"))),
     "zeros": lambda d: call(d.shape(), **d.some(dtype=d.dtype(ANY))),
     "full": lambda d: call(d.shape(), d.one(2, 2.5, 1j, True, np.int8(3)), **d.some(dtype=d.dtype("fc"))),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.expression import Expression, constant
+from jmars.tensor.buffers import Buffer
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import new_data
 from jmars.tensor.ops.create.like_argument import takes_like
@@ -41,7 +42,9 @@ def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSi
         value = np.zeros((), dtype)  # empty text, not "0"
     splits = decide_splits(whole, dtype, chunk_size, chunks)
     op = ElementwiseOperand(name, Expression((), (constant(value, dtype),)), splits)
-    return Tensor(new_data(op, whole, dtype, splits))
+    made = Tensor(new_data(op, whole, dtype, splits))
+    made._place = Buffer(made.data, is_array=True)
+    return made
 
 
 @offers("ones")

@@ -22,7 +22,25 @@ from jmars.tensor.tensor import Tensor, as_tensor, index_step
 __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 
 
-@offers("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+@offers("ascontiguousarray")
+@takes_like
+def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
+    """`np.ascontiguousarray`: a copy where the elements do not lie in C order; at least one axis."""
+    x = asarray(a, dtype)
+    x = x if x.ndim else x.reshape(1)
+    return x if x.flags.c_contiguous else Tensor(x.data)
+
+
+@offers("asfortranarray")
+@takes_like
+def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
+    """`np.asfortranarray`: a copy where the elements do not lie in Fortran order; at least one axis."""
+    x = asarray(a, dtype)
+    x = x if x.ndim else x.reshape(1)
+    return x if x.flags.f_contiguous else Tensor(x.data)._laid_out_like((), "F")
+
+
+@offers("asarray", "asanyarray")
 @takes_like
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
             chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip

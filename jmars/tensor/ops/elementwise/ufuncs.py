@@ -261,7 +261,9 @@ def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
     """`np.copy`: returns a new handle; chunks are immutable, so no data is copied."""
     x = as_tensor(a)
-    return Tensor(x.data)._laid_out_like([x._place]) if order == "K" else Tensor(x.data)
+    made = Tensor(x.data)
+    made._place.is_array = x._place.is_array
+    return made._laid_out_like([x._place], order)
 
 
 @offers("angle")
