@@ -1,7 +1,8 @@
 """NumPy arrays as leaves of the tensor graph, with the values they have when they are taken.
 
 A tensor must not see later writes to the array, since NumPy would have computed at once. Arrays up to 16 MiB are
-copied. For larger arrays a checksum is kept, and if the array has changed when its chunks are sent, an error says so.
+copied, once for each content. For larger arrays a checksum is kept, and if the array has changed when its chunks are
+sent, an error says so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import xxhash
@@ -24,7 +26,9 @@ from jmars.tensor.source_line import SourceLine
 __all__ = ["COPIED", "FromArray", "is_own", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
+_SHARED = 2**16  # bytes from which equal arrays share a copy
 _BLOCK = 4 * 2**20  # bytes per step of the checksum
+_copies: WeakValueDictionary[tuple[Any, ...], np.ndarray[Any, Any]] = WeakValueDictionary()  # by content
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,7 +45,7 @@ class FromArray(Operand):
         if owned or (isinstance(array, np.memmap) and not array.flags.writeable):
             return cls(array=array, line=line)
         if array.nbytes <= COPIED:
-            return cls(array=array.copy(), line=line)
+            return cls(array=_copy(array), line=line)
         return cls(array=array, checksum=_checksum(array), line=line)
 
     def check(self) -> None:
@@ -87,9 +91,23 @@ def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
     return array.base is None and not hasattr(value, "__array__")
 
 
+def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy of an array; equal arrays have one copy, so that many cells that read an array keep it once."""
+    if array.nbytes < _SHARED:
+        return array.copy()
+    content = (_checksum(array), array.shape, array.dtype)
+    found = _copies.get(content)
+    if found is None:
+        found = array.copy()
+        found.flags.writeable = False
+        if _checksum(found) == content[0]:  # another thread wrote to it meanwhile: the copy is taken by nobody else
+            _copies[content] = found
+    return found
+
+
 def _checksum(array: np.ndarray[Any, Any]) -> int:
-    """Compute xxh3 of the elements, some rows at a time to avoid a copy of the array."""
-    found, array = xxhash.xxh3_64(), np.atleast_1d(array)
+    """Compute xxh3, 128 bits, of the elements, some rows at a time to avoid a copy of the array."""
+    found, array = xxhash.xxh3_128(), np.atleast_1d(array)
     rows = max(1, _BLOCK * len(array) // max(1, array.nbytes))
     for start in range(0, len(array), rows):
         part = np.ascontiguousarray(array[start : start + rows])
