@@ -124,3 +124,13 @@ def test_a_cell_that_computes_nothing_leaves_the_array_and_gives_its_name_a_tens
     assert isinstance(notebook["a"], Tensor) and isinstance(notebook["third"], Tensor)
     assert notebook["a"].fetch()[0].tolist() == [1, 2, 3, 4, 5, 6]
     assert notebook["same"][0].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_large_arrays_are_written_too(notebook, monkeypatch):
+    monkeypatch.setattr("jmars.tensor.from_array.COPIED", 0)
+    monkeypatch.setattr("jmars.notebook.view_steps.COPIED", 0)
+    notebook(SETUP)
+    notebook("%%jmars\ny = a + 1\nrow += 10\na[0] = y[1]")
+    expected = np.arange(24.0).reshape(4, 6)
+    assert np.array_equal(notebook["y"], expected + 1)
+    assert notebook["a"][0].tolist() == (expected[1] + 1).tolist() and notebook["row"].tolist() == [16, 17, 18, 19, 20, 21]
