@@ -133,4 +133,5 @@ def test_large_arrays_are_written_too(notebook, monkeypatch):
     notebook("%%jmars\ny = a + 1\nrow += 10\na[0] = y[1]")
     expected = np.arange(24.0).reshape(4, 6)
     assert np.array_equal(notebook["y"], expected + 1)
-    assert notebook["a"][0].tolist() == (expected[1] + 1).tolist() and notebook["row"].tolist() == [16, 17, 18, 19, 20, 21]
+    assert notebook["a"][0].tolist() == (expected[1] + 1).tolist()
+    assert notebook["row"].tolist() == [16, 17, 18, 19, 20, 21]
