@@ -272,11 +272,18 @@ def find_unique(
     """Finds the distinct elements of a chunk that begins at index `arg` of an array of shape `params[0]`."""
     shape, (_, index, counts), equal_nan = params
     (x,) = inputs
-    values, first, count = np.unique(x.reshape(-1), True, False, True, equal_nan=equal_nan)
-    if index and x.size and shape:
+    values, first, count = _distinct(x.reshape(-1), index, counts, equal_nan)
+    if first is not None and x.size and shape:
         at = np.unravel_index(first, x.shape)
         first = np.ravel_multi_index(tuple(i + start for i, start in zip(at, arg)), shape)
-    return _pack([values, first if index else None, count if counts else None])
+    return _pack([values, first, count])
+
+
+def _distinct(line: Array, index: bool, counts: bool, equal_nan: bool) -> tuple[Array, Array | None, Array | None]:
+    """Distinct elements, first positions and counts; without positions NumPy need not sort all elements."""
+    found = np.unique(line, return_index=index, return_counts=counts, equal_nan=equal_nan)
+    values, *others = found if index or counts else (found,)
+    return values, others[0] if index else None, others[-1] if counts else None
 
 
 def join_unique(
@@ -290,6 +297,8 @@ def join_unique(
         for i, there in enumerate(fields)
     )
     assert values is not None
+    if firsts is None and counts is None:
+        return _pack([np.unique(values, equal_nan=equal_nan), None, None])
     different, which = np.unique(values, return_inverse=True, equal_nan=equal_nan)
     which = which.reshape(-1)
     first = count = None
