@@ -281,7 +281,8 @@ def find_unique(
 
 def _distinct(line: Array, index: bool, counts: bool, equal_nan: bool) -> tuple[Array, Array | None, Array | None]:
     """Distinct elements, first positions and counts; without positions NumPy need not sort all elements."""
-    found = np.unique(line, return_index=index, return_counts=counts, equal_nan=equal_nan)
+    wanted: dict[str, Any] = {"return_index": index, "return_counts": counts, "equal_nan": equal_nan}
+    found = np.unique(line, **wanted)
     values, *others = found if index or counts else (found,)
     return values, others[0] if index else None, others[-1] if counts else None
 
