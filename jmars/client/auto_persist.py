@@ -21,8 +21,9 @@ from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
-__all__ = ["Repeats", "computed_whole", "repeats"]
+__all__ = ["SMALL", "Repeats", "computed_whole", "named", "repeats"]
 
+SMALL = 2**16  # bytes of a value that costs little to keep
 SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
 LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
 
@@ -68,10 +69,10 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
         again[k] = made and (linked.nodes[k].computed or any(again[i] for i in inputs))
     found = Repeats([], [])
     if any(again):
-        named = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)])
+        nearest = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)])
         with _one:
             room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
-            for node in named:
+            for node in nearest:
                 if _size(node) <= room and _largest_chunk(node) <= capacity // LARGEST:
                     found.kept.append(node)
                     _unasked.add(node)
@@ -104,25 +105,32 @@ def _reads_all(node: TensorData, operand: Operand) -> bool:
 
 def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
     """The first nodes on each way down from the results that are wanted, of known size, and with references from
-    Python; behind a new one the first that were computed before.
+    Python; behind a new one that is not small the small ones, and the first that were computed before.
     """
-    readers = [0] * len(wanted)
-    for inputs in linked.inputs:
-        for k in inputs:
-            readers[k] += 1
+    is_named = named(linked)
     found, results = [], set(linked.results)
     reach = [2 * (k in results) for k in range(len(wanted))]  # 1 behind a node that is kept and new
     for k in reversed(range(len(wanted))):
         if not (wanted[k] and reach[k]):
             continue
-        named = _references(linked.nodes, k) - _ALONE > readers[k]
         known, passed_on = linked.nodes[k].computed, reach[k]
-        if named and (known or reach[k] == 2) and k not in results and not linked.nodes[k].has_unknown_lengths:
+        is_small = not linked.nodes[k].has_unknown_lengths and _size(linked.nodes[k]) <= SMALL
+        wanted_so = known or reach[k] == 2 or is_small
+        if is_named[k] and wanted_so and k not in results and not linked.nodes[k].has_unknown_lengths:
             found.append(linked.nodes[k])
-            passed_on = 0 if known else 1
+            passed_on = 0 if known else reach[k] if is_small else 1
         for i in linked.inputs[k]:
             reach[i] = max(reach[i], passed_on)
     return found
+
+
+def named(linked: LinkedGraph) -> list[bool]:
+    """For each node whether Python refers to it: a name, an attribute, an element of a list."""
+    readers = [0] * len(linked.nodes)
+    for inputs in linked.inputs:
+        for k in inputs:
+            readers[k] += 1
+    return [_references(linked.nodes, k) - _ALONE > readers[k] for k in range(len(readers))]
 
 
 def _references(nodes: list[Any], k: int) -> int:

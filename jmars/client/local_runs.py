@@ -16,13 +16,14 @@ import math
 import os
 import threading
 import time
+import weakref
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jmars.client.arrays import Array, boxes, whole
-from jmars.client.auto_persist import computed_whole
+from jmars.client.auto_persist import SMALL, computed_whole, named
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.local_leaves import LocalLeaves
 from jmars.config import config
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalRuns", "load_local_runs"]
 
-SMALL = 2**16  # bytes of a value that is kept in this process, as long as its node lives
+NAMED = 2**20  # bytes of a value that is kept as long as its node lives if Python refers to it; SMALL of others
+ALL_NAMED = 2**26  # bytes of all such values of more than SMALL
 LOOK, LATER = 3, 30  # reads and writes of elements until an unknown value is computed: at first, and later
 MOST_NODES = 400  # of a graph that is computed here
 LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
@@ -49,6 +51,7 @@ LATE = 10.0  # times `config.local_seconds` after which a run is ended and its s
 AWAY = ("jmars.tensor.files", "jmars.tensor.ops.io", "jmars.tensor.spawn")
 
 log = logging.getLogger(__name__)
+_large: weakref.WeakSet[TensorData] = weakref.WeakSet()  # whose values of more than SMALL are kept, on any cluster
 _one_run = threading.Lock()  # of all clusters: a run changes the number of BLAS threads of this process meanwhile
 
 
@@ -144,15 +147,21 @@ class LocalRuns:
         """Whether the graph must run on the cluster; adds its small intermediates to its results."""
         if linked.unfolds or any(type(one).__module__.startswith(AWAY) for one in linked.operands):
             return True
+        has_name, room = named(linked), ALL_NAMED - sum(map(_nbytes, _large))
         for k, needed in enumerate(computed_whole(linked)):
             node, operand = linked.nodes[k], linked.operands[k]
-            if isinstance(operand, Stored | FromArray):
+            if not needed or isinstance(operand, Stored | FromArray):
                 continue
-            is_small = not node.has_unknown_lengths and _nbytes(node) <= SMALL
-            if needed and is_small and k not in linked.results:
-                linked.results.append(k)
-            if needed and not is_small and node.computed and (operand.inputs or operand.binds):
+            size = LARGEST if node.has_unknown_lengths else _nbytes(node)
+            if size > SMALL and node.computed and (operand.inputs or operand.binds):
                 return True  # computed once more: a job keeps it (auto_persist.py)
+            if k in linked.results:
+                continue
+            if size <= SMALL:
+                linked.results.append(k)
+            elif has_name[k] and size <= min(NAMED, room):
+                linked.results.append(k)
+                room -= size
         return False
 
     def _run(self, linked: LinkedGraph) -> Array | None:
@@ -236,14 +245,16 @@ def _nbytes(node: TensorData) -> int:
 
 def _take(linked: LinkedGraph, plan: LocalPlan, outputs: list[Array | None]) -> Array:
     """The value of the first result; small results become the arrays of their nodes."""
-    values = []
+    values: list[Array] = []
     for done, needed in zip(linked.nodes, computed_whole(linked), strict=True):
         done.computed |= needed
     for number, places in plan.results:
         node = linked.nodes[number]
         value = _joined(node, [outputs[place] for place in places])
-        if value.nbytes <= SMALL:
+        if value.nbytes <= SMALL or values:  # the first is asked for, and kept by who asks
             node.op = FromArray(array=value, line=node.op.line)
+            if value.nbytes > SMALL:
+                _large.add(node)
         values.append(value)
     return values[0]
 

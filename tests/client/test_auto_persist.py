@@ -66,6 +66,17 @@ def test_numbers_that_are_drawn_in_each_turn_are_kept_behind_what_is_new():
         del found
 
 
+def test_small_values_are_kept_before_and_behind_what_is_new():
+    data, w, losses = mt.random.default_rng(0).random((20_000, 3)), mt.zeros(3), []
+    for turn in range(3):
+        error = data @ w - 1
+        losses.append((error**2).mean())
+        found = kept(losses[-1] + 1, capacity=10**8)
+        assert {losses[-1].data, error.data, w.data, data.data}.issubset(found) == (turn > 0)
+        w = w - data.T @ error
+        del found
+
+
 def test_what_would_be_written_to_disk_is_not_kept():
     x = mt.ones(10, chunk_size=1) + 1
     kept(x.sum())

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 
 import jmars.tensor as mt
 from jmars.client import local_runs
-from jmars.client.local_runs import SMALL
+from jmars.client.local_runs import NAMED, SMALL
 from jmars.config import config
 from jmars.engines.engine import GroupReport
 from jmars.engines.task import run_steps
@@ -203,12 +203,42 @@ def test_a_large_array_that_was_changed_is_an_error(cluster):
 
 
 def test_a_part_that_is_large_and_computed_again_is_left_to_a_job_which_keeps_it(cluster):
-    x = mt.random.default_rng(3).random(20_000)
-    assert x.nbytes > SMALL
+    x = mt.random.default_rng(3).random(200_000)
+    assert x.nbytes > NAMED
     first = here(cluster, x.sum())
     assert there(cluster, x.sum() + 0) == first
     assert cluster.retains(x.data)
     here(cluster, x.max())
+
+
+def test_a_value_of_up_to_a_mebibyte_is_kept_here_where_a_name_refers_to_it(cluster):
+    x = mt.random.default_rng(3).random(20_000)
+    assert SMALL < x.nbytes <= NAMED
+    first = here(cluster, x.sum())
+    assert here(cluster, x.sum() + 0) == first
+    assert not cluster.retains(x.data)
+
+
+def test_all_large_values_that_are_kept_here_have_a_bound(cluster, monkeypatch):
+    monkeypatch.setattr(local_runs, "ALL_NAMED", sum(map(local_runs._nbytes, local_runs._large)) + 200_000)
+    x, y = (mt.random.default_rng(seed).random(20_000) for seed in (4, 5))
+    here(cluster, x.sum())
+    here(cluster, y.sum())
+    here(cluster, x.max())
+    there(cluster, y.max())
+
+
+def test_a_gradient_descent_that_keeps_its_losses_in_a_list_needs_no_job_after_the_first_turns(cluster):
+    x, y = np.random.default_rng(6).random((50_000, 3)), np.ones(50_000)
+    wide = (mt.asarray(x) - x.mean(axis=0)) / x.std(axis=0)
+    w, losses, jobs = mt.zeros(3), [], []
+    for _ in range(8):
+        e = wide @ w - y
+        losses.append((e**2).mean())
+        assert losses[-1] >= 0
+        w -= 0.1 * wide.T @ e / len(y)
+        jobs.append(last_job(cluster))
+    assert jobs[-1] == jobs[3]
 
 
 def test_nothing_is_computed_here_where_the_setting_is_zero(cluster):
