@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from IPython.display import DisplayHandle, display
+from IPython.display import DisplayHandle
 
 from jmars.config import VIEWS, config
 from jmars.model.states import JobState
@@ -113,19 +113,27 @@ class TextDisplay:
 class WidgetDisplay:
     """Shows the live view, replaced by the static picture at the end.
 
-    The view has its place from the cell's first moment, above all that the cell prints. The widget is made when the
-    first frame is drawn, on the sampler's thread: a cell of milliseconds without a job pays for an empty output only.
+    The view stands above all that the cell prints: its place, an empty output, is the cell's first message. The
+    messages are held until the first frame is due; if the cell ends before, the place is dropped. The widget is made
+    on the sampler's thread.
     """
 
     def __init__(self, cell: RunningCell) -> None:
         self.cluster: Cluster | None = None
         self._cell, self._background, self._said = cell, False, False
         self._view: JobView | None = None
-        self._handle: DisplayHandle = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
         self._output = {"parent": kernel_access.request_id(), "display": self._handle.display_id}
         run = RunState(True, True, config.view, CellFacts(cell.id, cell.n_lines, time.time()))
-        self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell.line)
-        self._sampler.begin()
+        self._held = kernel_access.HeldOutputs()
+        shown = self._held.release
+        self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell.line, shown)
+        try:
+            self._handle.display({"text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
+            self._sampler.begin()
+        except BaseException:
+            self._held.release()
+            raise
 
     def follow(self, job: Job) -> None:
         """Shows `job` from now on."""
@@ -150,6 +158,8 @@ class WidgetDisplay:
         self._sampler.close(outcome)
         if not self._background:
             self._sampler.join(_LAST_FRAME)
+        viewless = self._view is None and self._sampler.join(0)
+        self._held.release(without=self._handle.display_id if viewless else "")
 
     def _events(self, since: int, job: str) -> tuple[list[Event], int]:
         """Events of a job, whose submission needed the cluster."""

@@ -4,6 +4,7 @@ While a cell waits for a job, the kernel's main thread is busy and ipykernel ser
 reloaded page and a slider all wait until the cell ends. This file works around that for cell_engine.py:
 
 - `Pump`: the waiting main thread answers cheap requests itself and puts other requests back in order;
+- `HeldOutputs`: what a cell puts out in its first moment waits until it is known whether a view stands above it;
 - `unpin`: ipykernel 7.4 ties a widget to the shell that made it; `unpin` unties it, so that subshells may serve it;
 - `stays_busy`: the kernel reports "busy" again after each request that was served beside the cell;
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -32,6 +34,7 @@ from IPython.core.getipython import get_ipython
 
 __all__ = [
     "CONTROL_REQUEST",
+    "HeldOutputs",
     "Pump",
     "current_kernel",
     "missing",
@@ -199,6 +202,44 @@ def unpin(comm: Any) -> bool:
         return False
     comm._reply_subshell_for = lambda data, default: default
     return True
+
+
+class HeldOutputs:
+    """Holds back what this kernel sends to its pages, from now until `release`.
+
+    A cell holds its outputs until it is known whether it gets a view, whose place stands above them. Held messages keep
+    their order. Without ipykernel's thread that sends, or within another hold, no message is held.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Any, dict[str, Any]]] = []
+        self._lock, self._process = threading.Lock(), os.getpid()
+        self._thread = getattr(current_kernel(), "iopub_thread", None)
+        self._holds = hasattr(self._thread, "send_multipart") and "send_multipart" not in vars(self._thread)
+        if self._holds:
+            self._send = self._thread.send_multipart
+            self._thread.send_multipart = self._take
+
+    def _take(self, frames: Any, **options: Any) -> None:
+        """Holds a message, or sends it after the release, or in a forked process, which nobody releases."""
+        if os.getpid() == self._process:
+            with self._lock:
+                if self._holds:
+                    self._held.append((frames, options))
+                    return
+        self._send(frames, **options)
+
+    def release(self, without: str = "") -> None:
+        """Sends the held messages, except the messages that contain `without`; the kernel sends as before."""
+        with self._lock:
+            if not self._holds:
+                return
+            self._holds = False
+            for frames, options in self._held:
+                if not (without and any(without.encode() in bytes(frame) for frame in frames)):
+                    self._send(frames, **options)
+            self._held.clear()
+            del self._thread.send_multipart
 
 
 def serve_control(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:

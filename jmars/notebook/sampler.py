@@ -167,6 +167,8 @@ class Sampler:
         job that runs longer than ten seconds, on a thread of its own, since it takes longer than a frame.
     line
         Returns the line of the cell that runs now: `RunningCell.line`. Called on the thread.
+    on_begin
+        Called once on the thread, before the first frame; not called for a run that ends without a frame.
 
     Examples
     --------
@@ -189,9 +191,10 @@ class Sampler:
         on_end: Callable[[Picture], None] | None = None,
         advise: Callable[[str], list[tuple[str, float]]] | None = None,
         line: Callable[[], int] | None = None,
+        on_begin: Callable[[], None] | None = None,
     ) -> None:
         self.run = run
-        self._line = line
+        self._line, self._on_begin = line, on_begin
         self._read, self._show, self._on_end, self._advise = read, show, on_end, advise
         self._advised: dict[str, threading.Thread] = {}  # by job: the thread that computes advice
         self._rate, self._frames = FrameRate(), FrameBuilder()
@@ -259,6 +262,8 @@ class Sampler:
             with self._lock:
                 if not (self.run.live or self.run.job or self._next):
                     return  # a cell of milliseconds without a job shows no view
+            if self._on_begin is not None:
+                self._on_begin()
             while self._step():
                 self._take_advice()
                 with self._lock:

@@ -189,3 +189,29 @@ print(kernel_access.run_coroutine(later()))
 """
     assert kernel.run(code) == "['a', 'b']"
     assert kernel.run("print(await later())") == "['a', 'b']"  # the kernel's own loop is as it was
+
+
+HOLD = """
+import os
+held = kernel_access.HeldOutputs()
+print("first", flush=True)
+display("dropped")
+if not (child := os.fork()):
+    print("of a fork", flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+inner = kernel_access.HeldOutputs()
+print("second", flush=True)
+inner.release()
+time.sleep(0.1)
+held.release(without="dropped")
+held.release()
+print("third")
+"""
+
+
+def test_held_outputs_are_released_in_order_and_without_those_that_are_dropped(kernel):
+    text = kernel.run(HOLD).splitlines()
+    assert "of a fork" in text
+    assert [line for line in text if line != "of a fork"] == ["first", "second", "third"]
+    assert kernel.run("print('send_multipart' in vars(get_ipython().kernel.iopub_thread))") == "False"

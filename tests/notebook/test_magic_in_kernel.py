@@ -76,6 +76,27 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
     assert kernel.run("float(x.sum())") == "10.0"
 
 
+OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data", "clear_output", "comm_open")
+SHORT = {
+    "x = 1": [],
+    "print('a', end=' ', flush=True); print('b')": ["stream", "stream"],
+    "print('a'); display('b'); print('c')\n2": ["stream", "display_data", "stream", "execute_result"],
+    "print('a'); 1 / 0": ["stream", "error"],
+}
+
+
+@pytest.mark.parametrize("text", SHORT)
+def test_a_cell_of_milliseconds_puts_out_nothing_for_a_view(kernel, text):
+    cell = kernel.send(f"%%jmars\n{text}")
+    failed = kernel.reply(cell)["status"] == "error"
+    kernel.text(cell)
+    if failed:
+        kernel.settle()
+    mine = [m for m in kernel.iopub if m["parent_header"].get("msg_id") == cell and m["msg_type"] in OUTPUTS]
+    assert [m["msg_type"] for m in mine] == SHORT[text]
+    assert "".join(m["content"]["text"] for m in mine if m["msg_type"] == "stream") in ("", "a b\n", "a\nc\n", "a\n")
+
+
 @pytest.mark.parametrize("way", ["control", "comm"])
 def test_cancel_while_the_cell_blocks_ends_it_and_what_is_queued(kernel, way):
     cell = kernel.send(slow())

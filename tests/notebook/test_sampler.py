@@ -149,7 +149,13 @@ def test_a_cell_without_any_job_ends_too():
 
 def test_a_cell_of_milliseconds_without_a_job_shows_no_frame():
     frames, ends = [], []
-    sampler = Sampler(lambda since, job: ([], since), frames.append, RunState(open=True), ends.append, line=lambda: 1)
+    sampler = Sampler(
+        lambda since, job: ([], since),
+        frames.append,
+        RunState(open=True),
+        ends.append,
+        on_begin=lambda: frames.append("begun"),
+    )
     sampler.begin()
     sampler.close()
     assert sampler.join(5)
@@ -164,7 +170,15 @@ def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
         shown.set()
 
     run = RunState(open=True, attached=True, cell=CellFacts("cell-1", 7, time.time()))
-    sampler = Sampler(lambda since, job: ([], since), show, run, ends.append, line=lambda: 3)
+    begun = []
+    sampler = Sampler(
+        lambda since, job: ([], since),
+        show,
+        run,
+        ends.append,
+        line=lambda: 3,
+        on_begin=lambda: begun.append(len(frames)),
+    )
     sampler.begin()
     assert shown.wait(5)
     sampler.close(JobState.CANCELLED)
@@ -173,6 +187,7 @@ def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
     assert (snap["line"], snap["lines"], snap["state"], frames[0]["job_id"]) == (3, 7, "running", "cell-1")
     assert (ends[0]["snap"]["line"], ends[0]["snap"]["state"], ends[0]["snap"]["live"]) == (0, "cancelled", False)
     assert ends[0]["snap"]["elapsed"] >= 0.2
+    assert begun == [0]  # before the first frame
 
 
 def _part(log, since, job):
