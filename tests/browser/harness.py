@@ -113,9 +113,11 @@ def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab
         "IPYTHONDIR": folder / "ipython",
         "JUPYTER_PREFER_ENV_PATH": "no",  # else the extension as pip copied it goes before the one that was just built
     }
-    (folder / "config" / "jupyter_server_config.json").write_text(
-        json.dumps({"ServerApp": {"jpserver_extensions": {"jmars.notebook.server": True}}})
-    )
+    config = {
+        "ServerApp": {"jpserver_extensions": {"jmars.notebook.server": True, "notebook": True}},
+        "JupyterNotebookApp": {"expose_app_in_browser": True},  # Notebook 7, at notebooks/NAME of the same server
+    }
+    (folder / "config" / "jupyter_server_config.json").write_text(json.dumps(config))
     settings = {
         "ServerApp.ip": "127.0.0.1",
         "ServerApp.port": port,
@@ -255,7 +257,7 @@ _LEAVE = """async () => {
 
 @dataclass
 class NotebookPage:
-    """One notebook, open in JupyterLab."""
+    """One notebook, open in JupyterLab or in Notebook 7."""
 
     page: Page
     lab: Lab
