@@ -214,11 +214,12 @@ class HeldOutputs:
     def __init__(self) -> None:
         self._held: list[tuple[Any, dict[str, Any]]] = []
         self._lock, self._process = threading.Lock(), os.getpid()
-        self._thread = getattr(current_kernel(), "iopub_thread", None)
-        self._holds = hasattr(self._thread, "send_multipart") and "send_multipart" not in vars(self._thread)
+        thread: Any = getattr(current_kernel(), "iopub_thread", None)
+        self._send: Any = getattr(thread, "send_multipart", None)
+        self._names = vars(thread) if self._send is not None else {}
+        self._holds = self._send is not None and "send_multipart" not in self._names
         if self._holds:
-            self._send = self._thread.send_multipart
-            self._thread.send_multipart = self._take
+            self._names["send_multipart"] = self._take
 
     def _take(self, frames: Any, **options: Any) -> None:
         """Holds a message, or sends it after the release, or in a forked process, which nobody releases."""
@@ -239,7 +240,7 @@ class HeldOutputs:
                 if not (without and any(without.encode() in bytes(frame) for frame in frames)):
                     self._send(frames, **options)
             self._held.clear()
-            del self._thread.send_multipart
+            del self._names["send_multipart"]
 
 
 def serve_control(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
