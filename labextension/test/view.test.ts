@@ -269,6 +269,21 @@ describe('the view of a short job', () => {
     await tick();
     expect(document.querySelector('.jm-time')!.textContent).toBe('5.0 s');
   });
+  test('names the Stop button where the kernel reads no click while Python runs', async () => {
+    const part = { ...picture().snap.parts[0], state: 'running' };
+    const see = async (deaf: boolean, parts: object[]) => {
+      shown = picture({ snap: { ...picture().snap, parts } });
+      const unmount = mount(document.body, { ...host(), line: true, deaf: () => deaf });
+      await tick();
+      const seen = [document.querySelector<HTMLElement>('.jm-cancel')!.hidden, document.querySelector('.jm-time')!.textContent!.endsWith(' · to cancel, use the Stop button')];
+      unmount();
+      return seen;
+    };
+    expect(await see(true, [])).toEqual([true, true]);
+    expect(await see(true, [{ ...part, state: 'succeeded' }])).toEqual([true, true]);
+    expect(await see(true, [{ ...part, state: 'succeeded' }, part])).toEqual([false, false]);
+    expect(await see(false, [])).toEqual([false, false]);
+  });
   test('opens by a click and stays so in the saved view', async () => {
     const unmount = begin({ elapsed: 0.4 });
     details().click();

@@ -34,6 +34,7 @@ describe('the widget', () => {
     const kernel = { clientId: 'c', sendControlMessage: (message: never) => (control.push(message), { done: Promise.reject(new Error('gone')) }) };
     const { it, sent } = model(kernel);
     hostOf(it).cancel!('job-1');
+    expect(hostOf(it).deaf!()).toBe(false);
     expect(sent).toEqual([{ type: 'cancel', job: 'job-1' }]);
     expect(control[0]).toMatchObject({ channel: 'control', header: { msg_type: 'jmars_request', session: 'c' }, content: { op: 'cancel', job: 'job-1' } });
     expect(control[0].header.msg_id).toMatch(/^[0-9a-f]{32}$/);
@@ -44,6 +45,7 @@ describe('the widget', () => {
     hostOf(it).background!();
     expect(sent).toEqual([{ type: 'cancel', job: 'job-1' }, { type: 'background' }]);
     expect(ask(null, {})).toBe(false);
+    expect(hostOf(it).deaf!()).toBe(true);
   });
   test('frames are answered once a second, and when the page is hidden or seen', () => {
     const { it, sent } = model();

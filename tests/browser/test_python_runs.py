@@ -53,6 +53,22 @@ def test_the_line_that_runs_is_seen_above_the_prints_and_cancel_interrupts_it(la
         assert notebook.console == []
 
 
+@pytest.mark.long
+def test_a_page_without_a_control_channel_names_the_stop_button(lab, lab_page):
+    lab.write("deaf.ipynb", [SETUP, PYTHON, "print('next', x)"])
+    with lab_page.opened("deaf.ipynb", height=700) as notebook:
+        notebook.run(0, wait=True)
+        notebook.page.evaluate(f"() => {{ {STATE.removesuffix('.status')}.sendControlMessage = undefined; }}")
+        notebook.run(1)
+        notebook.view(1).get_by_text("line 4 of 5").get_by_text("to cancel, use the Stop button").wait_for()
+        assert not notebook.view(1).get_by_role("button", name="Cancel").is_visible()
+        notebook.screenshot("python-deaf")
+        notebook.command("notebook:interrupt-kernel")
+        notebook.wait_for_text(1, "KeyboardInterrupt")
+        notebook.run(2, wait=True)
+        assert notebook.text(2).strip() == "next old"
+
+
 def test_the_view_splits_no_printed_line_and_a_cell_of_milliseconds_has_none(lab, lab_page):
     lab.write("prints.ipynb", [SETUP, PRINTS, "%%jmars\nprint('small')", "1"])
     with lab_page.opened("prints.ipynb", height=700) as notebook:

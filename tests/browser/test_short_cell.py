@@ -32,6 +32,7 @@ def test_a_short_cell_shows_a_line_that_opens(lab, lab_page, theme):
         assert line.get_attribute("data-line") == "true" and full.get_attribute("data-line") == "false"
         assert line.bounding_box()["height"] < 60 < full.bounding_box()["height"]
         assert notebook.view(4).locator(".jm").count() == 0
+        assert [one["output_type"] for one in notebook.outputs(4)] == ["execute_result"]
         notebook.screenshot(f"short-{theme}")
         line.get_by_role("button", name="details").click()
         line.get_by_role("tab", name="Plan").wait_for()

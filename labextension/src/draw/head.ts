@@ -5,7 +5,7 @@ import { done } from '../model/states';
 import { PlanPart, Series, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
 import { h } from './dom';
-import { headerText } from './header';
+import { computes, headerText } from './header';
 import { Host } from './host';
 
 const ASK_AGAIN = 3000; // ms after which Cancel may be clicked again
@@ -47,8 +47,9 @@ export function makeHead(host: Host, details: HTMLElement, later: () => void): H
       state.textContent = snap.state; // a live region: written only when the text changes
     }
     const finished = done(snap.counts);
-    times.textContent = headerText(snap, plan);
-    cancel.hidden = !host.cancel || !snap.live;
+    const stop = Boolean(host.cancel && snap.live && host.deaf?.()) && !computes(snap);
+    times.textContent = headerText(snap, plan) + (stop ? ' · to cancel, use the Stop button' : '');
+    cancel.hidden = !host.cancel || !snap.live || stop;
     background.hidden = !host.background || !snap.live || !snap.attached || !snap.job;
     const busy = snap.state === 'cancelling' || Date.now() - asked < ASK_AGAIN;
     cancel.disabled = busy;

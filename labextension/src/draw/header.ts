@@ -5,6 +5,13 @@ import { done } from '../model/states';
 import { PlanPart, Snap } from '../model/view';
 import { predictionText } from './plan';
 
+export const ENDED = ['succeeded', 'failed', 'cancelled']; // states of a job
+
+/** Whether a job of the cell runs; otherwise the cell's Python runs, or nothing. */
+export function computes({ parts }: Snap): boolean {
+  return parts.length > 0 && !ENDED.includes(parts[parts.length - 1].state);
+}
+
 /** "line 3 of 7 · 20 of 40 operands · 2.1 s · about 2 s left"; of a cell with several jobs of all of them together. */
 export function headerText(snap: Snap, plan: PlanPart | null): string {
   const jobs = snap.totals?.jobs ?? 1;

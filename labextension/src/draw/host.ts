@@ -6,6 +6,7 @@ export interface Host {
   /** Calls `changed` after each change of the picture; returns a function that stops that. */
   watch(changed: () => void): () => void;
   cancel?: (job: string) => void; // absent: no Cancel button
+  deaf?: () => boolean; // whether the kernel reads a click only while it waits for a job: the page has no control channel
   background?: () => void; // absent: no "To background" button
   drawn?: (hidden: boolean) => void; // called after a frame is drawn
   line?: boolean; // whether the view of a short job is a line; absent: always the full view

@@ -2,6 +2,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';
+import { ENDED } from '../draw/header';
 import { Host } from '../draw/host';
 import { mount } from '../draw/mount';
 import { fromJson } from '../model/bytes';
@@ -10,7 +11,6 @@ import { Picture } from '../model/view';
 import { cancelJob, ClusterRow, clusters, JobRow, Stream, stream } from './api';
 
 const POLL = 2000; // ms
-const ENDED = ['succeeded', 'failed', 'cancelled'];
 
 export class Sidebar extends Widget {
   private readonly _settings = ServerConnection.makeSettings();

@@ -7,12 +7,17 @@ interface Kernel {
   sendControlMessage?: (message: unknown, reply: boolean, disposable: boolean) => { done: Promise<unknown> };
 }
 
+/** Whether the page can send on the control channel of the kernel. */
+export function hasControl(kernel: unknown): boolean {
+  return typeof (kernel as Kernel | null | undefined)?.sendControlMessage === 'function';
+}
+
 /** Sends `jmars_request` to the kernel; false without a control channel. */
 export function ask(kernel: unknown, content: Record<string, unknown>): boolean {
-  const it = kernel as Kernel | null | undefined;
-  if (!it || typeof it.sendControlMessage !== 'function') {
+  if (!hasControl(kernel)) {
     return false;
   }
+  const it = kernel as Required<Kernel>;
   const message = {
     channel: 'control',
     header: {

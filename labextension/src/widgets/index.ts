@@ -2,7 +2,7 @@
 import { Host } from '../draw/host';
 import { mount } from '../draw/mount';
 import { Picture } from '../model/view';
-import { ask } from './control';
+import { ask, hasControl } from './control';
 
 /** The part of anywidget's model that the view uses. */
 export interface Model {
@@ -52,6 +52,7 @@ export function hostOf(model: Model, now: () => number = Date.now): Host {
       };
     },
     gone: () => gone,
+    deaf: () => !hasControl(model.widget_manager?.kernel),
     line: true,
     cancel: job => {
       ask(model.widget_manager?.kernel, { op: 'cancel', job });
