@@ -33,7 +33,7 @@ class Aliases:
 
     def compute(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the value as a NumPy array, or as a NumPy scalar if the tensor has no axes; see `fetch`."""
-        return self.fetch()[()]
+        return self.fetch()
 
     def persist(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute and keep the chunks on the cluster: `execute`."""

@@ -185,6 +185,7 @@ class MemoryFlags:
         self.c_contiguous = bool(layout is None or layout.flags.c_contiguous)
         self.f_contiguous = bool(layout is not None and layout.flags.f_contiguous)
         self.contiguous, self.owndata, self.aligned = self.c_contiguous, isinstance(place, Buffer), True
+        self.writebackifcopy = False
 
     @property
     def writeable(self) -> bool:
@@ -197,6 +198,10 @@ class MemoryFlags:
         if value and isinstance(place, View) and (place.step.write is None or not place.parent.writeable):
             raise ValueError("cannot set WRITEABLE flag to True of this array")  # NumPy's words
         place.writeable = bool(value)
+
+    def __repr__(self) -> str:
+        names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED", "WRITEBACKIFCOPY")
+        return "".join(f"  {name} : {self[name]}\n" for name in names)
 
     def __getitem__(self, name: str) -> bool:
         found: bool = getattr(self, self._SHORT.get(name, name.lower()))

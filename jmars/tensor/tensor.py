@@ -184,15 +184,15 @@ class Tensor(TensorMethods):
     def __index__(self) -> int:
         if self.ndim or self.dtype.kind not in "iu":
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
-        return operator.index(self.fetch()[()])
+        return operator.index(self.fetch())
 
     def _scalar(self, kind: str) -> Any:
         if self.ndim:
             raise TypeError(f"only 0-dimensional arrays can be converted to {kind}; this one has shape {self.shape}")
-        return self.fetch()[()]
+        return self.fetch()
 
     def __format__(self, spec: str) -> str:
-        return format(self.fetch()[()] if not self.ndim else self, spec) if spec else str(self)
+        return format(self.fetch() if not self.ndim else self, spec) if spec else str(self)
 
     def __len__(self) -> int:
         if not self.ndim:

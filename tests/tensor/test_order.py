@@ -83,3 +83,9 @@ def test_where_without_out_warns_as_numpy_and_leaves_zeros() -> None:
     assert seen[0].filename == __file__
     np.testing.assert_array_equal(found.fetch(), np.where(C > 4, np.sqrt(C), 0))
     np.testing.assert_array_equal(mt.sqrt(mt.asarray(C), where=C > 4, out=None).fetch(), found.fetch())
+
+
+def test_flags_print_as_numpys():
+    a = np.zeros((2, 3))
+    for take in (lambda x: x, lambda x: x.T, lambda x: x[:, 0]):
+        assert repr(take(mt.zeros((2, 3))).flags) == repr(take(a).flags)

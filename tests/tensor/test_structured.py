@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.config import config
 from jmars.errors import UnsupportedError
 from tests.tensor.cut import basic_indices, cut, same, shapes
 
@@ -143,3 +144,14 @@ def test_text_is_moved_compared_and_sorted(shape, kind, data):
     for call in (lambda: x.sum(), lambda: x.mean(), lambda: mt.sqrt(x), lambda: x.std()):
         with pytest.raises((TypeError, UnsupportedError)):
             call()
+
+
+@pytest.mark.parametrize("local_seconds", [0, 1])
+def test_elements_of_text_are_formatted_and_converted(local_seconds):
+    a = records((3,))
+    a["c"] = "12", "7", "345"
+    with config.using(local_seconds=local_seconds):
+        for ours, theirs in zip(mt.asarray(a), a, strict=True):
+            assert f"{ours['c']:>5}|{ours['a']:3d}" == f"{theirs['c']:>5}|{theirs['a']:3d}"
+            assert int(ours["c"]) == int(theirs["c"])
+            assert ours["c"].compute() == theirs["c"]

@@ -54,7 +54,11 @@ def broadcast_lengths(shapes: Sequence[tuple[Length, ...]]) -> tuple[Length, ...
         As NumPy raises it.
     """
     if not any(isinstance(n, Unknown) for shape in shapes for n in shape):
-        return np.broadcast_shapes(*shapes)
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            words = " ".join(str(shape).replace(" ", "") for shape in shapes)
+            raise ValueError(f"operands could not be broadcast together with shapes {words} ") from None
     result: list[Length] = []
     for back in range(1, max(map(len, shapes)) + 1):
         found = list(dict.fromkeys(shape[-back] for shape in shapes if len(shape) >= back))

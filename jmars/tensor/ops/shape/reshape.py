@@ -140,6 +140,7 @@ def _full_shape(shape: Any, x: Tensor) -> tuple[int, ...]:
         if known:
             whole[whole.index(-1)] = x.size // known
     if math.prod(whole) != x.size or min(whole, default=0) < 0:
+        np.broadcast_to(np.zeros((), bool), x.shape).reshape(shape)  # NumPy's own words
         raise ValueError(f"cannot reshape array of size {x.size} into shape {tuple(whole)}")
     return tuple(whole)
 
