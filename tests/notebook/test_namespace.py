@@ -11,7 +11,8 @@ import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names, path_of, resolve
-from jmars.tensor import Tensor, as_tensor
+from jmars.tensor import Tensor
+from jmars.tensor.ops.signal.polynomial_classes import Polynomial, as_tensor
 from jmars.tensor.source_line import SourceLine
 
 
@@ -69,6 +70,7 @@ def test_meanings():
         resolve("numpy.nested_iters")
     with pytest.raises(UnsupportedError, match=r"np\.polynomial\.polynomial\.polyfit"):
         resolve("numpy.polynomial.polynomial.polyfit")
+    assert resolve("numpy.polynomial.Polynomial") is Polynomial
     with pytest.raises(AttributeError, match="has no attribute 'sine'"):
         resolve("numpy.sine")
 

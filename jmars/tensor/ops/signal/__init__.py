@@ -7,4 +7,5 @@ In reading order:
 - calculus.py: `interp`, `gradient`, `trapezoid`, `unwrap`
 - windows.py: window functions, `sinc`, `i0`
 - polynomials.py: `vander`, `polyval`, `polyfit`
+- polynomial_classes.py: `poly1d` and `np.polynomial.Polynomial`
 """
