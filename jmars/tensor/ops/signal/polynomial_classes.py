@@ -80,11 +80,14 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
         return polyval(self.coef[::-1], offset + scale * arg)
 
     @classmethod
-    def fit(cls, x: Any, y: Any, deg: Any, domain: Any = None, rcond: float | None = None, full: bool = False,
-            w: Any = None, window: Any = None, symbol: str = "x") -> Any:  # fmt: skip
+    def fit(  # type: ignore[override]  # NumPy's overloads have no tensors
+        cls, x: Any, y: Any, deg: Any, domain: Any = None, rcond: float | None = None, full: bool = False,
+        w: Any = None, window: Any = None, symbol: str = "x"
+    ) -> Any:  # fmt: skip
         """Least squares fit; computes at once where a tensor is given."""
         if not any(isinstance(one, Tensor) for one in (x, y, w)):
-            return super().fit(x, y, deg, domain, rcond, full, w, window, symbol)
+            numpys: Any = super().fit
+            return numpys(x, y, deg, domain, rcond, full, w, window, symbol)
         if full or np.ndim(deg):
             raise UnsupportedError(
                 "np.polynomial.Polynomial.fit of tensors with full=, or a list of degrees, is not in jmars; "
