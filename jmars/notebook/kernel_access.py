@@ -213,7 +213,8 @@ class HeldOutputs:
 
     def __init__(self) -> None:
         self._held: list[tuple[Any, dict[str, Any]]] = []
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock = threading.RLock()  # a finalizer or a signal handler may send while its thread has the lock
+        self._process = os.getpid()
         thread: Any = getattr(current_kernel(), "iopub_thread", None)
         self._send: Any = getattr(thread, "send_multipart", None)
         self._names = vars(thread) if self._send is not None else {}

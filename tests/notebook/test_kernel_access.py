@@ -202,6 +202,8 @@ if not (child := os.fork()):
 os.waitpid(child, 0)
 inner = kernel_access.HeldOutputs()
 print("second", flush=True)
+with held._lock:
+    display("by a finalizer")
 inner.release()
 time.sleep(0.1)
 held.release(without="dropped")
@@ -213,5 +215,5 @@ print("third")
 def test_held_outputs_are_released_in_order_and_without_those_that_are_dropped(kernel):
     text = kernel.run(HOLD).splitlines()
     assert "of a fork" in text
-    assert [line for line in text if line != "of a fork"] == ["first", "second", "third"]
+    assert [line for line in text if line != "of a fork"] == ["first", "second", "'by a finalizer'", "third"]
     assert kernel.run("print('send_multipart' in vars(get_ipython().kernel.iopub_thread))") == "False"
