@@ -18,17 +18,20 @@ _MORE = re.compile(r"raise memory_limit(?: by ([\d.]+ [KMGT]?i?B))?")
 _STEP = 64 * 2**20  # bytes to which a proposed memory limit is rounded up
 
 _UNHASHABLE = re.compile(r"unhashable type: '(Tensor|MaskedTensor|DuckTensor)'")
+_BYTES = re.compile(r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'")
 _NUMBA = re.compile(r"[Cc]annot determine Numba type of <class 'jmars\.")
 
 
 def note_for_lazy(error: BaseException) -> str | None:
-    """A note for code that takes values and was given a lazy array: a dict key, an element of a set, numba."""
+    """A note for code that takes values and was given a lazy array: a dict key, a memoryview, numba."""
     text = str(error)
     if isinstance(error, TypeError) and _UNHASHABLE.search(text):
         return (
             "an element of a lazy array cannot be a dict key or in a set, since its value is not computed yet; "
             "use the number, x.item()"
         )
+    if isinstance(error, TypeError) and _BYTES.search(text):
+        return "the bytes of a lazy array lie on the cluster; give the value, memoryview(x.fetch())"
     if _NUMBA.search(text):
         return (
             "functions of numba take NumPy arrays, and arrays of a cell are lazy; give the value, x.fetch(), or call "

@@ -67,6 +67,12 @@ def test_an_element_as_a_key(notebook):
     assert notebook("%%jmars\nv = np.arange(4.0)\n{v[0].item(): 1}") == {0.0: 1}
 
 
+def test_a_memoryview_is_told_of_fetch(notebook):
+    notebook("import numpy as np")
+    assert "memoryview(x.fetch())" in notebook.run("%%jmars\nx = np.arange(4)\nmemoryview(x)").text
+    assert notebook("%%jmars\nx = np.arange(4)\nmemoryview(x.fetch()).shape") == (4,)
+
+
 def test_a_function_of_numba_is_told_of_fetch(notebook):
     pytest.importorskip("numba")
     notebook("import numpy as np, numba\n@numba.njit\ndef double(x):\n    return x * 2")
