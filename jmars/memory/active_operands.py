@@ -41,10 +41,18 @@ class ActiveOperands:
         self._batches = batches
 
     def _operands(self) -> Iterator[tuple[JobTable, int]]:
+        waiting = set(self.waiting)
         for worker, table, operands in self._batches():
-            if worker not in self.waiting:
-                yield from ((table, operand) for operand in operands)
+            own = iter(operands)
+            if worker in waiting:  # the first operand of its first batch has read its inputs, the others have not
+                waiting.discard(worker)
+                next(own, None)
+            yield from ((table, operand) for operand in own)
         yield from ((table, operand) for table, operand, _ in self.staged)
+
+    def has_others(self, worker: int) -> bool:
+        """Whether a worker has operands beside the operand that runs."""
+        return sum(len(list(operands)) for one, _, operands in self._batches() if one == worker) > 1
 
     def set_clients(self, slots: int) -> None:
         """Clients fill or read so many slots now."""

@@ -70,8 +70,7 @@ class BufferManager:
         shed: Callable[[], bool],
         has_one_reader: Callable[[int], bool],
     ) -> None:
-        self.arena = arena
-        self.chunks = chunks
+        self.arena, self.chunks = arena, chunks
         self.queue: deque[AllocationRequest] = deque()
         self.loading: list[AllocationRequest] = []
         self.mover = MoverLink(lambda: start_mover(self.received, self.mover_ended))
@@ -80,8 +79,7 @@ class BufferManager:
         self._spills: set[int] = set()
         self._loads: dict[int, tuple[SpillFile, int]] = {}  # chunk: its file and slot
         self.gathers = Gathers(chunks, self.mover.tell, self.delete)
-        self.disk = DiskBackoff()
-        self.later = later
+        self.disk, self.later = DiskBackoff(), later
         self._waking = self._advancing = False  # a retry is due; the queue is being served
 
     @property
@@ -176,12 +174,8 @@ class BufferManager:
                 lacking += max(request.size, PAGE)
             else:
                 request.slot = slot
-        if request.scratch and request.promised < 0:
-            promised = arena.allocate(request.scratch) if request.gather else arena.reserve(request.scratch)
-            if promised is None:
-                lacking += request.scratch
-            else:
-                request.promised = promised
+        if request.gather:
+            lacking += self._take_scratch(request)
         for chunk in request.chunks:
             if chunk in self._loads:
                 request.loading.add(chunk)
@@ -199,15 +193,21 @@ class BufferManager:
                     place = chunks.start_load(chunk, slot)
                     self._loads[chunk] = (place, slot)
                     self.mover.tell("load", chunk, slot, size, place.name, place.checksum)
-        return lacking
+        return lacking if request.gather else lacking + self._take_scratch(request)
+
+    def _take_scratch(self, request: AllocationRequest) -> int:
+        """Promise scratch memory, after slots where it may be in pieces; returns the bytes that found no room."""
+        if not request.scratch or request.promised >= 0:
+            return 0
+        promised = (self.arena.allocate if request.gather else self.arena.reserve)(request.scratch)
+        request.promised = -1 if promised is None else promised
+        return request.scratch if promised is None else 0
 
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
         """Start spilling for the head of the queue; returns whether to try again at once."""
         if self._spills:
             return False  # these spills come first
-        in_use = self._in_use() | set(request.chunks)
-        for other in self.loading:
-            in_use.update(other.chunks)
+        in_use = self._in_use().union(request.chunks, *(other.chunks for other in self.loading))
         tries = self.disk.may_try
         victims = self.chunks.victims(lacking, in_use, request.rank) if tries else []
         if victims:
@@ -236,7 +236,7 @@ class BufferManager:
             return False  # recycled processes end and free it
         if request.yields():  # free memory is fragmented by views that clients hold
             return True
-        pinned = sum(self.chunks.size(chunk) for chunk in self.chunks.pins)
+        pinned = sum(map(self.chunks.size, self.chunks.pins))
         self._drop_head(no_room(request.what, lacking, self.arena.capacity, pinned))
         return True
 

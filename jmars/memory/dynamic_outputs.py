@@ -51,7 +51,7 @@ class DynamicOutputs:
         is_leaving: Callable[[int], bool],
     ) -> None:
         self._arena, self._quota, self._buffers, self._workers = arena, quota, buffers, workers
-        self._waiting, self._answer, self._is_leaving = active.waiting, answer, is_leaving
+        self._active, self._waiting, self._answer, self._is_leaving = active, active.waiting, answer, is_leaving
         self._seen: dict[int, int] = {}  # program: bytes of its results, the largest of late
         self._known: dict[tuple[int, int], int] = {}  # (job number, operand): bytes of a result that found no room
 
@@ -112,7 +112,9 @@ class DynamicOutputs:
             slot = self._take(table.job, operand, size)
             if slot is not None:
                 granted(slot)
-            elif (self._is_leaving(worker) or self._waiting) and (table.number, operand) not in self._known:
+            elif (table.number, operand) not in self._known and (
+                self._waiting or self._is_leaving(worker) or self._active.has_others(worker)
+            ):
                 self._known[table.number, operand] = size
                 self.refuse(worker)
             else:

@@ -177,7 +177,7 @@ class CellEngine:
     def finish(self, results: Sequence[Tensor]) -> bool:
         """Computes the cell's results as one job and retains them; results that are known here cost nothing.
 
-        Returns False where the job goes on in the background.
+        Returns False in a cell that does not wait for the job, or whose job goes on in the background.
         """
         __tracebackhide__ = True
         return self._compute(

@@ -91,10 +91,12 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
             told = f"{source.label} was cancelled; names keep their old values"
             raise show_as_one_line(KeyboardInterrupt(told)) from None  # ends the queue of Run All, as an interrupt does
         finally:
-            running.end()
-            if flags.output and engine is not None and engine.job is not None:
-                shell.user_ns[flags.output] = engine.job
-            display.close(outcome)
+            try:
+                running.end()
+                if flags.output and engine is not None and engine.job is not None:
+                    shell.user_ns[flags.output] = engine.job
+            finally:  # also where Cancel was clicked in the last moment
+                display.close(outcome)
 
 
 def _start(flags: CellFlags) -> Cluster:

@@ -76,6 +76,7 @@ class Namespace:
                     if id(value) not in masked:
                         masked[id(value)] = _masked(value, line)
                     inside.given[name] = masked[id(value)]
+                    inside.arrays.beside(name, value.data)
                 except UnsupportedError:
                     continue  # objects stay arrays
         inside.given |= inside.arrays.enter(arrays)
@@ -121,6 +122,26 @@ class Namespace:
         __tracebackhide__ = True
         self.arrays.write_back(fetch)
         self.names.update(self.written)
+        seen: set[int] = set()
+        for name in [name for name in self.names if not _IPYTHON.fullmatch(name)]:
+            self.names[name] = self._with_arrays(self.names[name], seen)
+
+    def _with_arrays(self, value: Any, seen: set[int]) -> Any:
+        """The value with arrays in place of tensors of arrays, in short lists, tuples and dicts too."""
+        array = self.arrays.array_of(value)
+        if array is not None:
+            return array
+        if type(value) not in (list, tuple, dict) or len(value) > _SHORT or id(value) in seen:
+            return value
+        seen.add(id(value))
+        if type(value) is tuple:
+            parts = tuple(self._with_arrays(one, seen) for one in value)
+            return parts if any(x is not y for x, y in zip(parts, value, strict=True)) else value
+        for key, one in list(value.items() if type(value) is dict else enumerate(value)):
+            found = self._with_arrays(one, seen)
+            if found is not one:
+                value[key] = found
+        return value
 
     def roll_back(self) -> None:
         """Restores every name and every tensor as before the cell."""

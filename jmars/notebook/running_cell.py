@@ -6,6 +6,7 @@ nothing for it.
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import sys
 import threading
@@ -82,7 +83,11 @@ class RunningCell:
         with self._lock:
             if self._runs:
                 self.cancelled = True
-                signal.pthread_kill(self._thread, signal.SIGINT)  # as the kernel's interrupt does
+                if self._thread == threading.main_thread().ident:
+                    signal.pthread_kill(self._thread, signal.SIGINT)  # as the kernel's interrupt does
+                else:  # a subshell; signals reach the main thread only
+                    thread, error = ctypes.c_ulong(self._thread), ctypes.py_object(KeyboardInterrupt)
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error)
 
     def end(self) -> None:
         """Notes that the cell has ended; jobs may go on in the background."""

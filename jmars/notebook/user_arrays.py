@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import ArrayChangedError, UnsupportedError
-from jmars.notebook.view_steps import host_of, path_to, shares_memory
+from jmars.notebook.view_steps import host_of, overlaps_itself, path_to, shares_memory
 from jmars.tensor.buffers import Place, View
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.source_line import SourceLine
@@ -58,7 +58,7 @@ class UserArrays:
         self._own: dict[int, _Entered] = {}  # by id of the buffer
         self._lazy: dict[int, tuple[Array, Tensor]] = {}  # by id of the array
         self._array: dict[int, Array] = {}  # by id of the tensor
-        self._apart: list[tuple[str, Array]] = []  # arrays that share memory of another array in an unknown way
+        self._beside: list[tuple[str, Array]] = []  # memory that tensors of other kinds read
 
     def enter(self, named: Sequence[tuple[str, Array, SourceLine | None]]) -> dict[str, Tensor]:
         """The tensors of arrays, by name; arrays of objects are left out.
@@ -88,7 +88,6 @@ class UserArrays:
                 self._note(array, path(whole))
             else:
                 self._note(array, self._enter_whole(array, name, line))
-                self._apart.append((name, array))
 
     def _enter_whole(self, array: Array, name: str, line: SourceLine | None) -> Tensor:
         tensor = as_tensor(array, line=line)
@@ -105,23 +104,33 @@ class UserArrays:
         self._lazy[id(array)] = array, tensor
         self._array[id(tensor)] = array
 
+    def beside(self, name: str, array: Array) -> None:
+        """Note memory of a name that enters as something else, such as the data of a masked array."""
+        self._beside.append((name, array))
+
     def written(self) -> list[Tensor]:
         """The tensors of written arrays, whole.
 
         Raises
         ------
         UnsupportedError
-            If another array of the cell shares memory of a written array in a way that was not followed.
+            If another array of the cell shares memory of a written array in a way that was not followed, or elements
+            of the array share memory.
         """
         __tracebackhide__ = True
         found = [one for one in self._own.values() if one.is_written]
+        known = [*((one.name, one.array) for one in self._own.values()), *self._beside]
         for one in found:
-            for name, array in self._apart:
+            for name, array in known:
                 if array is not one.array and shares_memory(array, one.array):
                     raise UnsupportedError(
                         f"the cell writes to {one.name!r} and mentions {name!r}, which shares its memory, but not by "
                         "slices, transposes or reshapes; write to a copy, or use one of both names in the cell"
                     )
+            if overlaps_itself(one.array):
+                raise UnsupportedError(
+                    f"the cell writes to {one.name!r}, whose elements share memory with one another; write to a copy"
+                )
         return [one.tensor for one in found]
 
     def is_written(self, tensor: Tensor) -> bool:
@@ -165,6 +174,8 @@ class UserArrays:
                     f"the cell wrote to {one.name!r}, and so did other code that the cell ran, which works with the "
                     "NumPy array itself; let one of both write"
                 )
+            if not one.array.flags.writeable:
+                raise ValueError(f"{one.name!r} was made read-only while the cell ran that writes to it")
         for one, value in zip(written, values, strict=True):
             np.copyto(one.array, value, casting="equiv")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jmars.tensor.from_array import COPIED
 
-__all__ = ["host_of", "path_to", "shares_memory"]
+__all__ = ["host_of", "overlaps_itself", "path_to", "shares_memory"]
 
 Array = np.ndarray[Any, Any]
 Path = Callable[[Any], Any]  # from the array to the view, for NumPy arrays and tensors
@@ -26,6 +26,23 @@ def shares_memory(a: Array, b: Array) -> bool:
         return bool(np.may_share_memory(a, b) and np.shares_memory(a, b, max_work=MOST_WORK))  # type: ignore[arg-type]  # NumPy takes any number
     except np.exceptions.TooHardError:
         return True
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Whether elements may share memory with one another, as those of sliding windows do.
+
+    Examples
+    --------
+    >>> a = np.arange(10)
+    >>> overlaps_itself(a[::2]), overlaps_itself(np.lib.stride_tricks.sliding_window_view(a, 3))
+    (False, True)
+    """
+    reach = array.itemsize
+    for step, length in sorted((abs(step), n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if step < reach:
+            return array.size > 0
+        reach += step * (length - 1)
+    return False
 
 
 def host_of(arrays: Sequence[Array]) -> Array:
@@ -50,15 +67,23 @@ def path_to(whole: Array, view: Array) -> Path | None:
     [[19, 7], [20, 8], [21, 9]]
     >>> path_to(a, a.ravel()[3:9])(a).tolist()
     [3, 4, 5, 6, 7, 8]
+    >>> path_to(a.T, a[1])(a.T).tolist()
+    [6, 7, 8, 9, 10, 11]
     >>> path_to(a, a.view("f8")) is None
     True
     """
     if whole.dtype != view.dtype or not view.size:
         return None
+    order = sorted(range(whole.ndim), key=lambda axis: -abs(whole.strides[axis]))
     paths = [_by_axes(whole, view)]
-    if whole.flags.c_contiguous:
-        paths += [_by_reshape(whole, view), _by_flat(whole, view)]
+    if (turned := whole.transpose(order)).flags.c_contiguous:
+        in_order = [path for path in (_by_reshape(turned, view), _by_flat(turned, view)) if path is not None]
+        paths += [_after_transpose(order, path) for path in in_order]
     return next((path for path in paths if path is not None and _leads_to(path, whole, view)), None)
+
+
+def _after_transpose(order: Sequence[int], path: Path) -> Path:
+    return path if list(order) == sorted(order) else lambda x: path(x.transpose(order))
 
 
 def _by_axes(whole: Array, view: Array) -> Path | None:

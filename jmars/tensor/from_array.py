@@ -7,7 +7,7 @@ sent, an error says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -107,9 +107,19 @@ def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:
     """Compute xxh3, 128 bits, of the elements, some rows at a time to avoid a copy of the array."""
-    found, array = xxhash.xxh3_128(), np.atleast_1d(array)
-    rows = max(1, _BLOCK * len(array) // max(1, array.nbytes))
-    for start in range(0, len(array), rows):
-        part = np.ascontiguousarray(array[start : start + rows])
-        found.update(part.reshape(-1).view(np.uint8).data)
+    found = xxhash.xxh3_128()
+    for field in _fields(np.atleast_1d(array)):
+        rows = max(1, _BLOCK * len(field) // max(1, field.nbytes))
+        for start in range(0, len(field), rows):
+            part = np.ascontiguousarray(field[start : start + rows])
+            found.update(part.reshape(-1).view(np.uint8).data)
     return found.intdigest()
+
+
+def _fields(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """The fields of records one by one, since the bytes between them are not copied; of other arrays, the array."""
+    if array.dtype.names is None:
+        yield array
+    else:
+        for name in array.dtype.names:
+            yield from _fields(array[name])

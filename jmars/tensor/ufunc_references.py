@@ -39,7 +39,6 @@ class PythonUfunc:
         return PythonUfunc, (self.function, self.nin, self.nout)
 
 
-@lru_cache(maxsize=256)
 def reference_to(ufunc: Any) -> UfuncReference | PythonUfunc:
     """Make the reference by which an expression names a ufunc; for `np.frompyfunc` the function itself.
 
@@ -58,6 +57,11 @@ def reference_to(ufunc: Any) -> UfuncReference | PythonUfunc:
     function = _python_function(ufunc)
     if function is not None:
         return PythonUfunc(function, ufunc.nin, ufunc.nout)
+    return _reference(ufunc)
+
+
+@lru_cache(maxsize=256)
+def _reference(ufunc: Any) -> UfuncReference:
     name = str(ufunc.__name__)
     try:
         blob = cloudpickle.dumps(ufunc)

@@ -237,3 +237,23 @@ def test_a_call_in_the_middle_of_a_batch_that_ends_its_process_is_called_again(t
     with jmars.Cluster(n_workers=1, memory_limit="200MiB") as cluster:
         calls = [jmars.remote.spawn(once, args=(number,)) for number in range(200)]
         assert cluster.submit(*calls).result(60) == list(range(200))
+
+
+def test_inputs_of_a_batch_stay_while_one_of_its_results_waits_for_room():
+    def block(number):
+        return np.full(3_700_000, number, "i8")
+
+    def check(number, array, large, _=None):
+        found = np.full(2_700_000 if large else 1, -1, "i8")
+        found[0] = number if array is None or (array[[0, 1_000_000, -1]] == number).all() else -1
+        return found
+
+    with jmars.Cluster(n_workers=1, memory_limit="300MiB") as cluster:
+        cluster.submit(*[spawn(check, args=(number, None, False)) for number in range(300)]).wait(60)
+        blocks = [spawn(block, args=(number,)) for number in range(6)]
+        ready = spawn(lambda many: len(many), args=(blocks,))
+        again = [spawn(check, args=(number, None, False, ready)) for number in range(150)]
+        last = spawn(lambda many: len(many), args=(again,))
+        calls = [spawn(check, args=(number, one, number == 5, last)) for number, one in enumerate(blocks)]
+        values = cluster.submit(*calls).result(60)
+        assert [int(value[0]) for value in values] == list(range(6))

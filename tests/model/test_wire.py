@@ -16,6 +16,7 @@ from jmars.scheduler.journal import Journal, read_journal
 VALUES = {
     "Sequence[int]": [1, 2**20],
     "Sequence[bytes]": [b"", b"\1\0\0\0"],
+    "Sequence[tuple[int, str]]": [(0, "numpy"), (3, "numexpr")],
     "Mapping[int, tuple[int, ...]] | None": {3: (2, 2)},
     "dict[str, Any]": {"makespan": 1.5, "peak": 10},
     "Failure": Failure("ValueError", "no", "a line", b"...", "the operand add", 1, True),

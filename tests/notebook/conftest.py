@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -62,8 +63,8 @@ class CellNotebook(Notebook):
         return get_engine().held(self[name].data)
 
 
-@pytest.fixture
-def notebook() -> Iterator[CellNotebook]:
+@contextmanager
+def in_process() -> Iterator[CellNotebook]:
     """A notebook whose `%%jmars` cells run in this process."""
     before = get_engine()
     engine = OneByOne()
@@ -82,3 +83,17 @@ def notebook() -> Iterator[CellNotebook]:
             yield ran
         finally:
             set_engine(before)
+
+
+@pytest.fixture
+def notebook() -> Iterator[CellNotebook]:
+    """`in_process`, for a test."""
+    with in_process() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lasting_notebook() -> Iterator[CellNotebook]:
+    """`in_process`, for the examples of Hypothesis."""
+    with in_process() as made:
+        yield made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _thread
+import signal
 import threading
 
 import pytest
@@ -11,6 +11,7 @@ from jmars.config import config
 from jmars.errors import MemoryLimitError
 from jmars.notebook import magic
 from jmars.notebook.display import NoDisplay
+from tests.fault.harness import until
 from tests.notebook.shells import Notebook, new_shell
 
 
@@ -49,10 +50,19 @@ def test_a_memory_error_gives_one_advice_in_flags_in_view_and_traceback(notebook
     assert ran.text.count("--memory") == 1
 
 
-def test_an_interrupt_of_a_plain_cell_shows_the_users_lines(notebook):
-    notebook("%%jmars --lazy\ny = map_blocks(lambda b: time.sleep(60) or b, np.zeros(4), dtype=float)")
-    threading.Timer(1.0, _thread.interrupt_main).start()
+def test_an_interrupt_of_a_plain_cell_shows_the_users_lines(notebook, tmp_path):
+    begun = tmp_path / "begun"
+    wait = f"lambda b: (open({str(begun)!r}, 'w').close(), time.sleep(60))"
+    notebook(f"%%jmars --lazy\ny = map_blocks({wait}, np.zeros(4), dtype=float)")
+
+    def interrupt() -> None:
+        until(begun.exists, 20, "the function runs")
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     ran = notebook.run("found = 1\ny.fetch()")
+    interrupting.join()
     assert isinstance(ran.error, KeyboardInterrupt)
     assert "----> 2 y.fetch()" in ran.text and "jmars/" not in ran.text
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
 
 import pytest
 
@@ -52,9 +54,9 @@ def test_another_thread_sees_the_line_of_the_cell_not_of_its_functions():
 
 
 def test_cancel_interrupts_the_python_of_the_cell_and_no_later_cell():
-    cell = cell_of("at_line_2.set()\ngo_on.wait()")
-    names = {"at_line_2": threading.Event(), "go_on": threading.Event()}
-    clicking = threading.Thread(target=lambda: (names["at_line_2"].wait(), RunningCell.find(cell.id).cancel(cell.id)))
+    cell = cell_of("begun.put(1)\nwhile True: sleep(0.01)")
+    names = {"begun": queue.SimpleQueue(), "sleep": time.sleep}
+    clicking = threading.Thread(target=lambda: (names["begun"].get(), RunningCell.find(cell.id).cancel(cell.id)))
     clicking.start()
     with pytest.raises(KeyboardInterrupt):
         exec(cell.code, names)
@@ -62,6 +64,24 @@ def test_cancel_interrupts_the_python_of_the_cell_and_no_later_cell():
     assert cell.cancelled
     cell.end()
     cell.cancel(cell.id)  # a click that came late
+
+
+def test_cancel_interrupts_the_cell_of_another_thread_there():
+    found = []
+
+    def run():
+        cell = cell_of("begun.put(cell)\nwhile True: sleep(0.01)")
+        try:
+            exec(cell.code, {"begun": begun, "cell": cell, "sleep": time.sleep})
+        except KeyboardInterrupt as error:
+            found.append(error)
+
+    begun = queue.SimpleQueue()
+    running = threading.Thread(target=run)
+    running.start()
+    begun.get().cancel("")
+    running.join(20)
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -83,6 +83,36 @@ def test_memory_that_is_shared_in_another_way_is_named(notebook):
     assert notebook["a"][0] == 0
 
 
+@pytest.mark.parametrize(
+    ("other", "cell", "message"),
+    [
+        ("b = a.view('i8')", "b[0] = 7\ny = a.sum()", "mentions 'a'"),
+        ("b = np.ma.array(a, copy=False)", "a[0] = 5\ny = b.sum()", "writes to 'a' and mentions 'b'"),
+        ("b = np.lib.stride_tricks.as_strided(a, (3, 3), (8, 8))", "b[0, 1] = 5", "share memory with one another"),
+        ("z = np.zeros(3, complex); b = z.real", "b[0] = 5\ny = z.sum()", "writes to 'b' and mentions 'z'"),
+    ],
+)
+def test_writes_that_others_would_not_see_are_refused(notebook, other, cell, message):
+    notebook(f"import numpy as np\na = np.arange(6.0)\n{other}")
+    error = notebook.run("%%jmars\n" + cell).error
+    assert isinstance(error, UnsupportedError) and message in str(error)
+    assert notebook["a"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_views_in_lists_and_dicts_are_views_of_the_array_afterwards(notebook):
+    notebook("import numpy as np\na = np.zeros(6)")
+    notebook("%%jmars\nparts = [a[:2], (a[2:], 1)]\nd = {'x': a, 'sum': a.sum()}\na[5] = 2")
+    notebook("%%jmars\nfor part in parts[0], parts[1][0]:\n    part += 1")
+    assert notebook["a"].tolist() == [1, 1, 1, 1, 1, 3] and notebook["d"]["x"] is notebook["a"]
+    assert isinstance(notebook["d"]["sum"], Tensor)
+
+
+def test_records_with_bytes_between_their_fields_are_written(notebook):
+    notebook("import numpy as np\nr = np.zeros(30000, np.dtype([('a', 'i1'), ('b', 'f8')], align=True))")
+    notebook("%%jmars\nr['b'][1] = 4")
+    assert notebook["r"]["b"][:3].tolist() == [0, 4, 0]
+
+
 def test_writes_of_other_code_meanwhile_are_not_lost(notebook):
     notebook("import numpy as np\na = np.arange(6.0)\nrows = [a]")
     error = notebook.run("%%jmars\na[0] = 1\nrows[0][1] = 5").error

@@ -50,7 +50,7 @@ WRITES = {
     "multiply": lambda a, n: operator.imul(a, 2),
     "element": lambda a, n: operator.setitem(a, (n % len(a),), n) if a.ndim and len(a) else None,
     "elements": lambda a, n: [operator.setitem(a, i, a[i] * 2 - n) for i in np.ndindex(a.shape)] if a.ndim else None,
-    "slice": lambda a, n: operator.setitem(a, slice(n % 3, None), n),
+    "slice": lambda a, n: operator.setitem(a, slice(n % 3, None), n) if a.ndim else None,
     "own slice": lambda a, n: operator.setitem(a, slice(1, None), a[:-1]) if a.ndim else None,
     "part": lambda a, n: operator.setitem(a, slice(0, 1), operator.iadd(a[0:1], n)) if a.ndim else None,
     "nested": lambda a, n: operator.setitem(a[n % len(a)], 0, n) if a.ndim > 1 and a.size else None,

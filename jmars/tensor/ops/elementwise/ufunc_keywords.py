@@ -89,7 +89,8 @@ class UfuncKeywords:
     def apply(self, formula: Formula, outputs: Sequence[str | UfuncReference]) -> Any:
         """Make the tensor of each output of the ufunc; what `np.errstate` says to raise is raised where it runs."""
         values = [formula.read(value) for value in self.inputs]
-        formula.raises = tuple(kind for kind, action in np.geterr().items() if action == "raise")
+        if self.where is True:  # else NumPy computes fewer elements than a formula
+            formula.raises = tuple(kind for kind, action in np.geterr().items() if action == "raise")
         choice = {"signature": self.signature, "casting": self.casting}
         applied = [formula.apply(output, *values, **choice) for output in outputs]
         formula.raises = ()
