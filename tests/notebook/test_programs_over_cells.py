@@ -38,6 +38,8 @@ def test_names_have_what_numpy_gives_after_each_cell(lasting_notebook, cells):
     notebook, names = lasting_notebook, ["a", "b", "c"]
     notebook.cells.clear()
     notebook.jobs.clear()
+    for name in [name for name in notebook.shell.user_ns if name[0] == "v" and name[1:].isdigit()]:
+        del notebook.shell.user_ns[name]  # of the example before
     expected = {"np": np, "MAKES": MAKES, "WRITES": WRITES}
     notebook.shell.user_ns.update(expected)
     exec(START, expected)
