@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import ArrayChangedError, UnsupportedError
-from jmars.notebook.view_steps import host_of, overlaps_itself, path_to, shares_memory
+from jmars.notebook.view_steps import host_of, overlaps_itself, path_to, root_of, shares_memory
 from jmars.tensor.buffers import Place, View
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.source_line import SourceLine
@@ -181,12 +181,12 @@ class UserArrays:
 
 
 def _groups(arrays: Sequence[Array]) -> Iterator[list[Array]]:
-    """Arrays that share memory, directly or by others, together."""
+    """Arrays of one memory together: of the same owner, or with common elements."""
     left = list(arrays)
     while left:
         group = [left.pop()]
         for one in group:  # grows while it is read
-            near = [other for other in left if shares_memory(one, other)]
+            near = [other for other in left if root_of(one) is root_of(other) or shares_memory(one, other)]
             group += near
             left = [other for other in left if not any(other is found for found in near)]
         yield group

@@ -13,7 +13,7 @@ import numpy as np
 
 from jmars.tensor.from_array import COPIED
 
-__all__ = ["host_of", "overlaps_itself", "path_to", "shares_memory"]
+__all__ = ["host_of", "overlaps_itself", "path_to", "root_of", "shares_memory"]
 
 Array = np.ndarray[Any, Any]
 Path = Callable[[Any], Any]  # from the array to the view, for NumPy arrays and tensors
@@ -45,14 +45,19 @@ def overlaps_itself(array: Array) -> bool:
     return False
 
 
+def root_of(array: Array) -> Array:
+    """The array that owns the memory, as far as NumPy knows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 def host_of(arrays: Sequence[Array]) -> Array:
     """The array of which all are views, if it is one of them or small; else the largest."""
     largest = max(arrays, key=lambda one: one.nbytes)
     if len(arrays) == 1:
         return largest
-    base = largest
-    while isinstance(base.base, np.ndarray):
-        base = base.base
+    base = root_of(largest)
     is_known = any(one is base for one in arrays) or base.nbytes <= COPIED
     return base if is_known and type(base) in (np.ndarray, np.memmap) and base.dtype == largest.dtype else largest
 

@@ -99,6 +99,12 @@ def test_writes_that_others_would_not_see_are_refused(notebook, other, cell, mes
     assert notebook["a"].tolist() == [0, 1, 2, 3, 4, 5]
 
 
+def test_parts_without_common_elements_are_written_beside_each_other(notebook):
+    notebook("import numpy as np\na = np.arange(12.0)\nodd, even, few = a[1::2], a[::2], a[:4:2]\ndel a")
+    notebook("%%jmars\neven += 10\nfew[1] += odd[0]")
+    assert notebook["even"].tolist() == [10, 13, 14, 16, 18, 20] and notebook["few"].tolist() == [10, 13]
+
+
 def test_views_in_lists_and_dicts_are_views_of_the_array_afterwards(notebook):
     notebook("import numpy as np\na = np.zeros(6)")
     notebook("%%jmars\nparts = [a[:2], (a[2:], 1)]\nd = {'x': a, 'sum': a.sum()}\na[5] = 2")
