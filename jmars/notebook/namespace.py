@@ -29,6 +29,7 @@ __all__ = ["Namespace", "tensors_in"]
 _IPYTHON = re.compile(r"_+|_(i+|ih|oh|dh|\d+|i\d+|exit_code|exception)|In|Out|__jmars_\w+")
 
 _SHORT = 1000  # longer containers are not searched for tensors; tensors in them stay lazy
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _NOTHING = object()
 
 
@@ -133,6 +134,8 @@ class Namespace:
             return array
         if type(value) not in (list, tuple, dict) or len(value) > _SHORT or id(value) in seen:
             return value
+        if _is_plain(value.values() if type(value) is dict else value):
+            return value
         seen.add(id(value))
         if type(value) is tuple:
             parts = tuple(self._with_arrays(one, seen) for one in value)
@@ -184,6 +187,11 @@ def _masked(value: Any, line: SourceLine | None) -> Composite:
     return made
 
 
+def _is_plain(values: Iterable[Any]) -> bool:
+    """Whether values are numbers and text only, so that a long table of them is passed by quickly."""
+    return _PLAIN.issuperset(map(type, values))
+
+
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among `values` and in short lists, tuples, sets and dicts there, without duplicates, in order."""
     return found_in(values)[0]
@@ -204,8 +212,8 @@ def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
         elif isinstance(value, Composite):
             composites[id(value)] = value
             todo.extend(value.parts())
-        elif (isinstance(value, tuple) or type(value) in (list, set, frozenset)) and len(value) <= _SHORT:
-            todo.extend(value)
-        elif type(value) is dict and len(value) <= _SHORT:
-            todo.extend(value.values())
+        elif isinstance(value, tuple) or type(value) in (list, set, frozenset, dict):
+            parts = value.values() if type(value) is dict else value
+            if len(value) <= _SHORT and not _is_plain(parts):
+                todo.extend(parts)
     return list(found.values()), list(composites.values())
