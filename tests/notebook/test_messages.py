@@ -50,7 +50,7 @@ def test_a_memory_error_gives_one_advice_in_flags_in_view_and_traceback(notebook
     assert ran.text.count("--memory") == 1
 
 
-def test_an_interrupt_of_a_plain_cell_shows_the_users_lines(notebook, tmp_path):
+def test_an_interrupt_of_a_plain_cell_shows_the_users_lines(notebook, interruptible, tmp_path):
     begun = tmp_path / "begun"
     wait = f"lambda b: (open({str(begun)!r}, 'w').close(), time.sleep(60))"
     notebook(f"%%jmars --lazy\ny = map_blocks({wait}, np.zeros(4), dtype=float)")

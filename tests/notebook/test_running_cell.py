@@ -53,7 +53,7 @@ def test_another_thread_sees_the_line_of_the_cell_not_of_its_functions():
     assert (seen, names["after"], cell.line()) == ([5], 6, 0)
 
 
-def test_cancel_interrupts_the_python_of_the_cell_and_no_later_cell():
+def test_cancel_interrupts_the_python_of_the_cell_and_no_later_cell(interruptible):
     cell = cell_of("begun.put(1)\nwhile True: sleep(0.01)")
     names = {"begun": queue.SimpleQueue(), "sleep": time.sleep}
     clicking = threading.Thread(target=lambda: (names["begun"].get(), RunningCell.find(cell.id).cancel(cell.id)))
