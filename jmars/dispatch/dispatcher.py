@@ -27,6 +27,8 @@ from jmars.processes.executor_messages import RUN, RunBatch
 
 __all__ = ["Dispatcher"]
 
+LOOSE = 16  # operands with results of unknown size that wait, for each in a batch of a worker
+
 
 class Dispatcher:
     """Chooses the next operands of the workers and sends them.
@@ -176,6 +178,8 @@ class Dispatcher:
             if self._must_ask(table, row, slot):
                 batch.ends_unsized = True
                 break
+            if len(wire) > waiting // (LOOSE * len(self._workers)):
+                break  # few wait: readers of these results, which come first by rank, shall not wait behind others
         self.building = None
         if batch is not None:
             self._send(worker, batch, wire, seconds)
