@@ -49,7 +49,7 @@ class OneByOne:
         value = np.empty(data.shape, data.dtype)
         for i, part in enumerate(blocks(data.chunks)):
             value[part] = self.chunks[data.key][i]
-        return value
+        return value[()]  # a scalar without axes, as the client's engines give
 
     def tries_on_worker(self) -> bool:
         return False

@@ -99,7 +99,7 @@ def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
 @offers("array_repr")
 def array_repr(arr: Any, *args: Any, **kwargs: Any) -> str:
     """`np.array_repr`: computes the tensor."""
-    return np.array_repr(arr.fetch(), *args, **kwargs)
+    return np.array_repr(np.asarray(arr.fetch()), *args, **kwargs)
 
 
 @offers("shares_memory")
