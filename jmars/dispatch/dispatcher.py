@@ -179,7 +179,8 @@ class Dispatcher:
                 batch.ends_unsized = True
                 break
             if len(wire) > waiting // (LOOSE * len(self._workers)):
-                break  # few wait: readers of these results, which come first by rank, shall not wait behind others
+                batch.ends_unsized = len(wire) == 1
+                break  # few wait: readers of these results, which come first by rank, do not wait behind other operands
         self.building = None
         if batch is not None:
             self._send(worker, batch, wire, seconds)

@@ -50,7 +50,7 @@ class Batch:
     Attributes
     ----------
     ends_unsized
-        Whether the last operand asks for a slot; no batch follows until it has one.
+        Whether no batch follows until this one has ended: the last operand asks for a slot, or few operands wait.
     duplicate
         The same operands on another worker; the first of the two to finish one of them counts.
     is_copy
