@@ -119,29 +119,33 @@ class Namespace:
         return assigned
 
     def write_back(self, fetch: Callable[[Any, bool], Any]) -> None:
-        """Writes computed values to the user's arrays, whose names get the arrays back; `fetch` as `Engine.fetch`."""
+        """Writes computed values to the user's arrays and gives names their arrays back; `fetch` as `Engine.fetch`."""
         __tracebackhide__ = True
         self.arrays.write_back(fetch)
         self.names.update(self.written)
-        seen: set[int] = set()
+        done: dict[int, tuple[Any, Any]] = {}
         for name in [name for name in self.names if not _IPYTHON.fullmatch(name)]:
-            self.names[name] = self._with_arrays(self.names[name], seen)
+            self.names[name] = self._with_arrays(self.names[name], done)
 
-    def _with_arrays(self, value: Any, seen: set[int]) -> Any:
+    def _with_arrays(self, value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
         """The value with arrays in place of tensors of arrays, in short lists, tuples and dicts too."""
         array = self.arrays.array_of(value)
         if array is not None:
             return array
-        if type(value) not in (list, tuple, dict) or len(value) > _SHORT or id(value) in seen:
+        if type(value) not in (list, tuple, dict) or len(value) > _SHORT:
             return value
+        if id(value) in done:
+            return done[id(value)][1]  # a tuple under two names stays one tuple
         if _is_plain(value.values() if type(value) is dict else value):
             return value
-        seen.add(id(value))
+        done[id(value)] = value, value
         if type(value) is tuple:
-            parts = tuple(self._with_arrays(one, seen) for one in value)
-            return parts if any(x is not y for x, y in zip(parts, value, strict=True)) else value
+            parts = tuple(self._with_arrays(one, done) for one in value)
+            if any(x is not y for x, y in zip(parts, value, strict=True)):
+                done[id(value)] = value, parts
+            return done[id(value)][1]
         for key, one in list(value.items() if type(value) is dict else enumerate(value)):
-            found = self._with_arrays(one, seen)
+            found = self._with_arrays(one, done)
             if found is not one:
                 value[key] = found
         return value

@@ -107,10 +107,13 @@ def test_parts_without_common_elements_are_written_beside_each_other(notebook):
 
 def test_views_in_lists_and_dicts_are_views_of_the_array_afterwards(notebook):
     notebook("import numpy as np\na = np.zeros(6)")
-    notebook("%%jmars\nparts = [a[:2], (a[2:], 1)]\nd = {'x': a, 'sum': a.sum()}\na[5] = 2")
+    notebook(
+        "%%jmars\npair = a[:1], 1\nsame = pair\nparts = [a[:2], (a[2:], 1)]\nd = {'x': a, 'sum': a.sum()}\na[5] = 2"
+    )
     notebook("%%jmars\nfor part in parts[0], parts[1][0]:\n    part += 1")
     assert notebook["a"].tolist() == [1, 1, 1, 1, 1, 3] and notebook["d"]["x"] is notebook["a"]
     assert isinstance(notebook["d"]["sum"], Tensor)
+    assert notebook["same"] is notebook["pair"] and isinstance(notebook["pair"][0], np.ndarray)
 
 
 def test_records_with_bytes_between_their_fields_are_written(notebook):
