@@ -280,7 +280,7 @@ def _cancel(references: Sequence[Any], force: bool) -> None:
 
 
 def _cancel_submitted(entries: Sequence[_Entry]) -> list[Any]:
-    """Cancel tasks, and tasks of batches whose submission ended during the close; returns the reports."""
+    """Cancel tasks, also of batches submitted during the close; returns the reports."""
     reports = [entry.submitted for entry in entries if entry.submitted is not None]
     _cancel(reports, False)
     return reports

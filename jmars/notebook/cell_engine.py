@@ -37,7 +37,7 @@ _running: dict[Job, RunningCell] = {}  # keeps background jobs and their cells a
 
 
 class CellCancelled(BaseException):  # not an Exception, so that user code does not catch it
-    """Ends a cell whose job was cancelled by the Cancel button."""
+    """Ends a cell after the Cancel button cancelled the job."""
 
 
 def handle_control_request(content: dict[str, Any]) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class WidgetDisplay:
         self._held.release(without=self._handle.display_id if viewless else "")
 
     def _events(self, since: int, job: str) -> tuple[list[Event], int]:
-        """Events of a job, whose submission needed the cluster."""
+        """Events of a job; the cluster is set before the first job."""
         assert self.cluster is not None
         return self.cluster.events(since, job)
 

@@ -41,7 +41,7 @@ def note_for_lazy(error: BaseException) -> str | None:
 
 
 def in_flags(text: str, limit: int) -> str:
-    """The text of an error in the flags of a cell, whose cluster has a memory limit of `limit` bytes.
+    """The text of an error in the flags of a cell; `limit` is the memory limit of the cluster in bytes.
 
     Examples
     --------

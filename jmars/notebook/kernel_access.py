@@ -223,7 +223,7 @@ class HeldOutputs:
             self._names["send_multipart"] = self._take
 
     def _take(self, frames: Any, **options: Any) -> None:
-        """Holds a message, or sends it after the release, or in a forked process, which nobody releases."""
+        """Holds a message until the release; later messages, and messages of a forked process, are sent at once."""
         if os.getpid() == self._process:
             with self._lock:
                 if self._holds:

@@ -100,7 +100,7 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
 
 
 def _start(flags: CellFlags) -> Cluster:
-    """Finds or starts the cluster; an error that says what is wrong is shown as one line."""
+    """Finds or starts the cluster; errors of the user's flags are shown as one line."""
     try:
         return find_cluster(flags)
     except (JmarsError, ValueError) as error:

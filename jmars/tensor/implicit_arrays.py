@@ -57,7 +57,7 @@ def check_size(x: Tensor) -> None:
 
 
 def _caller() -> tuple[str, FrameType | None]:
-    """The library whose code takes the array, "" for the user's own, and the frame of the user's line."""
+    """The library that takes the array, "" for code of the user, and the frame of the user's line."""
     library: str | None = None
     innermost: FrameType | None = None
     frame: FrameType | None = sys._getframe(2)

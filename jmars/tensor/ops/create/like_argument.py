@@ -1,4 +1,4 @@
-"""The argument `like=` of functions that create arrays: whose library makes the array.
+"""The argument `like=` of functions that create arrays: chooses the library of the new array.
 
 Source: NEP 35.
 """

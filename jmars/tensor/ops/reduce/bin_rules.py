@@ -88,7 +88,7 @@ def _doane_width(x: Tensor, n: float, spread: float) -> float:
 
 
 def _stone_width(x: Tensor, n: int, spread: float, edges: tuple[float, float]) -> float:
-    """Width by the rule of Stone: the number of bins, up to sqrt(n), whose estimated error is least."""
+    """Width by the rule of Stone: the number of bins, up to sqrt(n), with the least estimated error."""
     if n <= 1 or not spread:
         return 0.0
     most = max(100, int(math.sqrt(n)))

@@ -22,7 +22,7 @@ __all__ = ["Polynomial", "poly1d"]
 
 
 class poly1d(np.poly1d, metaclass=StandIn):  # NumPy's spelling
-    """`np.poly1d` inside a cell: makes a polynomial of NumPy's, whose call with a tensor is lazy.
+    """`np.poly1d` inside a cell: makes a NumPy polynomial; the values at the elements of a tensor are lazy.
 
     Examples
     --------
