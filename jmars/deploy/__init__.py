@@ -18,6 +18,7 @@ host.py      the control process: workers, their store, and a scheduler
 engine_chunks.py  chunks of an engine for clients
 engine_head.py  the head of a cluster on an engine: scheduler and clients, in a thread of the kernel
 engine_host.py  starts and ends that thread
+host_facts.py  versions and CPU features of hosts, and how hosts compute the same bits
 ending.py    waits for processes that are no children of this process
 local.py     starts a control process from this process
 attached.py  a cluster that another process started
