@@ -279,6 +279,7 @@ def run_steps(
     stopped = False
     with np.errstate(all="ignore"):  # warnings of kernels would go to a log that is not read
         for number, step in enumerate(group.steps):
+            before = perf_counter()
             try:
                 if stop():  # before a user's object is unpickled
                     raise ExecutionInterrupted("the job was told to stop")
@@ -289,7 +290,7 @@ def run_steps(
                 stopped = True
                 break
             except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
-                failure = describe(error)
+                failure = describe(error, perf_counter() - before)
                 break
             if not program.output.is_sized:
                 shapes[number] = chunk.shape

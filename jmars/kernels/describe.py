@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 
 import cloudpickle
+import numpy as np
 
 from jmars.errors import JmarsError, text_of
 from jmars.kernels.compile import take_member
@@ -20,10 +21,11 @@ from jmars.model.failure import Failure
 __all__ = ["describe"]
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
+NUMPY = str(Path(np.__file__).parent) + os.sep
 
 
-def describe(error: BaseException) -> Failure:
-    """The failure of an exception; never raises."""
+def describe(error: BaseException, seconds: float = 0.0) -> Failure:
+    """The failure of an exception that came after so many seconds; never raises."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
@@ -34,5 +36,8 @@ def describe(error: BaseException) -> Failure:
         pickle.loads(blob)
     except Exception:  # it cannot travel: name and text do
         blob = b""
-    transient = isinstance(error, OSError) and not isinstance(error, JmarsError)
-    return Failure(type(error).__name__, text_of(error)[:10_000], trace[:20_000], blob, "", member, transient)
+    final = isinstance(error, JmarsError)
+    own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)
+    transient = isinstance(error, OSError) and not final
+    text = text_of(error)[:10_000]
+    return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own, seconds)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import cloudpickle
 
-from jmars.errors import OperandError, text_of
+from jmars.errors import JmarsError, OperandError, text_of
 
 __all__ = ["Failure"]
 
@@ -33,6 +33,12 @@ class Failure:
         Number of the fused operand that raised; -1 where no operand was fused.
     is_transient
         Whether a retry may succeed, as after an OSError.
+    is_final
+        Whether no retry can succeed, since jmars itself refused: an operand that has not enough memory, for instance.
+    in_user_code
+        Whether code of the user ran when it was raised, and not only jmars and NumPy.
+    seconds
+        For which the failed try ran; 0 where unknown.
 
     Examples
     --------
@@ -50,6 +56,9 @@ class Failure:
     where: str = ""
     member: int = -1
     is_transient: bool = False
+    is_final: bool = False
+    in_user_code: bool = False
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, error: BaseException, where: str = "") -> Failure:
@@ -58,7 +67,7 @@ class Failure:
             pickled = cloudpickle.dumps(error)
         except BaseException:  # a user's exception class may raise anything while it is pickled
             pickled = b""
-        return cls(type(error).__name__, text_of(error), "", pickled, where)
+        return cls(type(error).__name__, text_of(error), "", pickled, where, is_final=isinstance(error, JmarsError))
 
     def at(self, where: str) -> Failure:
         """The same failure with a place."""

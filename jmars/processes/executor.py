@@ -223,7 +223,7 @@ def _run_batch(
             if cap is not None and is_out_of_memory(error):
                 report(MemoryExceeded(MEMORY, describe(error), taken, cap[0]))
                 return TRIM_ALWAYS
-            report(OperandFailed(FAILED, describe(error)))
+            report(OperandFailed(FAILED, describe(error, perf_counter() - before)))
             return scratch
         scratch = max(scratch, program.work)
         now = perf_counter()

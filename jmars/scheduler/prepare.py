@@ -26,6 +26,7 @@ from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungr
 from jmars.scheduler.picture import graph_built, prediction, with_lines
 from jmars.scheduler.plan_monitor import PlanMonitor
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
+from jmars.scheduler.retries import RetryRule
 from jmars.tensor.chunk import GraphLayer
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
@@ -39,7 +40,6 @@ TOLERANCE = 1.25  # how far a prediction may be off
 PATIENCE = 4.0  # a plan that is used again may take longer to make
 
 PHASES = ("compile", "rank", "place", "rows")  # tile and analyse, priorities, first workers, operand rows
-TRANSIENT_RETRIES = 3  # of an operand that raised an OSError
 
 _AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
 _KEPT = 4  # of them, when no job runs
@@ -114,13 +114,11 @@ class Prepared:
             tight=shared.tight,
         )
 
-    def tries(self, operand: int, transient: bool) -> int:
-        """How often an operand that raised is tried again; `transient` for an error that may pass by itself."""
-        steps = self.table.programs[self.table.program[operand]].steps
-        asked = max((step.retries for step in steps if isinstance(step, Call)), default=-1)
-        if asked >= 0:
-            return asked
-        return max(int(self.settings.get("retries", 0)), TRANSIENT_RETRIES if transient else 0)
+    def retry_rule(self, operand: int) -> RetryRule:
+        """How often an operand that raised is tried again."""
+        program = self.table.programs[self.table.program[operand]]
+        asked = max((step.retries for step in program.steps if isinstance(step, Call)), default=-1)
+        return RetryRule(asked, self.settings.get("retries", "auto"))
 
     def is_off(self, makespan: float) -> bool:
         """Whether a run of so many seconds differs enough from the prediction to plan later runs again."""

@@ -44,8 +44,6 @@ from jmars.tensor.source_line import SourceLine
 
 __all__ = ["StageRun"]
 
-RETRY_SECONDS, RETRY_FACTOR = 0.05, 3  # before the second try of an operand, and how much longer before each later one
-
 
 class StageRun:
     """One stage on the workers.
@@ -87,6 +85,7 @@ class StageRun:
         self._port, self._meta, self._log = context.port, context.meta, context.log
         ports = context.port, context.log, listener.isolate_faults
         self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, *ports)
+        self._computed = 0.0  # seconds that operands took, of all workers
         self._stopping = False
         self._succeeded = False
         self._on_disk: set[int] = set()  # operands whose chunk was spilled and not reloaded since
@@ -130,6 +129,7 @@ class StageRun:
         if rows.odd:
             operands, microseconds = self._without_odd(operands, microseconds)
         self.eta.ended(operands, microseconds)
+        self._computed += 1e-6 * sum(microseconds)
         self._moved(S.FINISHED, operands, worker)
         if freed:
             self._free(freed)
@@ -149,15 +149,16 @@ class StageRun:
         `again` is False while a job is resumed: ready operands are then submitted later.
         """
         rows = self.operands
-        most = self.ready.prepared.tries(operand, transient=failure.is_transient)
-        moved = rows.raised(operand, most)
+        rule = self.ready.prepared.retry_rule(operand)
+        moved = rows.raised(operand, rule.most(failure, self._computed / max(1, len(self._context.workers))))
         if moved.ready:
             self._moved(S.READY, moved.ready)
             if again:
-                delay = RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)
+                delay = rule.delay(failure, rows.tries[operand])
                 asyncio.get_running_loop().call_later(delay, self._listener.isolate_faults, self._try_again, operand)
         elif S.FATAL in moved.states:
-            self._fatal(moved, failure.at(self._blame(operand, failure.member)))
+            where = self._blame(operand, failure.member) + rule.told(failure, rows.tries[operand])
+            self._fatal(moved, failure.at(where))
         else:
             self._act(moved)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from jmars.errors import GraphError
@@ -36,3 +37,16 @@ def test_an_exception_that_cannot_travel_keeps_name_and_text() -> None:
 
 def test_errors_of_the_system_may_pass() -> None:
     assert describe(FileNotFoundError("gone")).is_transient
+
+
+def test_errors_tell_whether_code_of_the_user_ran() -> None:
+    def trace_of(error: BaseException) -> BaseException:
+        """The error as a kernel raises it: without the frame of this file."""
+        assert error.__traceback__ is not None
+        return error.with_traceback(error.__traceback__.tb_next)
+
+    singular = raised(lambda: np.linalg.inv(np.zeros((2, 2))))
+    assert describe(singular).in_user_code  # the lambda is one
+    assert not describe(trace_of(trace_of(singular))).in_user_code
+    assert not describe(raised(lambda: memoryview(b"")[3])).is_final
+    assert describe(GraphError("no such graph")).is_final

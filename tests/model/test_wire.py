@@ -24,6 +24,7 @@ VALUES = {
     "str": "text \udcff",
     "bytes": b"\x80",
     "bool": True,
+    "float": 0.25,
 }
 
 

@@ -150,45 +150,48 @@ def add(*parts):
     return sum(parts)
 
 
-def failing(folder, times):
+def failing(folder, times, error=OSError):
     """A function that raises so many times, counted by files, and then gives how often it was called."""
 
     def once():
         calls = len(list(folder.iterdir())) + 1
         (folder / str(calls)).touch()
         if calls <= times:
-            raise OSError(f"no answer, call {calls}")
+            raise error(f"no answer, call {calls}")
         return calls
 
     return once
 
 
-def test_s3_12_an_operand_that_fails_twice_and_then_succeeds_passes(cluster, tmp_path):
-    assert cluster.submit(spawn(failing(tmp_path, 2))).result(20) == 3
+@pytest.mark.parametrize("error", [OSError, ValueError, ArithmeticError])
+def test_s3_12_an_operand_that_fails_twice_and_then_succeeds_passes_whatever_it_raised(cluster, tmp_path, error):
+    assert cluster.submit(spawn(failing(tmp_path, 2, error))).result(20) == 3
 
 
-def test_s3_12_one_that_always_fails_is_fatal_after_four_tries_with_all_that_depend_on_it(cluster, tmp_path):
+@pytest.mark.parametrize("error", [OSError, RuntimeError])
+def test_s3_12_one_that_always_fails_is_fatal_after_four_tries_with_all_that_depend_on_it(cluster, tmp_path, error):
     other = spawn(add, (1, 2))
-    first = spawn(failing(tmp_path, 99))
+    first = spawn(failing(tmp_path, 99, error))
     job = cluster.submit(spawn(add, (spawn(add, (first, 1)), other)))
-    with pytest.raises(OSError, match="no answer, call 4"):  # the operand's own text
+    with pytest.raises(error, match="no answer, call 4") as caught:  # the operand's own text
         job.result(20)
     assert len(list(tmp_path.iterdir())) == 4
+    assert "tried 4 times" in "".join(caught.value.__notes__)
     counts = job.describe()["counts"]
     assert (counts["fatal"], counts["freed"], job.state) == (3, 1, "failed")
 
 
-def test_s3_12_a_user_says_how_often_and_what_numpy_would_raise_at_once_is_not_tried_again(cluster, tmp_path):
+def test_s3_12_a_user_says_how_often(cluster, tmp_path):
     def wrong(folder):
         (folder / f"{time.monotonic_ns()}").touch()
         raise ValueError("never")
 
     folders = [tmp_path / name for name in "abc"]
-    for folder, retries, calls in zip(folders, (None, 0, 2), (1, 1, 3)):
+    for folder, retries in zip(folders, (0, 1, 2)):
         folder.mkdir()
         with pytest.raises(ValueError, match="never"):
             cluster.submit(spawn(wrong, (folder,), retries=retries)).result(20)
-        assert len(list(folder.iterdir())) == calls
+        assert len(list(folder.iterdir())) == 1 + retries
     with config.using(task=config.task | {"retries": 1}):
         job = cluster.submit(spawn(wrong, (tmp_path,)))
     with pytest.raises(ValueError, match="never"):
@@ -196,6 +199,18 @@ def test_s3_12_a_user_says_how_often_and_what_numpy_would_raise_at_once_is_not_t
     assert len(list(tmp_path.iterdir())) == 3 + 2
     with pytest.raises(ValueError, match=r"retries is -1; give a number from 0 to 100"):
         spawn(add, retries=-1)
+
+
+def test_s3_12_what_numpy_raises_for_the_same_input_is_not_tried_again_unless_the_setting_says_so(cluster):
+    def tries():
+        job = cluster.submit(mt.linalg.inv(mt.zeros((3, 3))))
+        with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+            job.result(20)
+        return Fold(job.events()).times(S.RUNNING)
+
+    assert set(tries().values()) == {1}
+    with config.using(task=config.task | {"retries": 2}):
+        assert max(tries().values()) == 3
 
 
 def test_s3_14_cancel_of_operands_by_their_state(gate):

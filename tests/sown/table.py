@@ -227,9 +227,9 @@ FAULTS = (
     ),
     Fault(
         "jmars/scheduler/*.py",
-        "RETRY_SECONDS * RETRY_FACTOR ** (rows.tries[operand] - 1)",
-        "RETRY_SECONDS * RETRY_FACTOR ** (10 + rows.tries[operand])",
-        "a retry waits for minutes",
+        "FIRST_DELAY * DELAY_FACTOR ** min(tries - 1, 20)",
+        "FIRST_DELAY * DELAY_FACTOR ** min(tries + 10, 20)",
+        "a retry waits for half a minute",
     ),
     Fault(
         "jmars/scheduler/*.py",

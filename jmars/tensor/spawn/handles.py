@@ -69,8 +69,8 @@ def spawn(
         Bytes that the call needs beside arguments and result, as a number or a text like "2GiB"; the call starts when
         they are free.
     retries
-        Number of calls after the first one raised. None: 3 after an OSError, which may be transient, else
-        `task.default_config.retries`, by default 0.
+        Number of calls after the first one raised. None: as `task.default_config.retries` says, by default 3 after an
+        OSError and after a call that raised within 0.25 s, or a tenth of the job's time.
     environment
         Environment variables that are set during the call.
     line
@@ -90,7 +90,7 @@ def spawn(
 
     An exception of the function ends the job and is raised in the client, with the line of this call and the worker's
     traceback. If the worker process dies, the call is repeated, at most three times; functions with side effects must
-    tolerate that.
+    tolerate that and the retries.
 
     Examples
     --------
