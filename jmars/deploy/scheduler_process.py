@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jmars.actors import ActorChannel, Mailbox, remote_method
+from jmars.actors import ActorChannel, Mailbox, UnixGreeting, remote_method
 from jmars.model import events
 from jmars.model.reports import Report
 from jmars.plan import Profile
@@ -159,8 +159,9 @@ async def _serve(orders: dict[str, Any]) -> None:
     process = SchedulerProcess(orders)
     theirs = socket.socket(fileno=orders["socket"])
     theirs.setblocking(False)
+    greeting = UnixGreeting(orders["token"], server=True)
     _, process.channel = await loop.create_unix_connection(
-        lambda: ActorChannel(process.mailbox, orders["token"], True, lambda _: os._exit(0)), sock=theirs
+        lambda: ActorChannel(process.mailbox, greeting, lambda _: os._exit(0)), sock=theirs
     )
     await asyncio.Event().wait()
 

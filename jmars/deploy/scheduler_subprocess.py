@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from jmars.actors import ActorChannel, Mailbox, new_token, remote_method
+from jmars.actors import ActorChannel, Mailbox, UnixGreeting, new_token, remote_method
 from jmars.deploy.ending import ended_within, is_stopped
 from jmars.deploy.relayed import RelayedReasons, RelayedSession, RelayedTasks
 from jmars.errors import ClusterLostError
@@ -232,8 +232,9 @@ class SchedulerSubprocess:
         process.stdin.write(json.dumps(orders).encode() + b"\n")
         process.stdin.close()
         ours.setblocking(False)
+        greeting = UnixGreeting(token, server=False)
         _, channel = await asyncio.get_running_loop().create_unix_connection(
-            lambda: ActorChannel(self._mailbox, token, False, lambda _: self._lost(gone)), sock=ours
+            lambda: ActorChannel(self._mailbox, greeting, lambda _: self._lost(gone)), sock=ours
         )
         await channel.ready
         return process, channel

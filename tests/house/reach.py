@@ -236,7 +236,7 @@ KEPT = {
     "jmars.actors.delivery": "exactly-once delivery for the link between hosts, which the next issues bring",
     "jmars.deploy.host_facts": "compared when a host joins, which the next issues bring",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
-    "jmars.actors.channel:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
+    "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.native.loader:forced": "chooses C or Python kernels in tests that compare both",
 }
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jmars.actors import Mailbox
-from jmars.actors.channel import _describe, _revive
 from jmars.actors.delivery import Delivery, Received
+from jmars.actors.dialogue import describe, revive
 from jmars.actors.frames import pack, unpack
 from jmars.errors import ClusterLostError
 from tests.sim.faults import Faults
@@ -122,7 +122,7 @@ class Peer:
             number, ok, value = message
             answer = self._answers.pop(-number, None)
             if answer is not None and not answer.done():
-                answer.set_result(value) if ok else answer.set_exception(_revive(value))
+                answer.set_result(value) if ok else answer.set_exception(revive(value))
             return
         number, actor, method, args = message
         try:
@@ -147,7 +147,7 @@ class Peer:
 
     def _fail(self, number: int, error: Exception) -> None:
         if number:
-            self._send((-number, False, _describe(error)))
+            self._send((-number, False, describe(error)))
         else:  # nobody asked: it would break the process's promises
             what = {"message": "what the other end said could not be acted on", "exception": error}
             asyncio.get_running_loop().call_exception_handler(what)

@@ -1,0 +1,181 @@
+"""Dialogue: asks and tells actors of the peer, and serves own actors, over any connection.
+
+A message is `(number, actor, method, args)`; number 0 wants no answer. An answer is `(-number, ok, value)`. An actor is
+any object whose class lists remote methods (mailbox.py). Subclasses send messages and pass received messages on:
+`ActorChannel` for one connection, `LastingChannel` for connections that break and are dialled again.
+Source: docs/explanation/seeds.md, "Architecture" (actors).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import pickle
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from jmars import errors
+from jmars.actors.mailbox import Mailbox
+from jmars.errors import ClusterLostError, ProtocolError, text_of
+
+__all__ = ["Dialogue", "describe", "revive"]
+
+log = logging.getLogger("jmars.actors")
+
+
+class Dialogue(ABC):
+    """An end of a conversation between actors.
+
+    Attributes
+    ----------
+    mailbox
+        The actors that the peer reaches here.
+    closed
+        Whether no message is sent and no call answered any more.
+    """
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self.mailbox = mailbox
+        self.closed = False
+        self._number = 0
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._starting = False  # whether a task has not taken its first step
+        self._arrived: deque[tuple[int, str, str, Sequence[Any]]] = deque()  # messages to act on after that step
+
+    @property
+    def waiting(self) -> int:
+        """Answers that are waited for."""
+        return len(self._answers)
+
+    async def ask(self, actor: str, method: str, *args: Any) -> Any:
+        """The value that `actor.method(*args)` returns at the peer; raises its exception."""
+        if self.closed:
+            raise ClusterLostError(self._why_closed())
+        self._number += 1
+        answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
+        self._send((self._number, actor, method, args))
+        return await answer
+
+    def tell(self, actor: str, method: str, *args: Any) -> None:
+        """Call `actor.method(*args)` at the other end without waiting; lost when the connection is."""
+        if not self.closed:
+            self._send((0, actor, method, args))
+
+    def tell_later(self, seconds: float, actor: str, method: str, *args: Any) -> asyncio.TimerHandle:
+        """`tell` after a delay; cancel the returned handle to tell nothing. Source: Mars `actors/core.py`, `_delay`."""
+        return asyncio.get_running_loop().call_later(seconds, self.tell, actor, method, *args)
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the conversation."""
+
+    # -- for subclasses
+    @abstractmethod
+    def _send(self, message: Any) -> None:
+        """Send a message; raises ProtocolError, TypeError, ValueError or OverflowError if it cannot be packed."""
+
+    def _why_closed(self) -> str:
+        return "the connection to the cluster is closed; start a new cluster"
+
+    def _fail_answers(self, error: Exception) -> None:
+        """Fail all calls that wait for an answer."""
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(error)
+                answer.exception()  # retrieved: perhaps nobody awaits it any more
+        self._answers.clear()
+
+    def _receive(self, message: Any) -> None:
+        """Act on a message of the peer; raises ProtocolError if it has another form."""
+        try:
+            if len(message) == 3:
+                number, ok, value = message
+                answer = self._answers.pop(-number, None)
+                if answer is not None and not answer.done():
+                    answer.set_result(value) if ok else answer.set_exception(revive(value))
+                return
+            number, actor, method, args = message
+        except (TypeError, ValueError) as error:
+            raise ProtocolError(f"a message has another form than ours: {error}") from error
+        self._arrived.append((number, actor, method, args))
+        if not self._starting:
+            self._act_on_arrived()
+
+    # -- own
+    def _act_on_arrived(self) -> None:
+        """Call methods in the order of their messages: a coroutine takes its first step before later calls."""
+        self._starting = False
+        while self._arrived and not self._starting:
+            self._act(*self._arrived.popleft())
+
+    def _act(self, number: int, actor: str, method: str, args: Sequence[Any]) -> None:
+        """Call the method that a message names; a coroutine runs as a task."""
+        try:
+            value = self.mailbox.find(actor, method)(*args)
+        except Exception as error:  # every failure of an actor travels to who asked
+            self._fail(number, actor, method, error)
+            return
+        if inspect.isawaitable(value):
+            task = asyncio.ensure_future(self._finish(number, actor, method, value))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+            self._starting = True
+            asyncio.get_running_loop().call_soon(self._act_on_arrived)  # after the task's first step
+        elif number:
+            self._answer(number, actor, method, value)
+
+    async def _finish(self, number: int, actor: str, method: str, value: Any) -> None:
+        try:
+            result = await value
+        except Exception as error:  # every failure of an actor travels to who asked
+            self._fail(number, actor, method, error)
+            return
+        if number and not self.closed:
+            self._answer(number, actor, method, result)
+
+    def _answer(self, number: int, actor: str, method: str, value: Any) -> None:
+        try:
+            self._send((-number, True, value))
+        except (ProtocolError, TypeError, ValueError, OverflowError) as error:  # it cannot be packed
+            self._fail(number, actor, method, error)
+
+    def _fail(self, number: int, actor: str, method: str, error: Exception) -> None:
+        """Send an error to the caller; without a caller, an error that is not of jmars goes to the loop's exception
+        handler.
+        """
+        if number:
+            if not self.closed:
+                self._send((-number, False, describe(error)))
+        elif isinstance(error, errors.JmarsError):
+            log.warning("%s.%s failed: %s", actor, method, error)
+        else:
+            what = {"message": f"{actor}.{method} failed", "exception": error, "channel": self}
+            asyncio.get_running_loop().call_exception_handler(what)
+
+
+def describe(error: Exception) -> tuple[str, str, bytes]:
+    """An exception as (class name, text, pickle); the pickle is read only behind authentication."""
+    try:
+        blob = pickle.dumps(error)
+        pickle.loads(blob)  # an exception that cannot come back travels as its name and text
+    except Exception:  # whatever a foreign exception's pickling raises
+        blob = b""
+    return type(error).__name__, text_of(error), blob
+
+
+def revive(value: tuple[str, str, bytes]) -> Exception:
+    """The exception that `describe` described; a ClusterError with its name and text where its class is unknown."""
+    name, text, blob = value
+    if blob:
+        try:
+            error = pickle.loads(blob)
+            if isinstance(error, Exception):
+                return error
+        except Exception:  # its class is unknown here: fall through to the name
+            log.debug("exception %s cannot be unpickled here", name)
+    known = getattr(errors, name, errors.ClusterError)
+    return known(text) if known is not errors.ClusterError else errors.ClusterError(f"{name}: {text}")
