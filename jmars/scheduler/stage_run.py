@@ -151,10 +151,10 @@ class StageRun:
         rows = self.operands
         rule = self.ready.prepared.retry_rule(operand)
         moved = rows.raised(operand, rule.most(failure, self._computed / max(1, len(self._context.workers))))
-        if moved.ready:
+        delay = rule.delay(failure, rows.tries[operand]) if moved.ready else 0.0
+        if moved.ready and (delay or not again):
             self._moved(S.READY, moved.ready)
             if again:
-                delay = rule.delay(failure, rows.tries[operand])
                 asyncio.get_running_loop().call_later(delay, self._listener.isolate_faults, self._try_again, operand)
         elif S.FATAL in moved.states:
             where = self._blame(operand, failure.member) + rule.told(failure, rows.tries[operand])

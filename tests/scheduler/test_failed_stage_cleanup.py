@@ -147,7 +147,7 @@ def test_what_the_workers_fail_at_ends_the_job_as_well():
 
 
 def test_a_try_that_was_planned_before_finds_nothing_to_do(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 1e-9)
 
     async def story(one, port, ended):
         job = await submitted(one, chain())

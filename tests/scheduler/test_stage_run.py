@@ -269,7 +269,7 @@ def test_an_operand_that_ends_its_workers_is_fatal_and_what_ran_beside_it_is_can
 
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_an_operand_that_raises_an_os_error_is_tried_four_times(monkeypatch, comes_back):
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 1e-9)
 
     async def story(one, port, ended):
         job = await submitted(one, chain())
@@ -290,7 +290,7 @@ def test_an_operand_that_raises_an_os_error_is_tried_four_times(monkeypatch, com
 
 
 def test_a_cancel_while_an_operand_waits_for_its_next_try_ends_at_once(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 1e-9)
 
     async def story(one, port, ended):
         job = await submitted(one, chain())
