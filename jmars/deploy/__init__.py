@@ -14,6 +14,7 @@ scheduler_process.py  the scheduler's process: `python -m jmars scheduler`
 why_service.py  explains why jobs do not move, and watches for such jobs
 served.py    actors of the head for clients and for lists of clusters
 head.py      the clients' end of a cluster: connections, lease, ends of jobs
+host_machine.py  workers, store and memory of one machine, within its control process
 host.py      the control process: workers, their store, and a scheduler
 engine_chunks.py  chunks of an engine for clients
 engine_head.py  the head of a cluster on an engine: scheduler and clients, in a thread of the kernel

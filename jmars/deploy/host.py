@@ -20,23 +20,20 @@ from jmars.actors.descriptors import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
+from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.scheduler_port import SchedulerPort
 from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
-from jmars.deploy.served import executors_ready
 from jmars.deploy.why_service import WhyService
 from jmars.errors import MemoryLimitError
 from jmars.model import events
-from jmars.model.reports import WorkerMoved
-from jmars.processes.links import Children
 from jmars.scheduler import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
-from jmars.worker import ExecutionActor, Zygote, start_zygote
+from jmars.worker import Zygote, start_zygote
 from jmars.worker.chunk_transfer import ChunkTransferActor
 from jmars.worker.host_status import host_status
-from jmars.worker.store import StoreActor
 
 __all__ = ["Host", "main"]
 
@@ -48,29 +45,14 @@ class Host(ClusterHead):
 
     def __init__(self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena):
         super().__init__(orders, folders)
-        self.arena = arena
-        self.children = Children(zygote, self.ended.set)
-        self._zygote, self.janitor = zygote, janitor
-        workers = orders["workers"]
-        self.execution = ExecutionActor(
-            arena,
-            self.children,
-            workers,
-            orders["threads"],
-            folders.make_spill,
-            folders.disk_room,
-            orders["limit"],
-            memory.set_aside(orders["limit"], workers, arena.capacity),
-        )
-        names = [worker.name for worker in self.execution.workers]
-        store = StoreActor(self.execution)
-        passing = ChunkTransferActor(store, arena.memory)
-        scheduler = self._make_scheduler(names, passing)
-        watch = WhyService(partial(host_status, self.execution), self._moved, scheduler.reasons, self.stalled)
-        self.serve_with(scheduler, store, watch, passing)
+        self.arena, self.janitor = arena, janitor
+        self.machine = HostMachine(orders, folders, zygote, janitor, arena, self.ended.set)
+        self.execution = self.machine.execution
+        scheduler = self._make_scheduler(self.machine.names, self.machine.passing)
+        status = partial(host_status, self.execution)
+        watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
+        self.serve_with(scheduler, self.machine.store, watch, self.machine.passing)
         self._watching: asyncio.Task[None] | None = None
-        self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
-        self._known: dict[str, int] = {}  # processes, as they were told of last
 
     def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> SchedulerPort:
         """A scheduler in this process; for a detached cluster in a separate process, where it may die without harm."""
@@ -107,7 +89,7 @@ class Host(ClusterHead):
 
     async def ready(self) -> dict[str, Any]:
         """Wait until the executors are forked; returns the facts for mapping the arena."""
-        await executors_ready(self.children, self.n_workers)
+        await self.machine.ready()
         return {
             "arena": self.arena.size,
             "capacity": self.arena.capacity,
@@ -131,21 +113,7 @@ class Host(ClusterHead):
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
         plans = await self.scheduler.plans()  # first: what was dropped before is freed by then
-        pids = self.children.pids()
-        private = {name: memory.private_bytes(pid) for name, pid in self._all_pids().items()}
-        workers = [
-            {
-                "name": worker.name,
-                "pid": pids.get(worker.name, 0),
-                "state": "running" if worker.batches else "idle" if worker.name in pids else "starting",
-                "memory": private.get(worker.name, 0),
-                "running": worker.running,
-                "done": worker.done,
-                "restarts": worker.restarts,
-            }
-            for worker in self.execution.workers
-        ]
-        resident = self.arena.resident
+        private = self.machine.private(self.scheduler.pids)
         return {
             "id": self.orders["id"],
             "name": self.orders["name"],
@@ -155,20 +123,9 @@ class Host(ClusterHead):
                 "state": self.scheduler.state,
                 "memory": private.get("scheduler", private["control"]),
             },
-            "workers": workers,
+            "workers": self.machine.workers_info(private),
             "janitor": {"pid": self.janitor},
-            "memory": {
-                "limit": self.orders["limit"],
-                "resident": sum(private.values()) + resident,
-                "peak": max(self.peak, sum(private.values()) + resident),
-                "arena": {"capacity": self.arena.capacity, "used": self.arena.used, "resident": resident},
-                "processes": private,
-                "spilled": self.execution.chunks.on_disk,
-                "spilled_total": self.execution.chunks.spilled,
-                "reloaded_total": self.execution.chunks.reloaded,
-                "chunks": len(self.execution.chunks.memory) + len(self.execution.chunks.disk),
-                "levels": self.execution.memory.levels(),
-            },
+            "memory": self.machine.memory_info(private),
             "plans": plans,
         }
 
@@ -179,19 +136,14 @@ class Host(ClusterHead):
             asyncio.get_running_loop().add_reader(kernel_end, self._kernel_spoke, kernel_end)
         server = await self.listen()
         self.scheduler.start()
-        self.execution.start()
-        self.execution.ledger.load()
-        for worker in self.execution.workers:
-            self.execution.report(WorkerMoved(worker.index, worker.name, 0, "starting"))
+        self.machine.start()
         self.register()
         self._watching = asyncio.ensure_future(self.watch_memory())
         await self.ended.wait()
         self._watching.cancel()
-        await asyncio.to_thread(self.execution.ledger.save)
         server.close()
         self.scheduler.close()
-        self.execution.close()
-        self.children.close()
+        await self.machine.close()
         self.hang_up()
         self.folders.remove()
 
@@ -204,10 +156,6 @@ class Host(ClusterHead):
         arena = self.arena
         return Machine(self.execution.ledger.profile, arena.capacity, max(0, arena.capacity - arena.resident))
 
-    def _moved(self) -> int:
-        """Bytes to and from disk so far, as a sign that jobs move."""
-        return self.execution.chunks.spilled + self.execution.chunks.reloaded
-
     def job_ended(self, report: Mapping[str, Any]) -> None:
         """A job has ended: log the memory, and tell the clients."""
         self._log_memory()
@@ -218,57 +166,16 @@ class Host(ClusterHead):
     # -- memory
     async def look(self) -> None:
         """Log memory, worker processes, and jobs that do not move."""
-        pids = self._all_pids()
-        for worker in self.execution.workers:
-            if pids.get(worker.name) != self._known.get(worker.name):
-                moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
-                self.execution.report(moved)
-        self._known = pids
         try:
-            self._private = await asyncio.to_thread(self._memory.of, pids)
-            self.execution.memory.graph_room.update(memory.of_control(self._private) if self.scheduler.active else 0)
+            await self.machine.look(self.scheduler.active, self.scheduler.pids)
         finally:
             self._log_memory()
             await self.watch.look()
 
-    def _all_pids(self) -> dict[str, int]:
-        return {
-            "control": os.getpid(),
-            "zygote": self._zygote.pid,
-            "janitor": self.janitor,
-            **self.scheduler.pids,
-            **self.children.pids(),
-        }
-
     def _log_memory(self) -> None:
-        resident = sum(self._private.values()) + self.arena.resident
-        self.peak = max(self.peak, resident)
-        pids = self.children.pids()
-        chunks = self.execution.chunks
-        workers = [
-            {
-                "name": worker.name,
-                "pid": pids.get(worker.name, 0),
-                "pss": self._private.get(worker.name, 0),
-                "running": worker.running,
-                "done": worker.done,
-            }
-            for worker in self.execution.workers
-        ]
-        self.scheduler.note(
-            events.MEMORY_CHANGED,
-            "",
-            {
-                "used": self.arena.used,
-                "resident": resident,
-                "spilled": chunks.on_disk,
-                "spilled_total": chunks.spilled,
-                "reloaded_total": chunks.reloaded,
-                "limit": self.orders["limit"],
-                "peak": self.peak,
-                "workers": workers,
-            },
-        )
+        told = self.machine.standing()
+        self.peak = self.machine.peak
+        self.scheduler.note(events.MEMORY_CHANGED, "", told)
 
 
 def main() -> None:

@@ -37,11 +37,12 @@ LEAST_MOVED = 2**24  # bytes to and from disk of a job that measures the disk
 class _Opened:
     """Counters when a job began."""
 
-    __slots__ = ("disk", "others", "spilled", "time")
+    __slots__ = ("disk", "fetched", "others", "spilled", "time")
 
-    def __init__(self, others: int, spilled: int, disk: tuple[int, float]) -> None:
+    def __init__(self, others: int, chunks: Chunks, disk: tuple[int, float]) -> None:
         self.time = time.perf_counter()
-        self.others, self.spilled, self.disk = others, spilled, disk  # others: bytes of other chunks
+        self.others, self.disk = others, disk  # others: bytes of other chunks
+        self.spilled, self.fetched = chunks.spilled, chunks.fetched
 
 
 class Ledger:
@@ -73,7 +74,7 @@ class Ledger:
         memory, size_of = self._chunks.memory, self._arena.size_of
         given = [memory[table.chunk[i]] for i in table.stored if table.chunk[i] in memory]
         others = self._arena.used - sum(map(size_of, given))
-        self._jobs[table.number] = _Opened(others, self._chunks.spilled, self._disk())
+        self._jobs[table.number] = _Opened(others, self._chunks, self._disk())
 
     def close_job(self, table: JobTable, programs: Sequence[Program]) -> dict[str, Any]:
         """A job has ended: learn; returns the measurements, the `measured` of `JobMoved`.
@@ -97,7 +98,7 @@ class Ledger:
             "makespan": makespan,
             "peak": max(0, self._arena.peak - opened.others),
             "spilled": self._chunks.spilled - opened.spilled,
-            "moved": 0,  # the executors of a host share its memory
+            "moved": self._chunks.fetched - opened.fetched,  # from other hosts: executors of a host share its memory
         }
 
     def _learn(self, programs: Sequence[Program]) -> float:

@@ -2,6 +2,7 @@
 
 - next_use.py: next use of each chunk, for Belady eviction (NextUse)
 - allocation_requests.py: entries of the allocation queue, and the back-off of a full disk
+- chunk_reads.py: chunks on their way into memory, from files and from other hosts (ChunkReads)
 - gathering.py: concatenates parts of many chunks in an operand's private memory (Gathers)
 - mover_link.py: sends orders to the mover process and counts the time (MoverLink)
 - size_checks.py: errors of requests that cannot fit

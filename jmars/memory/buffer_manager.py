@@ -17,10 +17,10 @@ from typing import Any
 
 from jmars.errors import ChunkLostError, StorageError
 from jmars.memory.allocation_requests import AllocationRequest, DiskBackoff, later
+from jmars.memory.chunk_reads import ChunkReads, Pull, no_pull
 from jmars.memory.gathering import Gathers
 from jmars.memory.mover_link import MoverLink, MoverProcess
 from jmars.memory.size_checks import check_slots, no_room
-from jmars.model.status import DiskStatus
 from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, SpillFile
 
@@ -44,17 +44,23 @@ class BufferManager:
         Tells whether no operand runs or is about to run, so that no memory will be freed by an end.
     moved
         Called with a chunk that was spilled (True) or reloaded (False).
+    copied
+        Called with a chunk of another host whose copy is in memory now.
     lost
         Called with a chunk that cannot be read back, and the reason.
     shed
         Has processes give up retained memory; returns whether some will.
     has_one_reader
         Tells whether exactly one operand will still read a chunk.
+    pull
+        Reads bytes of chunks from other hosts.
 
     Attributes
     ----------
     queue, loading
         The allocation queue, and requests that left the queue and wait for reads.
+    spills, reads
+        Chunks on their way to disk, and on their way into memory.
     """
 
     def __init__(
@@ -69,34 +75,20 @@ class BufferManager:
         lost: Callable[[int, str], None],
         shed: Callable[[], bool],
         has_one_reader: Callable[[int], bool],
+        copied: Callable[[int], None] = lambda chunk: None,
+        pull: Pull = no_pull,
     ) -> None:
         self.arena, self.chunks = arena, chunks
         self.queue: deque[AllocationRequest] = deque()
         self.loading: list[AllocationRequest] = []
         self.mover = MoverLink(lambda: start_mover(self.received, self.mover_ended))
-        self._in_use, self._idle, self._moved = in_use, idle, moved
+        self._in_use, self._idle, self._moved, self._copied = in_use, idle, moved, copied
         self._lost, self._shed, self._has_one_reader = lost, shed, has_one_reader
-        self._spills: set[int] = set()
-        self._loads: dict[int, tuple[SpillFile, int]] = {}  # chunk: its file and slot
-        self.gathers = Gathers(chunks, self.mover.tell, self.delete)
+        self.spills: set[int] = set()
+        self.reads = ChunkReads(chunks, self.mover.tell, pull, self._fetched)
+        self.gathers = Gathers(chunks, self.mover.tell, self.delete, pull, self._gather_came)
         self.disk, self.later = DiskBackoff(), later
         self._waking = self._advancing = False  # a retry is due; the queue is being served
-
-    @property
-    def blocked(self) -> bool:
-        """Whether a request waits for memory, so that no other may take any."""
-        return bool(self.queue)
-
-    def moving(self) -> DiskStatus:
-        """Status of the disk: writes and reads under way, their bytes, and the last error."""
-        chunks = [chunk for chunk in (*self._spills, *self._loads) if chunk in self.chunks.memory]
-        return {
-            "writes": len(self._spills),
-            "reads": len(self._loads) + len(self.gathers.pieces),
-            "nbytes": sum(map(self.chunks.size, chunks)) + sum(stop - start for _, start, stop in self.gathers.pieces),
-            "seconds": self.mover.silent,
-            "full": str(self.disk.error or ""),
-        }
 
     def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
         """Raise MemoryLimitError if slots of these sizes never fit together."""
@@ -164,7 +156,7 @@ class BufferManager:
 
     def _take_slots(self, request: AllocationRequest) -> int:
         """Allocate the missing slots of `request`; returns the bytes that found no room, 0 for none."""
-        if self._spills and not self._spills.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
+        if self.spills and not self.spills.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
             return 1  # a spill ends before the chunk can be reloaded; slots taken now would be scattered
         lacking = 0
         chunks, arena = self.chunks, self.arena
@@ -177,7 +169,7 @@ class BufferManager:
         if request.gather:
             lacking += self._take_scratch(request)
         for chunk in request.chunks:
-            if chunk in self._loads:
+            if chunk in self.reads:
                 request.loading.add(chunk)
             elif chunk not in chunks.memory:
                 size = chunks.size(chunk)
@@ -186,13 +178,11 @@ class BufferManager:
                     lacking += size
                 elif slot < 0:
                     continue
-                elif request.rank >= 0 and self._has_one_reader(chunk):
+                elif request.rank >= 0 and chunk in chunks.disk and self._has_one_reader(chunk):
                     request.private[chunk] = slot
                 else:
                     request.loading.add(chunk)
-                    place = chunks.start_load(chunk, slot)
-                    self._loads[chunk] = (place, slot)
-                    self.mover.tell("load", chunk, slot, size, place.name, place.checksum)
+                    self.reads.start(chunk, slot, size, request.urgency)
         return lacking if request.gather else lacking + self._take_scratch(request)
 
     def _take_scratch(self, request: AllocationRequest) -> int:
@@ -205,7 +195,7 @@ class BufferManager:
 
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
         """Start spilling for the head of the queue; returns whether to try again at once."""
-        if self._spills:
+        if self.spills:
             return False  # these spills come first
         in_use = self._in_use().union(request.chunks, *(other.chunks for other in self.loading))
         tries = self.disk.may_try
@@ -226,11 +216,12 @@ class BufferManager:
                 self._waking = True
                 self.later(seconds, self._woken)
             return False
-        others = self.arena.used - self._held(request)
+        own = [c for c in request.chunks if c in self.chunks.memory]
+        others = self.arena.used - sum(map(self.arena.size_of, request.slots)) - sum(map(self.chunks.size, own))
         if others < request.restarted:  # free memory may be fragmented by the request's own slots: start again without
             request.restarted = others
             self._give_back(request)
-            own = [c for c in request.chunks if c in self.chunks.memory and c not in self.chunks.pins]
+            own = [c for c in own if c not in self.chunks.pins]
             return self._spill(own) or not own
         if self._shed():
             return False  # recycled processes end and free it
@@ -243,11 +234,6 @@ class BufferManager:
     def _woken(self) -> None:
         self._waking = False
         self.advance()
-
-    def _held(self, request: AllocationRequest) -> int:
-        """Bytes that a request holds already, inputs included."""
-        slots = request.slots + [self.chunks.memory[chunk] for chunk in request.chunks if chunk in self.chunks.memory]
-        return sum(map(self.arena.size_of, slots))
 
     def _drop_head(self, error: Exception) -> None:
         request = self.queue.popleft()
@@ -273,9 +259,10 @@ class BufferManager:
             write = self.chunks.start_spill(chunk)
             if write is None:
                 at_once = True
-                self._moved(chunk, True)
+                if chunk in self.chunks.disk:
+                    self._moved(chunk, True)
             else:
-                self._spills.add(chunk)
+                self.spills.add(chunk)
                 self.mover.tell("spill", chunk, *write)
         return at_once
 
@@ -293,7 +280,7 @@ class BufferManager:
         self.mover.reported()
         if message[0] == "spilled":
             _, chunk, name, checksum, error = message
-            self._spills.discard(chunk)
+            self.spills.discard(chunk)
             place = None if error else SpillFile(name, checksum, self.arena.size_of(self.chunks.memory[chunk]))
             if error:
                 self.disk.refused(StorageError(error))
@@ -304,13 +291,9 @@ class BufferManager:
                 self._moved(chunk, True)
         elif message[0] == "gathered":
             _, ticket, number, error = message
-            pieces, slot, done = self.gathers.ended(ticket)
             if error:
-                self._bad_file(pieces[number][0], error)
-            if done is None:
-                self.arena.free(slot)
-            else:
-                done(error)
+                self._bad_file(self.gathers.chunk_of(ticket, number), error)
+            self.gathers.moved(ticket, error)
         else:
             _, chunk, error = message
             self._loaded(chunk, error)
@@ -325,6 +308,14 @@ class BufferManager:
         elif chunk in self.chunks.disk:
             self.delete(self.chunks.free(chunk))
             self._lost(chunk, error)
+
+    def _gather_came(self, slot: int, done: Callable[[str], None] | None, error: str) -> None:
+        """All parts of a gather have ended; without `done` its request was withdrawn."""
+        if done is None:
+            self.arena.free(slot)
+        else:
+            done(error)
+        self.advance()
 
     def _gather(self, request: AllocationRequest) -> None:
         """Have the mover fill a request's private memory: gathered pieces, and chunks without another reader."""
@@ -353,17 +344,29 @@ class BufferManager:
             request.granted(request.slot)
 
     def _loaded(self, chunk: int, error: str) -> None:
-        """A reload ended: grant or refuse the requests that waited. A request may withdraw other requests."""
-        del self._loads[chunk]
+        """A reload ended."""
+        del self.reads.loads[chunk]
         self.delete(self.chunks.load_done(chunk))
         if error:
             self.delete(self.chunks.free(chunk))
             self._lost(chunk, error)
+        if chunk in self.chunks.memory:
+            self._moved(chunk, False)
+        self._has_read(chunk, error)
+
+    def _fetched(self, chunk: int, is_here: bool, error: str) -> None:
+        """A read from another host ended."""
+        if is_here:
+            self._copied(chunk)
+        self._has_read(chunk, error)
+        self.advance()
+
+    def _has_read(self, chunk: int, error: str) -> None:
+        """Grant or refuse the requests that waited for a chunk. A request may withdraw other requests."""
         waiting = [r for r in (*self.loading, *self.queue) if chunk in r.loading]
         for request in waiting:
             request.loading.discard(chunk)
         if chunk in self.chunks.memory:
-            self._moved(chunk, False)
             for request in waiting:
                 self._grant(request)
             return
@@ -380,20 +383,18 @@ class BufferManager:
         After several deaths in a row over the same orders, the orders fail.
         """
         given_up = self.mover.died()
-        spills, self._spills = self._spills, set()
+        spills, self.spills = self.spills, set()
         for chunk in spills:
             self.delete(self.chunks.spill_done(chunk, None))
         if given_up:
             error = f"the process that writes and reads spilled chunks ended again and again ({why}); see the log"
             self.disk.refused(StorageError(f"cannot spill: {error}"))
-            for done in self.gathers.give_up(self.arena.free):
-                done(error)
-            for chunk in list(self._loads):
+            self.gathers.give_up(error)
+            for chunk in list(self.reads.loads):
                 self._loaded(chunk, error)
         else:
             if self.chunks.disk or spills:
                 self.mover.tell("sweep", [place.name for place in self.chunks.disk.values()])
-            self.gathers.again(self.arena.free)
-            for chunk, (place, slot) in self._loads.items():
-                self.mover.tell("load", chunk, slot, place.size, place.name, place.checksum)
+            self.gathers.again()
+            self.reads.again()
         self.advance()

@@ -32,6 +32,8 @@ class MemoryEvents:
         Job number, operand, seconds in the allocation queue, and seconds until its inputs were loaded.
     moved
         A chunk was spilled (True) or reloaded (False).
+    copied
+        A copy of a chunk of another host is here now.
     lost
         A stored chunk cannot be read back, with the reason.
     answer
@@ -50,6 +52,7 @@ class MemoryEvents:
     refused: Callable[[str, int, Exception], None]
     waited: Callable[[int, int, float, float], None]
     moved: Callable[[int, bool], None]
+    copied: Callable[[int], None]
     lost: Callable[[int, str], None]
     answer: Callable[[int, int, str], None]
     is_leaving: Callable[[int], bool]

@@ -2,7 +2,7 @@
 
 An operand with a program that `gathers` reads a part of every input, so no input has to be in memory as a whole: the
 mover copies parts from memory and reads the rest from files, checked block by block. The result is in the scratch that
-the operand was promised: private memory, not a chunk.
+the operand was promised: private memory, not a chunk. Of a chunk on another host only the part travels.
 Source: docs/explanation/seeds.md, "Memory management".
 """
 
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jmars.errors import ChunkLostError
+from jmars.memory.chunk_reads import Pull
 from jmars.model.messages import JobTable
-from jmars.storage.chunks import Chunks, SpillFile
+from jmars.storage.chunks import Chunks, Elsewhere, SpillFile
 from jmars.storage.spill import Span
 
 __all__ = ["Gathers", "Piece", "pieces_of"]
@@ -26,18 +28,20 @@ Piece = tuple[int, int, int]  # chunk, and where its bytes begin and end
 
 @dataclass
 class _Gather:
-    """An order to the mover that is under way."""
+    """Parts of chunks that are concatenated in a slot: by the mover, and by reads from other hosts."""
 
     slot: int
     pieces: Sequence[Piece]
-    message: tuple[Any, ...]
+    message: tuple[Any, ...]  # to the mover; () once the mover is done
+    waits: int  # for the mover, and for reads
     pinned: list[int] = field(default_factory=list)  # chunks in memory, pinned until they are copied
     done: Callable[[str], None] | None = None  # None once its request was withdrawn
     urgency: Any = None  # of the operand
+    error: str = ""
 
 
 class Gathers:
-    """Orders to the mover that concatenate pieces of chunks.
+    """Concatenations under way.
 
     Parameters
     ----------
@@ -45,11 +49,23 @@ class Gathers:
         Sends the mover a message.
     delete
         Deletes a file that is no longer needed.
+    pull
+        Reads bytes of chunks from other hosts.
+    ended
+        Called with the slot, the `done` of the request (None after a withdrawal) and the error, when nothing writes to
+        the slot any more.
     """
 
-    def __init__(self, chunks: Chunks, tell: Callable[..., None], delete: Callable[[SpillFile | None], None]) -> None:
+    def __init__(
+        self,
+        chunks: Chunks,
+        tell: Callable[..., None],
+        delete: Callable[[SpillFile | None], None],
+        pull: Pull,
+        ended: Callable[[int, Callable[[str], None] | None, str], None],
+    ) -> None:
         self.private = 0  # bytes read from files to private memory since the start
-        self._chunks, self._tell, self._delete = chunks, tell, delete
+        self._chunks, self._tell, self._delete, self._pull, self._ended = chunks, tell, delete, pull, ended
         self._running: dict[int, _Gather] = {}  # by ticket
         self._tickets = 0
 
@@ -66,17 +82,23 @@ class Gathers:
         """Sort keys of the operands with pieces under way."""
         return [gather.urgency for gather in self._running.values() if gather.done is not None]
 
+    def chunk_of(self, ticket: int, piece: int) -> int:
+        """Chunk of a piece."""
+        return self._running[ticket].pieces[piece][0]
+
     def start(self, pieces: Sequence[Piece], slot: int, done: Callable[[str], None], urgency: Any) -> None:
         """Concatenate pieces in `slot`; `done` is called with "" or the error.
 
         Raises
         ------
         ChunkLostError
-            If a chunk is not here.
+            If a chunk is neither here nor on another host.
         """
         chunks = self._chunks
         wire: list[tuple[Any, ...]] = []
         pinned: list[int] = []
+        away: list[tuple[Piece, int]] = []  # pieces on other hosts, and where their bytes go
+        offset = slot
         for chunk, start, stop in pieces:
             place = chunks.disk.get(chunk)
             if chunk in chunks.memory and chunk not in chunks.moving:
@@ -87,14 +109,25 @@ class Gathers:
                 self.private += stop - start
                 chunks.reloaded += span.nbytes
                 wire.append((place.name, span.start, span.nbytes, span.sums, start - span.start, stop - start))
+            elif chunk in chunks.elsewhere:
+                away.append(((chunk, start, stop), offset))
+                wire.append((stop - start,))
             else:
                 raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
+            offset += stop - start
         for chunk in pinned:
             chunks.pin(chunk)
         self._tickets += 1
-        message = ("gather", self._tickets, slot, wire)
-        self._running[self._tickets] = _Gather(slot, pieces, message, pinned, done, urgency)
-        self._tell(*message)
+        ticket = self._tickets
+        message = ("gather", ticket, slot, wire) if len(away) < len(wire) or not wire else ()
+        waits = len(away) + bool(message)
+        self._running[ticket] = _Gather(slot, pieces, message, waits, pinned, done, urgency)
+        if message:
+            self._tell(*message)
+        for (chunk, start, stop), to in away:
+            found = chunks.elsewhere[chunk]
+            came = partial(self._pulled, ticket, chunk, stop - start, found)
+            self._pull(chunk, start, stop, to, found.hosts, urgency, came)
 
     def leave(self, slot: int) -> bool:
         """The request of `slot` was withdrawn; returns whether the order is still under way, so that the slot stays."""
@@ -104,31 +137,44 @@ class Gathers:
                 return True
         return False
 
-    def ended(self, ticket: int) -> tuple[Sequence[Piece], int, Callable[[str], None] | None]:
-        """The mover finished an order; returns pieces, slot, and `done` of the order: None after a withdrawal."""
-        gather = self._running.pop(ticket)
+    def moved(self, ticket: int, error: str) -> None:
+        """The mover finished its part."""
+        gather = self._running[ticket]
+        gather.message = ()
         for chunk in gather.pinned:
             self._delete(self._chunks.unpin(chunk))
-        return gather.pieces, gather.slot, gather.done
+        self._part_ended(ticket, error)
 
-    def again(self, free: Callable[[int], None]) -> None:
-        """The mover died: repeat orders that are still wanted, and free the slots of withdrawn orders."""
+    def again(self) -> None:
+        """The mover died: repeat orders that are still wanted."""
         for ticket, gather in list(self._running.items()):
-            if gather.done is None:
-                free(self.ended(ticket)[1])
-            else:
-                self._tell(*gather.message)
+            if gather.message:
+                if gather.done is None:
+                    self.moved(ticket, "")
+                else:
+                    self._tell(*gather.message)
 
-    def give_up(self, free: Callable[[int], None]) -> list[Callable[[str], None]]:
-        """Cancel all orders; returns the `done` of orders that are still wanted."""
-        told = []
-        for ticket in list(self._running):
-            _, slot, done = self.ended(ticket)
-            if done is None:
-                free(slot)
-            else:
-                told.append(done)
-        return told
+    def give_up(self, error: str) -> None:
+        """The mover cannot work: end its part of all gathers."""
+        for ticket, gather in list(self._running.items()):
+            if gather.message:
+                self.moved(ticket, error)
+
+    def _pulled(self, ticket: int, chunk: int, size: int, found: Elsewhere, error: str) -> None:
+        """A piece of `size` bytes came from another host, or cannot come."""
+        if not error:
+            self._chunks.fetched += size
+        elif self._chunks.elsewhere.get(chunk) is found:
+            del self._chunks.elsewhere[chunk]
+        self._part_ended(ticket, error)
+
+    def _part_ended(self, ticket: int, error: str) -> None:
+        gather = self._running[ticket]
+        gather.error = gather.error or error
+        gather.waits -= 1
+        if not gather.waits:
+            del self._running[ticket]
+            self._ended(gather.slot, gather.done, gather.error)
 
 
 def pieces_of(table: JobTable, operand: int) -> list[Piece]:

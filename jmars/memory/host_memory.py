@@ -15,6 +15,7 @@ from jmars.errors import MemoryLimitError
 from jmars.memory.active_operands import ActiveOperands
 from jmars.memory.admission import Admission
 from jmars.memory.buffer_manager import BufferManager, Ended, Received
+from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.memory.dynamic_outputs import DynamicOutputs
 from jmars.memory.events import MemoryEvents
 from jmars.memory.gathering import pieces_of
@@ -27,8 +28,9 @@ from jmars.memory.retained_memory import RetainedMemory
 from jmars.memory.size_checks import check_results
 from jmars.memory.udf_memory import UdfMemoryPolicy
 from jmars.model.messages import JobTable
+from jmars.model.orders import LocateChunks
 from jmars.storage.arena import Arena
-from jmars.storage.chunks import Chunks
+from jmars.storage.chunks import Chunks, Elsewhere
 
 __all__ = ["HostMemory"]
 
@@ -48,6 +50,8 @@ class HostMemory:
         The user's memory_limit in bytes, for errors; 0 if there is none.
     graph_bytes
         Bytes of graphs in the control process that need no promise.
+    pull
+        Reads bytes of chunks from other hosts.
 
     Attributes
     ----------
@@ -68,6 +72,7 @@ class HostMemory:
         disk_room: Callable[[], int],
         limit: int = 0,
         graph_bytes: int = 0,
+        pull: Pull = no_pull,
     ) -> None:
         self.arena, self._disk_room = arena, disk_room
         self.next_use = NextUse()
@@ -86,6 +91,8 @@ class HostMemory:
             lost=events.lost,
             shed=lambda: self.graph_room.shed(events.recycle),
             has_one_reader=self.next_use.has_one_reader,
+            copied=events.copied,
+            pull=pull,
         )
         self.graph_room = GraphRoom(self.quota, self.buffers, graph_bytes)
         self.outputs = DynamicOutputs(
@@ -134,6 +141,13 @@ class HostMemory:
         self.outputs.forget()
         self.functions.forget()
 
+    def locate_chunks(self, order: LocateChunks) -> None:
+        """Other hosts have chunks that operands of this host will read."""
+        shapes = order.shapes or {}
+        for chunk, size, hosts in zip(order.chunks, order.nbytes, order.hosts, strict=True):
+            shape = shapes.get(chunk)
+            self.chunks.locate(chunk, Elsewhere(size, tuple(hosts)), None if shape is None else tuple(shape))
+
     def free_chunks(self, chunks: Iterable[int]) -> None:
         """Free the slots and files of chunks."""
         free = self.chunks.free
@@ -147,8 +161,8 @@ class HostMemory:
     # -- dispatch asks
     @property
     def is_spilling(self) -> bool:
-        """Whether chunks were spilled, so that inputs may have to be reloaded."""
-        return bool(self.chunks.disk)
+        """Whether chunks were spilled or lie on other hosts, so that inputs have to be read."""
+        return bool(self.chunks.disk or self.chunks.elsewhere)
 
     @property
     def is_blocked(self) -> bool:

@@ -11,8 +11,9 @@ from typing import TypedDict
 
 from jmars.memory.buffer_manager import BufferManager
 from jmars.memory.quota import Quota
+from jmars.model.status import DiskStatus
 
-__all__ = ["MemoryLevels", "levels"]
+__all__ = ["MemoryLevels", "disk_status", "levels"]
 
 
 class MemoryLevels(TypedDict):
@@ -40,4 +41,17 @@ def levels(buffers: BufferManager, quota: Quota) -> MemoryLevels:
         "disk": chunks.on_disk,
         "private_total": buffers.gathers.private,
         "direct": buffers.mover.direct,
+    }
+
+
+def disk_status(buffers: BufferManager) -> DiskStatus:
+    """Status of the disk: writes and reads under way, their bytes, and the last error."""
+    reads, pieces, in_memory = buffers.reads.loads, buffers.gathers.pieces, buffers.chunks.memory
+    chunks = [chunk for chunk in (*buffers.spills, *reads) if chunk in in_memory]
+    return {
+        "writes": len(buffers.spills),
+        "reads": len(reads) + len(pieces),
+        "nbytes": sum(map(buffers.chunks.size, chunks)) + sum(stop - start for _, start, stop in pieces),
+        "seconds": buffers.mover.silent,
+        "full": str(buffers.disk.error or ""),
     }

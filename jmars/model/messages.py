@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from jmars.model.orders import LocateChunks
 from jmars.model.reports import Report
 
-__all__ = ["JobTable", "ReportPort", "WorkerPort"]
+__all__ = ["HostPort", "JobTable", "ReportPort", "WorkerPort"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,13 @@ class WorkerPort(Protocol):
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of chunks back."""
+
+
+class HostPort(WorkerPort, Protocol):
+    """The workers of a host that may be one of several."""
+
+    def locate_chunks(self, order: LocateChunks) -> None:
+        """Other hosts have chunks that operands of the next orders read."""
 
 
 class ReportPort(Protocol):

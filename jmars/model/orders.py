@@ -1,16 +1,27 @@
-"""Orders of a scheduler in a separate process to a host's workers: a frozen record per method of WorkerPort.
+"""Orders of a scheduler in a separate process to a host's workers: a frozen record per method of WorkerPort;
+and where chunks lie, for a host among several.
 
 Source: docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from jmars.model.record import record
 
-__all__ = ["ORDERS", "CloseJob", "EnqueueGraph", "FreeChunks", "OpenJob", "Order", "Replan", "StopExecution"]
+__all__ = [
+    "ORDERS",
+    "CloseJob",
+    "EnqueueGraph",
+    "FreeChunks",
+    "LocateChunks",
+    "OpenJob",
+    "Order",
+    "Replan",
+    "StopExecution",
+]
 
 
 @record
@@ -61,5 +72,15 @@ class FreeChunks:
     chunks: Sequence[int]
 
 
-Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks
+@record
+class LocateChunks:
+    """Other hosts have chunks that operands of the next orders read."""
+
+    chunks: Sequence[int]
+    nbytes: Sequence[int]  # of each chunk
+    hosts: Sequence[Sequence[int]]  # that have each chunk, the preferred host first
+    shapes: Mapping[int, Sequence[int]] | None = None  # by chunk, where only the run told the shape
+
+
+Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks | LocateChunks
 ORDERS: tuple[type, ...] = get_args(Order)

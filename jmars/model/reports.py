@@ -16,6 +16,7 @@ from jmars.model.record import record
 
 __all__ = [
     "REPORTS",
+    "ChunksCopied",
     "ChunksLost",
     "Failed",
     "Finished",
@@ -127,6 +128,13 @@ class ChunksLost:
 
 
 @record
+class ChunksCopied:
+    """Copies of chunks of other hosts are in memory; for the port that joins hosts, which does not pass it on."""
+
+    chunks: Sequence[int]
+
+
+@record
 class InputsMissing:
     """Operands cannot run because input chunks are not here; the operands hold no memory now."""
 
@@ -163,5 +171,5 @@ class WorkerMoved:
 
 
 JobReport = Started | Finished | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
-Report = JobReport | Timed | ChunksLost | JobBroken | WorkerMoved
+Report = JobReport | Timed | ChunksLost | ChunksCopied | JobBroken | WorkerMoved
 REPORTS: tuple[type, ...] = get_args(Report)

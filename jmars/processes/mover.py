@@ -1,12 +1,13 @@
 """The mover process: writes chunks to disk and reads them back, so that no other process waits for a disk.
 
-Orders: `("spill", chunk, offset, size)`; `("load", chunk, offset, size, name, checksums)`; `("gather", ticket, offset,
-pieces)`, which concatenates pieces of chunks, where a piece is `(offset, size)` of memory or `(name, start, size,
-checksums, skip, take)` of a file: bytes [start, start + size) are read and checked, and `take` bytes after the first
-`skip` are used; `("delete", name)`; `("sweep", names)`, which deletes all files except `names`. Answers: `("disk",
-direct)` once, whether files bypass the page cache; `("spilled", chunk, name, checksums, error)`; `("loaded", chunk,
-error)`; `("gathered", ticket, piece, error)`, where `error` is "" or a text, and `piece` the piece that failed. The
-zygote forks the mover when the first chunk is spilled.
+Orders: `("spill", chunk, offset, size)`; `("load", chunk, offset, size, name, checksums)`; `("gather", ticket,
+offset, pieces)`, which concatenates pieces of chunks, where a piece is `(offset, size)` of memory or `(name, start,
+size, checksums, skip, take)` of a file: bytes [start, start + size) are read and checked, and `take` bytes after the
+first `skip` are used; or `(size,)`, bytes that the mover leaves to others; `("delete", name)`; `("sweep", names)`,
+which deletes all files except `names`. Answers: `("disk", direct)` once, whether files bypass the page cache;
+`("spilled", chunk, name, checksums, error)`; `("loaded", chunk, error)`; `("gathered", ticket, piece, error)`, where
+`error` is "" or a text, and `piece` the piece that failed. The zygote forks the mover when the first chunk is
+spilled.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ class Mover:
     def gather(self, ticket: int, offset: int, pieces: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """Concatenate pieces of chunks."""
         for place, piece in enumerate(pieces):
+            if len(piece) == 1:
+                offset += piece[0]
+                continue
             if len(piece) == 2:
                 at, take = piece
                 self.memory[offset : offset + take] = self.memory[at : at + take]

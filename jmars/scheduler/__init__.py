@@ -35,6 +35,9 @@ open_stage.py  opens a stage on the workers
 failed_stage_cleanup.py   releases a stage that failed by a fault of jmars
 graph_actor.py   GraphActor: a job from submission to end
 session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
+places.py      which hosts have each chunk (Places)
+host_jobs.py   a job on several hosts
+hosts.py       the workers of several hosts as one port (Hosts)
 remote_workers.py  workers in another process: orders are messages
 journal.py     an append-only file, from which the next scheduler resumes (Journal)
 journaled.py   writes calls and reports to the journal (JournaledSession)

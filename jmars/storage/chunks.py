@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jmars.errors import ChunkLostError
 from jmars.storage.arena import Allocator
 
-__all__ = ["Chunks", "SpillFile"]
+__all__ = ["Chunks", "Elsewhere", "SpillFile"]
 
 VICTIM_SHARE = 256  # at least 1/256 of the movable chunks is spilled together
 
@@ -25,29 +25,54 @@ class SpillFile(NamedTuple):
     size: int  # bytes
 
 
+class Elsewhere(NamedTuple):
+    """Other hosts that have a chunk."""
+
+    size: int  # bytes
+    hosts: tuple[int, ...]  # numbers, the preferred host first
+
+
 class Chunks:
-    """Chunks of one host: in a slot, in a file, or moving between the two."""
+    """Chunks of one host: in a slot, in a file, or moving between the two; and chunks that other hosts have.
+
+    A chunk of another host is read like a spilled chunk. The bytes that came are a copy: evicted without a file.
+    """
 
     def __init__(self, allocator: Allocator, next_use: Callable[[int], int]) -> None:
         self.allocator = allocator
         self.next_use = next_use  # rank of a chunk's next use; the chunk with the highest rank is spilled first
         self.memory: dict[int, int] = {}  # offset of the slot, by chunk
         self.disk: dict[int, SpillFile] = {}  # by chunk; a reloaded chunk has a slot as well
+        self.elsewhere: dict[int, Elsewhere] = {}  # by chunk that operands of this host read
+        self.copies: set[int] = set()  # chunks in memory that came from another host
         self.shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size was unknown until they were stored
         self.moving: set[int] = set()  # chunks being written or read; not usable, not to be freed
         self.pins: dict[int, int] = {}  # number of holders (uploads, fetches), by chunk
         self.doomed: set[int] = set()  # freed while moving or pinned
-        self.spilled = self.reloaded = 0  # bytes moved since the start
+        self.spilled = self.reloaded = self.fetched = 0  # bytes moved since the start
 
     def size(self, chunk: int) -> int:
-        """Bytes of a chunk's slot, present or future; raises ChunkLostError if the chunk is not here."""
+        """Bytes of a chunk's slot, present or future.
+
+        Raises
+        ------
+        ChunkLostError
+            If the chunk is neither here nor known to be on another host.
+        """
         offset = self.memory.get(chunk)
         if offset is not None:
             return self.allocator.size_of(offset)
-        place = self.disk.get(chunk)
+        place = self.disk.get(chunk) or self.elsewhere.get(chunk)
         if place is None:
             raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
         return place.size
+
+    def locate(self, chunk: int, place: Elsewhere, shape: tuple[int, ...] | None = None) -> None:
+        """Other hosts have a chunk that operands of this host will read; no effect on a chunk that is here."""
+        if not self.is_here(chunk):
+            self.elsewhere[chunk] = place
+            if shape is not None:
+                self.shapes[chunk] = shape
 
     def is_here(self, chunk: int) -> bool:
         """Whether a chunk is on this host, in memory or on disk."""
@@ -63,6 +88,9 @@ class Chunks:
             self.allocator.free(offset)
         if self.shapes:
             self.shapes.pop(chunk, None)
+        if self.elsewhere:
+            self.elsewhere.pop(chunk, None)
+            self.copies.discard(chunk)
         return self.disk.pop(chunk, None)
 
     def pin(self, chunk: int) -> None:
@@ -97,12 +125,14 @@ class Chunks:
         return chosen or movable[:1]  # enough bytes but fragmented: one more chunk may join two free runs
 
     def start_spill(self, chunk: int) -> tuple[int, int] | None:
-        """Begin to write a chunk; returns offset and bytes of the slot, or None: evicted at once, its file is valid.
+        """Begin to write a chunk; returns offset and bytes of the slot, or None: evicted at once, without a write.
 
-        A chunk never changes, so a reloaded chunk keeps the file, and a second spill is free of cost.
+        A chunk never changes, so a reloaded chunk keeps the file, and a second spill is free of cost. Of a copy
+        another host has the original.
         """
-        if chunk in self.disk:
+        if chunk in self.disk or chunk in self.copies:
             self.allocator.free(self.memory.pop(chunk))
+            self.copies.discard(chunk)
             return None
         self.moving.add(chunk)
         offset = self.memory[chunk]
@@ -128,6 +158,22 @@ class Chunks:
         self.moving.discard(chunk)
         self.reloaded += self.disk[chunk].size
         return self._bury(chunk)
+
+    def fetch_done(self, chunk: int, place: Elsewhere, slot: int, error: str) -> bool:
+        """A read from another host into `slot` ended; returns whether the chunk is here now.
+
+        The slot is freed if not: after an error, or if the chunk was freed meanwhile.
+        """
+        wanted = self.elsewhere.get(chunk) is place and chunk not in self.memory
+        if wanted and not error:
+            self.memory[chunk] = slot
+            self.copies.add(chunk)
+            self.fetched += place.size
+            return True
+        self.allocator.free(slot)
+        if wanted:
+            del self.elsewhere[chunk]  # the next reader is told that the chunk is missing
+        return False
 
     def _bury(self, chunk: int) -> SpillFile | None:
         if chunk in self.doomed and chunk not in self.moving and chunk not in self.pins:

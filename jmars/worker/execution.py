@@ -15,8 +15,10 @@ from jmars.dispatch import HostDispatch
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.workers import Worker
 from jmars.memory import HostMemory, MemoryEvents
+from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.model.messages import JobTable, ReportPort
-from jmars.model.reports import Report
+from jmars.model.orders import LocateChunks
+from jmars.model.reports import ChunksCopied, Report
 from jmars.processes.links import Children
 from jmars.processes.supervision import ProcessSupervisor
 from jmars.storage.arena import Arena
@@ -45,6 +47,8 @@ class ExecutionActor:
         The user's memory_limit in bytes, for errors; 0 if there is none.
     graph_bytes
         Bytes of graphs in the control process that need no promise.
+    pull
+        Reads bytes of chunks from other hosts.
 
     Attributes
     ----------
@@ -62,6 +66,7 @@ class ExecutionActor:
         disk_room: Callable[[], int],
         limit: int = 0,
         graph_bytes: int = 0,
+        pull: Pull = no_pull,
     ) -> None:
         self._scheduler: ReportPort | None = None
         events = ChunkEventReporter(
@@ -77,6 +82,7 @@ class ExecutionActor:
                 refused=events.refused,
                 waited=lambda *times: self.dispatch.waited(*times),
                 moved=events.moved,
+                copied=lambda chunk: self.report(ChunksCopied([chunk])),
                 lost=events.lost,
                 answer=lambda worker, slot, why: self.dispatch.answer(worker, slot, why),
                 is_leaving=lambda worker: self.dispatch.is_leaving(worker),
@@ -87,6 +93,7 @@ class ExecutionActor:
             disk_room,
             limit,
             graph_bytes,
+            pull,
         )
         self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all)
         self.processes = ProcessSupervisor(children, workers, threads, spill_folder, self.dispatch)
@@ -138,6 +145,10 @@ class ExecutionActor:
     def close_job(self, job: str) -> None:
         """Forget a job once no operand of the job runs, and report the measurements."""
         self.dispatch.close_job(job)
+
+    def locate_chunks(self, order: LocateChunks) -> None:
+        """Other hosts have chunks that operands of the next orders read."""
+        self.memory.locate_chunks(order)
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Free the memory and the files of chunks."""

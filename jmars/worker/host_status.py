@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from jmars.dispatch.batch_recovery import Death
 from jmars.dispatch.workers import Worker
 from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory.memory_levels import disk_status
 from jmars.model.messages import JobTable
 from jmars.model.status import DeathStatus, HostStatus, MemoryStatus, QueueStatus, WorkerStatus
 from jmars.processes.health import Vital
@@ -41,7 +42,7 @@ def host_status(execution: ExecutionActor) -> HostStatus:
         "waiting": dict(Counter(jobs[one.job].job if one.rank >= 0 else "" for one in line)),
         "reading": [_waits(execution, request) for request in execution.memory.buffers.loading[:FIRST]],
         "memory": _memory(execution, list(jobs.values())),
-        "disk": execution.memory.buffers.moving(),
+        "disk": disk_status(execution.memory.buffers),
         "deaths": [_died(death) for death in execution.dispatch.recovery.deaths],
     }
 
@@ -107,8 +108,9 @@ def _words(table: JobTable, operand: int) -> str:
 def _waits(execution: ExecutionActor, request: AllocationRequest) -> QueueStatus:
     """A request for memory, and the bytes that it lacks."""
     chunks = execution.chunks
-    sizes = [chunks.size(one) for one in request.chunks if one in chunks.memory or one in chunks.disk]
-    missing = [chunks.size(one) for one in request.chunks if one not in chunks.memory and one in chunks.disk]
+    known = [one for one in request.chunks if chunks.is_here(one) or one in chunks.elsewhere]
+    sizes = list(map(chunks.size, known))
+    missing = [chunks.size(one) for one in known if one not in chunks.memory]
     lacks = sum(map(_pages, missing))
     if request.size is not None and request.slot < 0:
         lacks += _pages(request.size)

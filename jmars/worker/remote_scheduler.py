@@ -17,8 +17,8 @@ from typing import Any
 from jmars.actors import remote_method
 from jmars.errors import fault_of
 from jmars.model.failure import Failure
-from jmars.model.messages import JobTable, WorkerPort
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, Order, Replan, StopExecution
+from jmars.model.messages import HostPort, JobTable
+from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, Replan, StopExecution
 from jmars.model.reports import (
     ChunksLost,
     Failed,
@@ -85,7 +85,7 @@ class RemoteScheduler:
 class Orders:
     """The actor "workers": acts on orders of a scheduler process. Orders about jobs that are not open are ignored."""
 
-    def __init__(self, workers: WorkerPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
+    def __init__(self, workers: HostPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
         self._workers, self._reports, self._known = workers, reports, known
 
     @remote_method
@@ -105,6 +105,8 @@ class Orders:
                     self.close_job(job)
                 case FreeChunks(chunks):
                     self.free_chunks(chunks)
+                case LocateChunks():
+                    self._workers.locate_chunks(order)
 
     def open_job(self, blob: bytes) -> None:
         """Take the operands of a job, a pickled JobTable."""

@@ -19,6 +19,7 @@ class Host:
         self.told: list[tuple[Any, ...]] = []
         self.said: list[Any] = []  # who was granted which slot, or refused why
         self.lost: list[int] = []
+        self.pulled: list[tuple[Any, ...]] = []  # asked of other hosts
         self.calls: dict[str, Any] = {"lost": lambda chunk, why: self.lost.append(chunk), "one_reader": lambda _: False}
         self.buffers = BufferManager(
             self.arena,
@@ -30,6 +31,8 @@ class Host:
             lost=lambda chunk, why: self.calls["lost"](chunk, why),
             shed=lambda: False,
             has_one_reader=lambda chunk: bool(self.calls["one_reader"](chunk)),
+            copied=lambda chunk: self.said.append(("copied", chunk)),
+            pull=lambda *asked: self.pulled.append(asked),
         )
         self.buffers.disk.patience = 0.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory.memory_levels import disk_status
 from jmars.processes.links import ChildLink
 from jmars.storage.arena import SLAB
 from jmars.storage.chunks import SpillFile
@@ -153,7 +154,7 @@ def test_orders_over_which_movers_die_again_and_again_are_given_up():
     assert host.said == [] and [message[0] for message in host.told] == ["load", "sweep", "load", "sweep", "load"]
     host.buffers.mover_ended(host, "killed")
     assert host.said == [("reader", ChunkLostError)] and lost == [7]
-    assert host.arena.used == 0 and not host.buffers.moving()["reads"]
+    assert host.arena.used == 0 and not disk_status(host.buffers)["reads"]
 
 
 def gatherer(host, name, *pieces):
@@ -177,13 +178,13 @@ def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays
     ((word, ticket, slot, pieces),) = host.told
     assert (word, slot) == ("gather", SLAB)
     assert pieces == [(8, 8), ("file-7", 2**15, 2**15, bytes(range(8, 16)), 8, 16)]
-    assert [host.buffers.moving()[what] for what in ("writes", "reads", "nbytes")] == [0, 2, 24]
+    assert [disk_status(host.buffers)[what] for what in ("writes", "reads", "nbytes")] == [0, 2, 24]
     host.chunks.free(0)  # it waits: the mover still reads it
     assert 0 in host.chunks.memory and host.said == []
     host.buffers.received(host, ("gathered", ticket, -1, ""))
     assert host.said == [("merge", SLAB)] and 0 not in host.chunks.memory
     assert host.buffers.gathers.private == 16 and host.chunks.reloaded == 2**15
-    assert not host.buffers.moving()["reads"]
+    assert not disk_status(host.buffers)["reads"]
 
 
 def test_a_gather_that_is_withdrawn_keeps_its_memory_until_the_mover_is_done_with_it():

@@ -124,9 +124,9 @@ def test_who_dies_or_is_stopped_while_it_waits_leaves_the_line():
     held = host.arena.allocate(4 * SLAB)
     host.buffers._idle = lambda: False
     host.made(0, 1)
-    assert host.outputs.all_wait and host.buffers.blocked
+    assert host.outputs.all_wait and host.buffers.queue
     host.outputs.withdraw(0)
-    assert not host.buffers.blocked and not host.outputs.waits(0)
+    assert not host.buffers.queue and not host.outputs.waits(0)
     host.arena.free(held)
     host.quota.release("job", 0)
     assert host.arena.used == 0 and not host.sent

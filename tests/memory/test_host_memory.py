@@ -31,6 +31,7 @@ class Room:
             refused=lambda job, operand, error: note(("refused", operand, type(error))),
             waited=lambda *times: None,
             moved=lambda chunk, on_disk: note(("spilled" if on_disk else "reloaded", chunk)),
+            copied=lambda chunk: note(("copied", chunk)),
             lost=lambda chunk, why: note(("lost", chunk)),
             answer=lambda worker, slot, why: note(("answer", worker, slot > 0)),
             is_leaving=lambda worker: False,

@@ -1,0 +1,188 @@
+"""HostMachine: workers, store and memory of one machine, within its control process.
+
+The control process of a cluster on one machine has one; so has each host of a cluster of several machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+from jmars.deploy import memory
+from jmars.deploy.folders import Folders
+from jmars.deploy.served import executors_ready
+from jmars.memory.chunk_reads import Pull, no_pull
+from jmars.model.reports import WorkerMoved
+from jmars.processes.links import Children
+from jmars.storage import Arena
+from jmars.worker import ExecutionActor, Zygote
+from jmars.worker.chunk_transfer import ChunkTransferActor
+from jmars.worker.store import StoreActor
+
+__all__ = ["HostMachine"]
+
+
+class HostMachine:
+    """The objects of a control process that compute.
+
+    Parameters
+    ----------
+    orders
+        `workers`, `threads` and `limit` (bytes).
+    ended
+        Called when the zygote is gone, and the machine with it.
+    pull
+        Reads bytes of chunks from other hosts.
+
+    Attributes
+    ----------
+    execution, store, passing
+        Workers, chunks for clients that map the memory, and for others.
+    peak
+        Most bytes of memory so far, in all processes.
+    """
+
+    def __init__(
+        self,
+        orders: dict[str, Any],
+        folders: Folders,
+        zygote: Zygote,
+        janitor: int,
+        arena: Arena,
+        ended: Callable[[], None],
+        pull: Pull = no_pull,
+    ) -> None:
+        self.arena, self.janitor, self.limit = arena, janitor, int(orders["limit"])
+        self.children = Children(zygote, ended)
+        workers = orders["workers"]
+        self.execution = ExecutionActor(
+            arena,
+            self.children,
+            workers,
+            orders["threads"],
+            folders.make_spill,
+            folders.disk_room,
+            self.limit,
+            memory.set_aside(self.limit, workers, arena.capacity),
+            pull,
+        )
+        self.store = StoreActor(self.execution)
+        self.passing = ChunkTransferActor(self.store, arena.memory)
+        self.peak = 0
+        self._zygote = zygote
+        self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
+        self._known: dict[str, int] = {}  # processes, as they were told of last
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the workers."""
+        return [worker.name for worker in self.execution.workers]
+
+    async def ready(self) -> None:
+        """Wait until the executors are forked; raises ClusterStartError."""
+        await executors_ready(self.children, len(self.execution.workers))
+
+    def start(self) -> None:
+        """Fork the executors, and report them to the scheduler."""
+        self.execution.start()
+        self.execution.ledger.load()
+        for worker in self.execution.workers:
+            self.execution.report(WorkerMoved(worker.index, worker.name, 0, "starting"))
+
+    async def close(self) -> None:
+        """Save what was learnt, and end all processes."""
+        await asyncio.to_thread(self.execution.ledger.save)
+        self.execution.close()
+        self.children.close()
+
+    # -- processes and memory
+    def pids(self) -> dict[str, int]:
+        """Processes by name."""
+        return {
+            "control": os.getpid(),
+            "zygote": self._zygote.pid,
+            "janitor": self.janitor,
+            **self.children.pids(),
+        }
+
+    def private(self, more: dict[str, int]) -> dict[str, int]:
+        """Private bytes of all processes by name; `more` are processes that others started."""
+        return {name: memory.private_bytes(pid) for name, pid in (self.pids() | more).items()}
+
+    def workers_info(self, private: dict[str, int]) -> list[dict[str, Any]]:
+        """Workers for `Cluster.info`."""
+        pids = self.children.pids()
+        return [
+            {
+                "name": worker.name,
+                "pid": pids.get(worker.name, 0),
+                "state": "running" if worker.batches else "idle" if worker.name in pids else "starting",
+                "memory": private.get(worker.name, 0),
+                "running": worker.running,
+                "done": worker.done,
+                "restarts": worker.restarts,
+            }
+            for worker in self.execution.workers
+        ]
+
+    def memory_info(self, private: dict[str, int]) -> dict[str, Any]:
+        """Memory for `Cluster.info`."""
+        arena, chunks = self.arena, self.execution.chunks
+        resident = arena.resident
+        used = sum(private.values()) + resident
+        return {
+            "limit": self.limit,
+            "resident": used,
+            "peak": max(self.peak, used),
+            "arena": {"capacity": arena.capacity, "used": arena.used, "resident": resident},
+            "processes": private,
+            "spilled": chunks.on_disk,
+            "spilled_total": chunks.spilled,
+            "reloaded_total": chunks.reloaded,
+            "chunks": len(chunks.memory) + len(chunks.disk),
+            "levels": self.execution.memory.levels(),
+        }
+
+    async def look(self, active: bool, more: dict[str, int]) -> None:
+        """Report processes that came or went, and measure the memory of all; `more` are processes of others."""
+        pids = self.pids() | more
+        for worker in self.execution.workers:
+            if pids.get(worker.name) != self._known.get(worker.name):
+                moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
+                self.execution.report(moved)
+        self._known = pids
+        self._private = await asyncio.to_thread(self._memory.of, pids)
+        self.execution.memory.graph_room.update(memory.of_control(self._private) if active else 0)
+
+    def standing(self) -> dict[str, Any]:
+        """Memory as it was measured last, for a MEMORY_CHANGED event."""
+        chunks, pids = self.execution.chunks, self.children.pids()
+        resident = sum(self._private.values()) + self.arena.resident
+        self.peak = max(self.peak, resident)
+        workers = [
+            {
+                "name": worker.name,
+                "pid": pids.get(worker.name, 0),
+                "pss": self._private.get(worker.name, 0),
+                "running": worker.running,
+                "done": worker.done,
+            }
+            for worker in self.execution.workers
+        ]
+        return {
+            "used": self.arena.used,
+            "resident": resident,
+            "spilled": chunks.on_disk,
+            "spilled_total": chunks.spilled,
+            "reloaded_total": chunks.reloaded,
+            "limit": self.limit,
+            "peak": self.peak,
+            "workers": workers,
+        }
+
+    def moved(self) -> int:
+        """Bytes to and from disk and other hosts so far, as a sign that jobs move."""
+        chunks = self.execution.chunks
+        return chunks.spilled + chunks.reloaded + chunks.fetched

@@ -1,0 +1,82 @@
+"""Chunks on their way into memory: from files by the mover, from other hosts by the carrier.
+
+A read from another host fills a slot of its own. The chunk is in memory only after the last byte, so that a chunk freed
+meanwhile never appears. Source: docs/explanation/seeds.md, "Memory management".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from jmars.errors import ClusterError
+from jmars.storage.chunks import Chunks, Elsewhere, SpillFile
+
+__all__ = ["ChunkReads", "Pull", "no_pull"]
+
+
+class Pull(Protocol):
+    """Reads bytes of a chunk from another host into a slot."""
+
+    def __call__(
+        self,
+        chunk: int,
+        start: int,
+        stop: int,
+        offset: int,
+        hosts: Sequence[int],
+        urgency: tuple[int, int],
+        done: Callable[[str], None],
+    ) -> None:
+        """Read bytes [start, stop) to `offset`; `done` is called with "" or an error, when nothing writes there now."""
+
+
+def no_pull(chunk: int, start: int, stop: int, offset: int, hosts: Any, urgency: Any, done: Any) -> None:
+    """The `Pull` of a host without others."""
+    raise ClusterError(f"chunk {chunk} cannot be read from host {list(hosts)}: this cluster has one host")
+
+
+class ChunkReads:
+    """Reads under way.
+
+    Parameters
+    ----------
+    tell
+        Sends the mover a message.
+    pull
+        Reads from other hosts.
+    fetched
+        Called with a chunk, and whether it is in memory now, and the error, after a read from another host.
+    """
+
+    def __init__(
+        self, chunks: Chunks, tell: Callable[..., None], pull: Pull, fetched: Callable[[int, bool, str], None]
+    ) -> None:
+        self.loads: dict[int, tuple[SpillFile, int]] = {}  # chunk: its file and slot
+        self.fetches: dict[int, tuple[Elsewhere, int]] = {}  # chunk: hosts that have it, and the slot
+        self._chunks, self._tell, self._pull, self._fetched = chunks, tell, pull, fetched
+
+    def __contains__(self, chunk: int) -> bool:
+        return chunk in self.loads or chunk in self.fetches
+
+    def start(self, chunk: int, slot: int, size: int, urgency: tuple[int, int]) -> None:
+        """Read a chunk of `size` bytes into a slot."""
+        chunks = self._chunks
+        if chunk in chunks.disk:
+            place = chunks.start_load(chunk, slot)
+            self.loads[chunk] = (place, slot)
+            self._tell("load", chunk, slot, size, place.name, place.checksum)
+            return
+        away = chunks.elsewhere[chunk]
+        self.fetches[chunk] = (away, slot)
+        self._pull(chunk, 0, size, slot, away.hosts, urgency, partial(self._came, chunk))
+
+    def again(self) -> None:
+        """The mover died: have the next mover read what was not read."""
+        for chunk, (place, slot) in self.loads.items():
+            self._tell("load", chunk, slot, place.size, place.name, place.checksum)
+
+    def _came(self, chunk: int, error: str) -> None:
+        place, slot = self.fetches.pop(chunk)
+        self._fetched(chunk, self._chunks.fetch_done(chunk, place, slot, error), error)

@@ -1,0 +1,114 @@
+"""Places: which hosts have each chunk, as a bit set by chunk.
+
+A host that computed or received a chunk has the original. Other hosts are told where the chunk lies, and may have a
+copy since; a report confirms the copy. Source: docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["Places", "bits"]
+
+
+class Places:
+    """Holders of the chunks of a cluster; hosts are numbered from 0.
+
+    Examples
+    --------
+    >>> places = Places()
+    >>> places.stored(7, host=1, size=80)
+    >>> places.has(7, 1), places.has(7, 0)
+    (True, False)
+    >>> places.told(7, 0)  # host 0 is going to read the chunk
+    >>> places.holders(7)
+    [1]
+    >>> places.free([7])  # both hosts hear of the end
+    {0: [7], 1: [7]}
+    """
+
+    def __init__(self) -> None:
+        self.have: dict[int, int] = {}  # by chunk, hosts that have it
+        self.know: dict[int, int] = {}  # by chunk, hosts that were told where it lies, and may have a copy
+        self.size: dict[int, int] = {}  # bytes, by chunk
+        self.shape: dict[int, tuple[int, ...]] = {}  # of chunks whose shape only the run told
+
+    def __len__(self) -> int:
+        return len(self.have)
+
+    def stored(self, chunk: int, host: int, size: int) -> None:
+        """A host has the original of a chunk."""
+        self.have[chunk] = self.have.get(chunk, 0) | 1 << host
+        self.size[chunk] = size
+
+    def copied(self, chunk: int, host: int) -> None:
+        """A host has a copy; no effect after the chunk was freed."""
+        if chunk in self.have:
+            self.have[chunk] |= 1 << host
+
+    def told(self, chunk: int, host: int) -> None:
+        """A host was told where a chunk lies."""
+        self.know[chunk] = self.know.get(chunk, 0) | 1 << host
+
+    def has(self, chunk: int, host: int) -> bool:
+        """Whether a host has a chunk."""
+        return bool(self.have.get(chunk, 0) >> host & 1)
+
+    def holders(self, chunk: int) -> list[int]:
+        """Hosts that have a chunk, the lowest number first: the original before most copies."""
+        return bits(self.have.get(chunk, 0))
+
+    def gone(self, chunk: int, host: int) -> bool:
+        """A host has a chunk no more; returns whether another host has it."""
+        left = self.have.get(chunk, 0) & ~(1 << host)
+        if chunk in self.have:
+            self.have[chunk] = left
+        if chunk in self.know:
+            self.know[chunk] &= ~(1 << host)
+        return bool(left)
+
+    def free(self, chunks: Iterable[int]) -> dict[int, list[int]]:
+        """Forget chunks; returns by host the chunks that the host has or may have."""
+        have, know, size, shape = self.have, self.know, self.size, self.shape
+        found: dict[int, list[int]] = {}
+        for chunk in chunks:
+            mask = have.pop(chunk, 0) | know.pop(chunk, 0)
+            size.pop(chunk, None)
+            if shape:
+                shape.pop(chunk, None)
+            for host in bits(mask):
+                found.setdefault(host, []).append(chunk)
+        return dict(sorted(found.items()))
+
+    def lost(self, host: int) -> list[int]:
+        """A host is gone; returns the chunks that no host has now, still to be freed where they are known."""
+        bit = 1 << host
+        orphans = []
+        for chunk, mask in self.have.items():
+            if mask & bit:
+                self.have[chunk] = mask & ~bit
+                if mask == bit:
+                    orphans.append(chunk)
+        for chunk, mask in self.know.items():
+            if mask & bit:
+                self.know[chunk] = mask & ~bit
+        return orphans
+
+    def held(self, chunks: Sequence[int], hosts: int) -> list[int]:
+        """Bytes of these chunks that each of the first `hosts` hosts has."""
+        found = [0] * hosts
+        for chunk in chunks:
+            for host in bits(self.have.get(chunk, 0)):
+                if host < hosts:
+                    found[host] += self.size[chunk]
+        return found
+
+
+def bits(mask: int) -> list[int]:
+    """Numbers of the bits that are set, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found

@@ -1,0 +1,239 @@
+"""Two hosts as one port: operands go to the host of their worker; a lost host costs what only it had."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jmars.errors import ClusterLostError, MemoryLimitError
+from jmars.kernels.program import Program
+from jmars.model.failure import Failure
+from jmars.model.messages import JobTable
+from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, StopExecution
+from jmars.model.reports import (
+    ChunksCopied,
+    ChunksLost,
+    Finished,
+    InputsMissing,
+    JobClosed,
+    Refused,
+    Report,
+    Started,
+    WorkerLost,
+    WorkerMoved,
+)
+from jmars.scheduler.hosts import Hosts
+
+
+class Link:
+    """Notes orders."""
+
+    def __init__(self) -> None:
+        self.told: list[Order] = []
+
+    def order(self, orders: Any) -> None:
+        self.told += orders
+
+    def take(self) -> list[Order]:
+        told, self.told = self.told, []
+        return told
+
+
+class Scheduler:
+    """Notes reports."""
+
+    def __init__(self) -> None:
+        self.heard: list[Report] = []
+
+    def report(self, report: Report) -> None:
+        self.heard.append(report)
+
+    def take(self) -> list[Report]:
+        heard, self.heard = self.heard, []
+        return heard
+
+
+def _table(kept: int = 0) -> JobTable:
+    """Operands 0 and 1 are read by 2; operand 3 reads 0 too."""
+    readers = [[2, 3], [2], [], []]
+    return JobTable(
+        "job-1", 1, [], [0, 0, 0, 0], [[], [], [0, 1], [0]], None, 100, [100, 101, 102, 103], [80] * 4,
+        [0] * 4, [0, 1, 2, 3], kept, [], readers,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def room() -> tuple[Hosts, list[Link], Scheduler]:
+    hosts, links, scheduler = Hosts(), [Link(), Link()], Scheduler()
+    hosts.connect(scheduler)
+    for name, link in zip("ab", links):
+        hosts.add(name, link, workers=2, memory=1000, room=1000)
+    hosts.open_job(_table())
+    assert [[type(order) for order in link.take()] for link in links] == [[OpenJob], [OpenJob]]
+    return hosts, links, scheduler
+
+
+def test_operands_go_to_the_host_of_their_worker_and_take_turns_there(room: Any) -> None:
+    hosts, (a, b), _ = room
+    hosts.enqueue_graph("job-1", [0, 1, 3], [0, 0, 2])
+    assert a.take() == [EnqueueGraph("job-1", [0, 1], [0, 1])]
+    assert b.take() == [EnqueueGraph("job-1", [3], [0])]
+
+
+def test_a_host_hears_once_where_an_input_lies(room: Any) -> None:
+    hosts, (_, b), scheduler = room
+    hosts.enqueue_graph("job-1", [0, 1], [0, 2])
+    hosts.take(0, [Started("job-1", [0], 1), Finished("job-1", [0], 1)])
+    hosts.take(1, [Finished("job-1", [1], 0)])
+    assert scheduler.take() == [
+        Started("job-1", [0], 1),
+        Finished("job-1", [0], 1),
+        Finished("job-1", [1], 2),
+    ]
+    b.take()
+    hosts.enqueue_graph("job-1", [2], [3])
+    assert b.take() == [LocateChunks([100], [80], [[0]]), EnqueueGraph("job-1", [2], [1])]
+    hosts.enqueue_graph("job-1", [3], [3])
+    assert b.take() == [EnqueueGraph("job-1", [3], [0])]
+
+
+def test_the_shape_of_a_chunk_goes_where_the_chunk_is_read(room: Any) -> None:
+    hosts, (_, b), _ = room
+    table = hosts._jobs["job-1"].table
+    table.programs.append(_Sized())
+    hosts.enqueue_graph("job-1", [0], [0])
+    hosts.take(0, [Finished("job-1", [0], 0, {0: (3, 2)})])
+    hosts.enqueue_graph("job-1", [3], [2])
+    assert b.take() == [LocateChunks([100], [48], [[0]], {100: (3, 2)}), EnqueueGraph("job-1", [3], [0])]
+
+
+class _Sized(Program):
+    def __init__(self) -> None:
+        class Output:
+            dtype = np.dtype("f8")
+
+        object.__setattr__(self, "output", Output)
+
+
+def test_chunks_are_freed_where_they_are_and_where_they_may_be(room: Any) -> None:
+    hosts, (a, b), _ = room
+    hosts.enqueue_graph("job-1", [0], [0])
+    hosts.take(0, [Finished("job-1", [0], 0)])
+    hosts.enqueue_graph("job-1", [3], [2])
+    a.take(), b.take()
+    hosts.free_chunks([100, 103])
+    assert a.take() == [FreeChunks([100])] and b.take() == [FreeChunks([100])]
+
+
+def test_a_lost_host_costs_what_only_it_had(room: Any) -> None:
+    hosts, (a, b), scheduler = room
+    hosts.enqueue_graph("job-1", [0, 1], [0, 0])
+    hosts.take(0, [Finished("job-1", [0, 1], 0)])
+    hosts.enqueue_graph("job-1", [2, 3], [0, 2])
+    hosts.take(1, [ChunksCopied([100])])  # of chunk 100 host b has a copy
+    scheduler.take(), b.take()
+    hosts.lost(0, "unplugged")
+    assert scheduler.take() == [
+        ChunksLost([101], "unplugged"),
+        InputsMissing("job-1", [2], [], "unplugged"),
+        WorkerMoved(0, "a/worker-0", 0, "lost"),
+        WorkerMoved(1, "a/worker-1", 0, "lost"),
+    ]
+    hosts.take(0, [Finished("job-1", [2], 0)])  # of one that counts as gone
+    assert scheduler.take() == []
+    hosts.enqueue_graph("job-1", [1], [0])  # planned for the host that is gone
+    assert b.take() == [EnqueueGraph("job-1", [1], [1])]
+    hosts.free_chunks([100])
+    assert b.take() == [FreeChunks([100])] and not a.told[2:]
+
+
+def test_a_job_is_closed_when_all_hosts_have_closed_it(room: Any) -> None:
+    hosts, (a, b), scheduler = room
+    hosts.close_job("job-1")
+    assert a.take() == b.take() == [CloseJob("job-1")]
+    hosts.take(0, [JobClosed("job-1", {"makespan": 2.0, "peak": 5, "spilled": 1, "moved": 0})])
+    assert scheduler.take() == []
+    hosts.take(1, [JobClosed("job-1", {"makespan": 3.0, "peak": 7, "spilled": 0, "moved": 9})])
+    assert scheduler.take() == [JobClosed("job-1", {"makespan": 3.0, "peak": 12, "spilled": 1, "moved": 9})]
+
+
+def test_a_host_that_is_lost_while_a_job_closes_counts_as_closed(room: Any) -> None:
+    hosts, _, scheduler = room
+    hosts.close_job("job-1")
+    hosts.take(0, [JobClosed("job-1", {"makespan": 2.0, "peak": 5, "spilled": 1, "moved": 0})])
+    hosts.lost(1, "unplugged")
+    assert scheduler.take()[-1] == JobClosed("job-1", {"makespan": 2.0, "peak": 5, "spilled": 1, "moved": 0})
+
+
+def test_a_job_that_one_host_refuses_is_closed_on_the_others_and_refused_once(room: Any) -> None:
+    hosts, (a, b), scheduler = room
+    failure = Failure("ClusterError", "too many jobs")
+    hosts.take(0, [Refused("job-1", -1, failure)])
+    assert b.take() == [CloseJob("job-1")] and not a.take() and not scheduler.take()
+    hosts.take(1, [JobClosed("job-1", {})])
+    assert scheduler.take() == [Refused("job-1", -1, failure)]
+
+
+def test_a_missing_input_that_another_host_has_is_told_again_some_times(room: Any) -> None:
+    hosts, (_, b), scheduler = room
+    hosts.enqueue_graph("job-1", [0], [0])
+    hosts.take(0, [Finished("job-1", [0], 0)])
+    hosts.enqueue_graph("job-1", [3], [2])
+    scheduler.take()
+    for _ in range(3):
+        b.take()
+        hosts.take(1, [InputsMissing("job-1", [3], [100], "the link broke")])
+        located, again = b.take()
+        assert located == LocateChunks([100], [80], [[0]]) and isinstance(again, EnqueueGraph)
+        assert scheduler.take() == []
+    hosts.take(1, [InputsMissing("job-1", [3], [100], "the link broke")])
+    assert scheduler.take() == [InputsMissing("job-1", [3], [100], "the link broke")]
+    assert not hosts.places.has(100, 0)  # it is computed again
+
+
+def test_a_damaged_original_is_no_loss_while_a_copy_is_left(room: Any) -> None:
+    hosts, _, scheduler = room
+    hosts.enqueue_graph("job-1", [0], [0])
+    hosts.take(0, [Finished("job-1", [0], 0)])
+    hosts.enqueue_graph("job-1", [3], [2])
+    hosts.take(1, [ChunksCopied([100])])
+    scheduler.take()
+    hosts.take(0, [ChunksLost([100], "damaged")])
+    assert scheduler.take() == []
+    hosts.take(1, [ChunksLost([100], "damaged")])
+    assert scheduler.take() == [ChunksLost([100], "damaged")]
+
+
+def test_workers_are_numbered_over_all_hosts(room: Any) -> None:
+    hosts, _, scheduler = room
+    hosts.enqueue_graph("job-1", [0], [2])
+    hosts.take(1, [WorkerLost("job-1", [0], 1, "killed"), WorkerMoved(1, "worker-1", 77, "idle")])
+    assert scheduler.take() == [WorkerLost("job-1", [0], 3, "killed"), WorkerMoved(3, "b/worker-1", 77, "idle")]
+    assert hosts.names == ["a/worker-0", "a/worker-1", "b/worker-0", "b/worker-1"]
+
+
+def test_a_host_that_comes_opens_the_jobs_that_run(room: Any) -> None:
+    hosts, _, _ = room
+    late = Link()
+    row = hosts.add("c", late, workers=1, memory=1000, room=1000)
+    (order,) = late.take()
+    assert isinstance(order, OpenJob) and pickle.loads(order.table).job == "job-1" and row.first == 4
+    hosts.stop_execution("job-1")
+    assert late.take() == [StopExecution("job-1")]
+
+
+def test_results_beyond_all_hosts_are_refused(room: Any) -> None:
+    hosts, _, _ = room
+    with pytest.raises(MemoryLimitError, match="all hosts together"):
+        hosts.open_job(_table(kept=2001))
+
+
+def test_a_cluster_without_hosts_says_so(room: Any) -> None:
+    hosts, _, _ = room
+    hosts.lost(0, "unplugged")
+    hosts.lost(1, "unplugged")
+    with pytest.raises(ClusterLostError, match="all hosts"):
+        hosts.open_job(_table())

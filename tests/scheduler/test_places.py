@@ -1,0 +1,46 @@
+"""Who has a chunk, and who hears of its end."""
+
+from __future__ import annotations
+
+from jmars.scheduler.places import Places, bits
+
+
+def test_a_copy_lives_on_when_the_host_of_the_original_is_gone() -> None:
+    places = Places()
+    places.stored(1, host=0, size=8)
+    places.stored(2, host=0, size=8)
+    places.told(1, 2)
+    places.copied(1, 2)
+    assert places.lost(0) == [2]
+    assert places.holders(1) == [2] and places.holders(2) == []
+
+
+def test_a_host_that_was_told_of_a_chunk_hears_of_its_end_though_nobody_knows_whether_it_has_it() -> None:
+    places = Places()
+    places.stored(1, host=0, size=8)
+    places.told(1, 3)
+    assert places.free([1]) == {0: [1], 3: [1]}
+    assert places.free([1]) == {} and not places.size and not len(places)
+
+
+def test_a_chunk_that_its_host_lost_is_lost_unless_another_has_it() -> None:
+    places = Places()
+    places.stored(1, host=0, size=8)
+    places.copied(1, 5)
+    assert places.gone(1, 0) and not places.gone(1, 5)
+    assert not places.gone(9, 0)
+
+
+def test_a_copy_that_comes_after_the_end_of_its_chunk_counts_for_nothing() -> None:
+    places = Places()
+    places.copied(4, 1)
+    assert not places.has(4, 1)
+
+
+def test_bytes_that_hosts_have() -> None:
+    places = Places()
+    places.stored(1, 0, 10)
+    places.stored(2, 1, 5)
+    places.copied(1, 1)
+    assert places.held([1, 2, 3], 2) == [10, 15]
+    assert bits(0b1011) == [0, 1, 3]
