@@ -1,4 +1,4 @@
-"""`python -m jmars …`: status, stop, web, slurm, operand; `host` and `scheduler` are started by jmars.Cluster.
+"""`python -m jmars …`: status, stop, web, slurm, operand; `host`, `head` and `scheduler` are started by jmars.Cluster.
 
 A command's module is imported only when the command runs, so that a cluster starts sooner.
 """
@@ -15,7 +15,7 @@ usage: python -m jmars status [NAME]      the clusters of this user, or the jobs
        python -m jmars web [--cluster NAME] [--port N]
        python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …
        python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs an operand that Job.operand wrote
-(`host` and `scheduler` are started by jmars.Cluster)"""
+(`host`, `head` and `scheduler` are started by jmars.Cluster)"""
 
 COMMANDS = {  # by name: module, function of the other arguments that gives the exit status
     "status": ("jmars.deploy.commands", "status"),
@@ -24,15 +24,20 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "slurm": ("jmars.deploy.slurm", "main"),
     "operand": ("jmars.deploy.operand_runner", "main"),
 }
-PROCESSES = {"host": "jmars.deploy.host", "scheduler": "jmars.deploy.scheduler_process"}
+PROCESSES = {
+    ("host",): "jmars.deploy.host",
+    ("host", "--join", "-"): "jmars.deploy.member_process",
+    ("head",): "jmars.deploy.head_process",
+    ("scheduler",): "jmars.deploy.scheduler_process",
+}
 
 
 def run(arguments: list[str]) -> int | str:
     """Runs the command that the arguments name; returns the exit status, or the usage after a mistake."""
     name, *others = arguments or [""]
-    if name in PROCESSES and not others:
+    if tuple(arguments) in PROCESSES:
         gc.disable()  # imported modules hold no garbage: collecting would take a tenth of the start
-        process = importlib.import_module(PROCESSES[name])
+        process = importlib.import_module(PROCESSES[tuple(arguments)])
         gc.freeze()
         gc.enable()
         process.main()

@@ -21,6 +21,7 @@ from jmars.client.cluster_registry import make_default
 from jmars.client.connection import Connection, patient_connection
 from jmars.client.engine_clusters import ClusterHost, EngineClusters, whole_number
 from jmars.client.heartbeat import reason
+from jmars.client.host_clusters import HostClusters
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
 from jmars.client.local_runs import LocalRuns, load_local_runs
@@ -46,7 +47,7 @@ LEASE = 3600.0  # seconds
 _start_lock = threading.RLock()  # held while the default cluster starts
 
 
-class Cluster(EngineClusters):
+class Cluster(EngineClusters, HostClusters):
     """Worker processes on this machine that share memory; a context manager.
 
     The newest open cluster is the default: tensors are computed there unless they are submitted elsewhere.

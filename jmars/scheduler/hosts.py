@@ -8,6 +8,7 @@ Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worke
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -98,7 +99,7 @@ class Hosts:
     """
 
     def __init__(self) -> None:
-        self.rows: list[HostRow] = []
+        self.rows: dict[int, HostRow] = {}
         self.places = Places()
         self._row_of: list[int] = []  # host of each worker
         self._jobs: dict[str, HostJob] = {}
@@ -109,12 +110,12 @@ class Hosts:
         """Send reports to this scheduler from now on."""
         self._scheduler = scheduler
 
-    def add(self, name: str, link: HostLink, workers: int, memory: int, room: int) -> HostRow:
-        """A host joined; it opens the jobs that run."""
-        row = HostRow(len(self.rows), name, link, len(self._row_of), workers, memory, room)
-        row.names = [f"{name}/worker-{number}" for number in range(workers)]
-        self.rows.append(row)
-        self._row_of += [row.number] * workers
+    def add(self, number: int, name: str, link: HostLink, workers: int, memory: int, room: int) -> HostRow:
+        """A host of a fresh number joined; it opens the jobs that run."""
+        row = HostRow(number, name, link, len(self._row_of), workers, memory, room)
+        row.names = [f"{name}/worker-{one}" for one in range(workers)]
+        self.rows[number] = row
+        self._row_of += [number] * workers
         for job in self._jobs.values():
             if not job.closing and job.refused is None:
                 job.opened.add(row.number)
@@ -123,8 +124,8 @@ class Hosts:
 
     def lost(self, number: int, why: str) -> None:
         """A host is gone for good: report lost chunks, then operands that run elsewhere now."""
-        row = self.rows[number]
-        if not row.here:
+        row = self.rows.get(number)
+        if row is None or not row.here:
             return
         row.here = False
         orphans = self.places.lost(number)
@@ -143,12 +144,12 @@ class Hosts:
     @property
     def here(self) -> list[HostRow]:
         """Hosts that the cluster has."""
-        return [row for row in self.rows if row.here]
+        return [row for row in self.rows.values() if row.here]
 
     @property
     def names(self) -> list[str]:
         """Names of all workers, by number."""
-        return [name for row in self.rows for name in row.names]
+        return [name for row in self.rows.values() for name in row.names]
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
@@ -349,13 +350,11 @@ class Hosts:
     def _other_host(self, table: JobTable, operand: int) -> int:
         """A host for an operand whose planned host is gone: the one that has most bytes of the inputs."""
         inputs = [table.chunk[one] for one in table.inputs[operand]]
-        held = self.places.held(inputs, len(self.rows))
-        load = [0] * len(self.rows)
+        held, load = self.places.held(inputs), Counter[int]()
         for job in self._jobs.values():
-            for number in job.at.values():
-                load[number] += 1
-        here = self.here or self.rows
-        return max(here, key=lambda row: (held[row.number], -load[row.number] / row.workers)).number
+            load.update(job.at.values())
+        here = self.here or self.rows.values()
+        return max(here, key=lambda row: (held.get(row.number, 0), -load[row.number] / row.workers)).number
 
     def _closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
         """A host has forgotten a job, or is gone."""

@@ -6,7 +6,7 @@ copy since; a report confirms the copy. Source: docs/explanation/seeds.md, "Exec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 __all__ = ["Places", "bits"]
 
@@ -94,13 +94,12 @@ class Places:
                 self.know[chunk] = mask & ~bit
         return orphans
 
-    def held(self, chunks: Sequence[int], hosts: int) -> list[int]:
-        """Bytes of these chunks that each of the first `hosts` hosts has."""
-        found = [0] * hosts
+    def held(self, chunks: Iterable[int]) -> dict[int, int]:
+        """Bytes of these chunks by host that has them."""
+        found: dict[int, int] = {}
         for chunk in chunks:
             for host in bits(self.have.get(chunk, 0)):
-                if host < hosts:
-                    found[host] += self.size[chunk]
+                found[host] = found.get(host, 0) + self.size[chunk]
         return found
 
 

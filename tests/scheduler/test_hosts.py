@@ -69,8 +69,8 @@ def _table(kept: int = 0) -> JobTable:
 def room() -> tuple[Hosts, list[Link], Scheduler]:
     hosts, links, scheduler = Hosts(), [Link(), Link()], Scheduler()
     hosts.connect(scheduler)
-    for name, link in zip("ab", links):
-        hosts.add(name, link, workers=2, memory=1000, room=1000)
+    for number, link in enumerate(links):
+        hosts.add(number, "ab"[number], link, workers=2, memory=1000, room=1000)
     hosts.open_job(_table())
     assert [[type(order) for order in link.take()] for link in links] == [[OpenJob], [OpenJob]]
     return hosts, links, scheduler
@@ -218,7 +218,7 @@ def test_workers_are_numbered_over_all_hosts(room: Any) -> None:
 def test_a_host_that_comes_opens_the_jobs_that_run(room: Any) -> None:
     hosts, _, _ = room
     late = Link()
-    row = hosts.add("c", late, workers=1, memory=1000, room=1000)
+    row = hosts.add(5, "c", late, workers=1, memory=1000, room=1000)
     (order,) = late.take()
     assert isinstance(order, OpenJob) and pickle.loads(order.table).job == "job-1" and row.first == 4
     hosts.stop_execution("job-1")

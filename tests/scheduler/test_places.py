@@ -42,5 +42,5 @@ def test_bytes_that_hosts_have() -> None:
     places.stored(1, 0, 10)
     places.stored(2, 1, 5)
     places.copied(1, 1)
-    assert places.held([1, 2, 3], 2) == [10, 15]
+    assert places.held([1, 2, 3]) == {0: 10, 1: 15}
     assert bits(0b1011) == [0, 1, 3]

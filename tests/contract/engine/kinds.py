@@ -103,6 +103,22 @@ class Own(Kind):
         return Cluster(n_workers=self.workers, memory_limit=2 * self.share, name=name)
 
 
+class Hosts(Own):
+    """Hosts of one worker each, on this machine."""
+
+    scale = 0.4
+    notices_nodes = 10.0
+
+    def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
+        return Cluster.hosts(["local"] * self.workers, n_workers=1, memory_limit=self.share, name=name)
+
+    @contextmanager
+    def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
+        with self.cluster() as cluster:
+            control = cluster.info()["hosts"][0]["pid"]
+            yield cluster, lambda: os.kill(control, signal.SIGKILL)
+
+
 class Threads(Kind):
     """Threads of this process."""
 
@@ -273,6 +289,11 @@ def own() -> Iterator[Kind]:
 
 
 @contextmanager
+def hosts() -> Iterator[Kind]:
+    yield Hosts()
+
+
+@contextmanager
 def threads() -> Iterator[Kind]:
     yield Threads()
 
@@ -310,8 +331,9 @@ def ray() -> Iterator[Kind]:
 
 ALL: dict[str, Callable[[], AbstractContextManager[Kind]]] = {
     "own": own,
+    "hosts": hosts,
     "threads": threads,
     "dask": dask,
     "ray": ray,
 }
-KINDS = {name: ALL[name] for name in os.environ.get("JMARS_CONTRACT_KINDS", "own threads dask").split()}
+KINDS = {name: ALL[name] for name in os.environ.get("JMARS_CONTRACT_KINDS", "own hosts threads dask").split()}

@@ -1,0 +1,52 @@
+"""The process of a head: `python -m jmars head`, for a cluster of several hosts.
+
+Orders come as one JSON line from standard input; the end of standard input is the kernel's end. The answer comes when
+all hosts have joined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+from jmars.deploy import memory
+from jmars.deploy.folders import Folders
+from jmars.deploy.hosts_head import HostsHead
+from jmars.deploy.janitor import start_janitor
+from jmars.errors import JmarsError
+from jmars.tensor.engine import NoComputeEngine, set_engine
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Be a head until the cluster ends."""
+    orders = json.loads(sys.stdin.buffer.readline())
+    kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.path[:] = orders["path"]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    set_engine(NoComputeEngine(memory.default_limit(), len(orders["hosts"])))  # for tensors where a graph unfolds
+    folders = Folders(**orders["folders"])
+    lock = folders.lock()  # held until both the janitor and this process have ended
+    janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, answer])
+
+    def say(told: dict[str, Any]) -> None:
+        os.write(answer, json.dumps(told).encode() + b"\n")
+        os.close(answer)
+
+    async def serve_until_the_end() -> None:
+        try:
+            await HostsHead(orders | {"answer": say}, folders, janitor).run(kernel_end)
+        except JmarsError as error:
+            say({"error": str(error), "kind": "start"})
+        os._exit(0)  # what a thread still compiles is of no use
+
+    asyncio.run(serve_until_the_end())
+    del lock, alive

@@ -1,0 +1,267 @@
+"""HostsHead: the head of a cluster of several hosts: scheduler, clients and roster, and no workers of its own.
+
+Source: docs/explanation/seeds.md, "Architecture".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from jmars.actors import ActorChannel, Mailbox, new_token, serve
+from jmars.deploy import memory
+from jmars.deploy.folders import Folders
+from jmars.deploy.head import ClusterHead
+from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
+from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
+from jmars.deploy.in_process_scheduler import InProcessScheduler
+from jmars.deploy.launch_member import LaunchedMember, launch_here
+from jmars.deploy.roster import Roster, Seat
+from jmars.deploy.why_service import WhyService
+from jmars.errors import ClusterError, ClusterStartError
+from jmars.model import events
+from jmars.model.status import HostStatus
+from jmars.plan import Profile, Workers
+from jmars.scheduler import Machine
+from jmars.scheduler.hosts import HostRow, Hosts
+
+__all__ = ["HostsHead"]
+
+log = logging.getLogger("jmars.host")
+
+START_SECONDS = 60.0  # for all hosts to join
+PATIENCE = 3.0  # seconds for a host to tell its memory
+END_SECONDS = 3.0  # for hosts to end by themselves
+BANDWIDTH = 0.5e9  # bytes a second between hosts, until links are measured
+LATENCY = 1e-3
+
+
+class HostsHead(ClusterHead):
+    """Scheduler, clients and roster; `orders` are HostsHost's."""
+
+    def __init__(self, orders: dict[str, Any], folders: Folders, janitor: int) -> None:
+        super().__init__(orders, folders)
+        self.janitor = janitor
+        self.hosts = Hosts()
+        self.roster = Roster(self.hosts, self._costs, self._changed)
+        self._profile = Profile()
+        self._seats: dict[ActorChannel, Seat] = {}
+        self._launched: list[LaunchedMember] = []
+        self._ends: list[asyncio.Future[str]] = []  # of hosts that do not come up
+        self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
+        self._status: HostStatus = NOTHING
+        self._moved = 0
+
+    async def run(self, kernel_end: int) -> None:
+        """Start the hosts, and serve until told to end, or the kernel is gone (`kernel_end` closes).
+
+        Raises
+        ------
+        ClusterStartError
+            If a host does not come up.
+        """
+        loop = asyncio.get_running_loop()
+        loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
+        token = new_token()
+        members = await serve(self.folders.socket.with_name("members"), self._seat, token, None, self._seat_left)
+        try:
+            await self._launch(token)
+            passing = HostsChunks(self.roster)
+            plans = memory.plan_bytes(memory.default_limit())
+            names, machine = self.hosts.names, self._machine
+            scheduler = InProcessScheduler(self.hosts, names, plans, self.job_ended, machine, passing.read)
+            watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
+            self.serve_with(scheduler, HostsStore(passing), watch, passing)
+            server = await self.listen()
+            await self.look()
+            self.register(engine="hosts")
+            self._answer({"pid": os.getpid(), "janitor": self.janitor})
+            watching = asyncio.ensure_future(self.watch_memory())
+            await self.ended.wait()
+            watching.cancel()
+            server.close()
+            for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
+                await scheduler.session.cancel(job["id"])
+            self.hang_up()
+        finally:
+            for one in self._ends:
+                one.cancel()
+            self.roster.end_all("the cluster is closed")
+            await asyncio.gather(*[one.end(END_SECONDS) for one in self._launched])
+            members.close()
+            self.folders.remove()
+
+    async def _launch(self, token: str) -> None:
+        """Start all hosts at once."""
+        orders = self.orders
+        self._answer = orders.pop("answer")
+        joined = []
+        for number, place in enumerate(orders["hosts"]):
+            joined.append(self.roster.expect(number, place["name"]))
+            ticket = {
+                "cluster": orders["id"],
+                "name": place["name"],
+                "host": number,
+                "head": [str(self.folders.socket.with_name("members"))],
+                "secret": token,
+                "kernel": os.getpid(),
+                **{name: place[name] for name in ("limit", "workers", "threads", "spill")},
+            }
+            self._launched.append(await launch_here(ticket, place["name"]))
+        waiting = asyncio.gather(*joined)
+        ends = [asyncio.ensure_future(one.failed()) for one in self._launched]
+        self._ends = ends
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.wait([waiting, *ends], return_when=asyncio.FIRST_COMPLETED)
+            for one in ends:
+                if one.done():
+                    raise ClusterStartError(one.result())
+        except TimeoutError as error:
+            missing = [self.roster.names[n] for n, one in enumerate(joined) if not one.done()]
+            raise ClusterStartError(
+                f"{', '.join(missing)} did not join within {START_SECONDS:.0f} s; look at the log of the host"
+            ) from error
+        finally:
+            waiting.cancel()
+
+    # -- hosts
+    def _seat(self, channel: ActorChannel) -> Mailbox:
+        seat = self._seats[channel] = self.roster.seat(channel)
+        return seat.mailbox
+
+    def _seat_left(self, channel: ActorChannel) -> None:
+        seat = self._seats.pop(channel, None)
+        if seat is not None:
+            seat.left("its connection was cut")
+
+    def _kernel_spoke(self, kernel_end: int) -> None:
+        if not os.read(kernel_end, 1024):
+            asyncio.get_running_loop().remove_reader(kernel_end)
+            self.ended.set()
+
+    def _costs(self, profile: dict[str, Any]) -> None:
+        self._profile = Profile.of(profile)
+
+    def _changed(self) -> None:
+        """A host came or went."""
+        if not self.hosts.here and self.hosts.rows and not self.ended.is_set() and self._actors:
+            self.give_up("all of its hosts are gone")
+
+    # -- for clients
+    @property
+    def n_workers(self) -> int:
+        """Workers of all hosts."""
+        return sum(row.workers for row in self.hosts.here)
+
+    @property
+    def limit(self) -> int:
+        """Bytes of memory that all hosts may take together."""
+        return sum(self._told.get(row.number, {}).get("memory", {}).get("limit", row.memory) for row in self.hosts.here)
+
+    async def ready(self) -> dict[str, Any]:
+        """The facts that a client needs; "arena" 0 tells that no memory is shared, planners use "machines"."""
+        return {
+            "arena": 0,
+            "capacity": sum(row.memory for row in self.hosts.here),
+            "janitor": self.janitor,
+            "pid": os.getpid(),
+            "workers": self.n_workers,
+            "threads": 1,
+            "limit": self.limit,
+            "detached": self.orders["detach"],
+            "machines": self._rows(self._planned_on()),
+        }
+
+    def descriptor(self) -> Any:
+        """Raise ClusterError."""
+        raise ClusterError("the hosts of this cluster share no memory with clients; connect with jmars.connect()")
+
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands."""
+        return self._profile.as_data()
+
+    async def info(self) -> dict[str, Any]:
+        """Hosts, workers, memory; see Cluster.info."""
+        plans = await self.scheduler.plans()
+        told = await self.roster.ask_all("member", "info", patience=PATIENCE)
+        here, rows = memory.private_bytes(os.getpid()), self.hosts.rows
+        total = summed([one["memory"] for one in told.values()])
+        processes = {
+            f"{rows[number].name}/{name}": size
+            for number, one in told.items()
+            for name, size in one["memory"]["processes"].items()
+        }
+        return {
+            "id": self.orders["id"],
+            "name": self.orders["name"],
+            "hosts": [self._host_info(row, told.get(row.number)) for row in rows.values()],
+            "host": {"pid": os.getpid(), "memory": here},
+            "scheduler": {"pid": self.scheduler.pid, "state": self.scheduler.state, "memory": here},
+            "workers": [
+                {**worker, "name": f"{rows[number].name}/{worker['name']}", "host": rows[number].name}
+                for number, one in told.items()
+                for worker in one["workers"]
+            ],
+            "janitor": {"pid": self.janitor},
+            "memory": total | {"processes": processes | {"head": here}},
+            "plans": plans,
+        }
+
+    def _host_info(self, row: HostRow, told: dict[str, Any] | None) -> dict[str, Any]:
+        found = {"number": row.number, "name": row.name, "state": "here" if row.here else "lost"}
+        found |= {"workers": row.workers, "capacity": row.memory}
+        if told is not None:
+            found |= {"memory": told["memory"], "pid": told["pid"], "janitor": told["janitor"]["pid"]}
+        return found
+
+    # -- memory
+    def job_ended(self, report: Mapping[str, Any]) -> None:
+        """A job has ended: log the memory, and tell the clients."""
+        self._log_memory()
+        super().job_ended(report)
+
+    async def look(self) -> None:
+        """Log memory, and jobs that do not move."""
+        told = await self.roster.ask_all("member", "look", self.scheduler.active, patience=PATIENCE)
+        self._told = told
+        self._status = merged_status({self.hosts.rows[number].name: one["status"] for number, one in told.items()})
+        self._moved = sum(one["moved"] for one in told.values())
+        self._log_memory()
+        await self.watch.look()
+
+    def _log_memory(self) -> None:
+        nothing = {"pid": 0, "pss": 0, "running": 0, "done": 0}
+        workers: list[dict[str, Any]] = []
+        for row in self.hosts.rows.values():
+            rows = self._told[row.number]["memory"]["workers"] if row.number in self._told and row.here else []
+            known = {one["name"]: one for one in rows}
+            workers += [{**nothing, **known.get(f"worker-{n}", {}), "name": name} for n, name in enumerate(row.names)]
+        told = merged_memory([one["memory"] for one in self._told.values()], workers)
+        self.peak = max(self.peak, told["peak"])
+        self.scheduler.note(events.MEMORY_CHANGED, "", told)
+
+    # -- for the scheduler
+    def _machine(self) -> Machine:
+        """The hosts as machines without common memory."""
+        on = self._planned_on()
+        rows = Workers.build(**self._rows(on))
+        return Machine(self._profile, int(rows.memory.sum()), rows=rows, numbers=[row.first for row in on])
+
+    def _planned_on(self) -> list[HostRow]:
+        """Hosts that are here; where none is left, all that ever were."""
+        return self.hosts.here or list(self.hosts.rows.values())
+
+    def _rows(self, hosts: list[HostRow]) -> dict[str, Any]:
+        """Arguments of `Workers.build`."""
+        return {
+            "n": len(hosts),
+            "cores": [row.workers for row in hosts],
+            "memory": [row.memory for row in hosts],
+            "bandwidth": BANDWIDTH,
+            "latency": LATENCY,
+            "disk": [self.roster.facts[row.number]["disk"] for row in hosts],
+        }

@@ -1,0 +1,185 @@
+"""Member: the control process of a host that joined a cluster of several hosts.
+
+It computes as the control process of a cluster on one machine does, and serves no clients: orders come over the link to
+the head, reports go there. Source: docs/explanation/seeds.md, "Architecture" and "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from jmars.actors import Mailbox, remote_method
+from jmars.deploy.folders import Folders
+from jmars.deploy.host_machine import HostMachine
+from jmars.model.reports import JobClosed, Report
+from jmars.storage import Arena
+from jmars.storage.chunk_checksums import received
+from jmars.worker import Zygote
+from jmars.worker.host_status import host_status
+from jmars.worker.recovery_snapshot import RecoverySnapshot
+from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+
+__all__ = ["HeadLink", "Member"]
+
+log = logging.getLogger("jmars.host")
+
+COSTS_SECONDS = 1.0  # between two messages about measured costs
+PIECE = 4 * 2**20  # bytes of a message that brings a part of a chunk
+
+
+class HeadLink(Protocol):
+    """The link of a host to its head."""
+
+    async def ask(self, actor: str, method: str, *args: Any) -> Any:
+        """The value that a method of the head returns."""
+
+    def tell(self, actor: str, method: str, *args: Any) -> None:
+        """Call a method of the head without waiting."""
+
+
+class Member:
+    """The objects of a host's control process.
+
+    Parameters
+    ----------
+    ticket
+        What the head said of the host: `workers`, `threads`, `limit`.
+
+    Attributes
+    ----------
+    mailbox
+        Actors for the head.
+    ended
+        Set when the host is to end.
+    link
+        To the head; set before `start`.
+    """
+
+    link: HeadLink
+
+    def __init__(self, ticket: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena) -> None:
+        self.ended = asyncio.Event()
+        self.folders = folders
+        self.machine = HostMachine(ticket, folders, zygote, janitor, arena, self.ended.set, self._pull)
+        execution = self.machine.execution
+        known = RecoverySnapshot(execution.chunks)
+        reports = RemoteScheduler(self._report, known)
+        execution.connect(reports)
+        self.mailbox = Mailbox()
+        self.mailbox.add("workers", Orders(execution, reports, known))
+        self.mailbox.add("passing", self.machine.passing)
+        self.mailbox.add("member", MemberActor(self))
+        self._gathered: list[Report] = []
+        self._told_costs = 0.0
+        self._pulls: set[asyncio.Task[None]] = set()
+
+    def facts(self) -> dict[str, Any]:
+        """What the head must know of this host: numbers of workers, bytes."""
+        arena, folders = self.machine.arena, self.folders
+        return {
+            "workers": len(self.machine.names),
+            "memory": arena.capacity,
+            "room": arena.capacity + folders.disk_room(),
+            "disk": self.machine.execution.ledger.profile.disk,
+        }
+
+    # -- to the head
+    def _report(self, report: Report) -> None:
+        """Send the reports of a turn of the loop as a single message, to save time at both ends."""
+        if isinstance(report, JobClosed) and time.monotonic() - self._told_costs > COSTS_SECONDS:
+            self._told_costs = time.monotonic()
+            self.link.tell("reports", "costs", self.machine.execution.ledger.profile.as_data())
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._gathered.append(report)
+
+    def _send(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        self.link.tell("reports", "take", gathered)
+
+    # -- chunks of other hosts
+    def _pull(
+        self,
+        chunk: int,
+        start: int,
+        stop: int,
+        offset: int,
+        hosts: Sequence[int],
+        urgency: tuple[int, int],
+        done: Callable[[str], None],
+    ) -> None:
+        """Read bytes of a chunk of another host; a `Pull`. The head passes them on."""
+        task = asyncio.ensure_future(self._relayed(chunk, start, stop, offset, hosts, done))
+        self._pulls.add(task)
+        task.add_done_callback(self._pulls.discard)
+
+    async def _relayed(
+        self, chunk: int, start: int, stop: int, offset: int, hosts: Sequence[int], done: Callable[[str], None]
+    ) -> None:
+        error = ""
+        for host in hosts:
+            try:
+                for at in range(start, stop, PIECE):
+                    until = min(stop, at + PIECE)
+                    data, sent = await self.link.ask("relay", "read", host, chunk, at, until)
+                    where = offset + at - start
+                    self.machine.arena.memory[where : where + len(data)] = received(data, sent, f"chunk {chunk}")
+            except Exception as problem:  # of the other host, of the link: another holder may do
+                error = f"chunk {chunk} could not be read from host {host}: {problem}"
+                log.warning("%s", error)
+            else:
+                error = ""
+                break
+        done(error)
+
+    # -- the life of the process
+    def start(self) -> None:
+        """Fork the executors."""
+        self.machine.start()
+
+    async def close(self) -> None:
+        """End all processes, and remove all files."""
+        await self.machine.close()
+        self.folders.remove()
+
+
+class MemberActor:
+    """The actor "member": what the head asks of a host beside orders."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+
+    @remote_method
+    async def look(self, active: bool) -> dict[str, Any]:
+        """Report processes that came or went; the memory, and the status for who asks why a job does not move."""
+        machine = self._member.machine
+        await machine.look(active, {})
+        return {"memory": machine.standing(), "status": host_status(machine.execution), "moved": machine.moved()}
+
+    @remote_method
+    def info(self) -> dict[str, Any]:
+        """Processes and memory; see Cluster.info."""
+        machine = self._member.machine
+        private = machine.private({})
+        return {
+            "workers": machine.workers_info(private),
+            "memory": machine.memory_info(private),
+            "pid": os.getpid(),
+            "janitor": {"pid": machine.janitor},
+        }
+
+    @remote_method
+    def give_up_graphs(self) -> None:
+        """No job runs: graphs take no memory any more."""
+        self._member.machine.execution.memory.graph_room.update(0)
+
+    @remote_method
+    def end(self, why: str) -> None:
+        """End the host."""
+        log.info("the host ends: %s", why)
+        self._member.ended.set()
