@@ -19,6 +19,7 @@ uploads.py      NumPy arrays, sent for each job or once for a cell (Uploads)
 sent_graphs.py  graphs, sent whole once and by structure afterwards (SentGraphs)
 attached_jobs.py   handles of other clients' jobs (AttachedJob)
 engine_clusters.py  clusters on Dask and Ray (Cluster.dask, Cluster.ray)
+host_clusters.py   clusters of several hosts (Cluster.hosts)
 cluster.py      a cluster of workers (Cluster), and the default cluster
 connecting.py   a running cluster (connect)
 default_engine.py   runs tensors when Python needs a value (DefaultEngine)

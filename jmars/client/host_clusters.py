@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import whole_number
+from jmars.deploy.hosts_host import HostsHost
 
 __all__ = ["HostClusters"]
 
@@ -64,12 +65,10 @@ class HostClusters:
         ...     float(mt.arange(10, chunk_size=4).sum())
         45.0
         """
-        from jmars.deploy.hosts_host import HostsHost
-
         workers = 0 if n_workers is None else whole_number("n_workers", n_workers)
         threads = whole_number("threads_per_worker", threads_per_worker)
         if isinstance(places, str) or not places:
-            raise ValueError(f"places is {places!r}; give a list with a place for each host, such as ['local', 'local']")
+            raise ValueError(f"places is {places!r}; give a list with a place for each host: ['local', 'local']")
         for place in places:
             if place != LOCAL:
                 raise ValueError(f"{place!r} is no place of a host; 'local' is one")

@@ -21,7 +21,18 @@ engine_head.py  the head of a cluster on an engine: scheduler and clients, in a 
 engine_host.py  starts and ends that thread
 host_facts.py  versions and CPU features of hosts, and how hosts compute the same bits
 ending.py    waits for processes that are no children of this process
-local.py     starts a control process from this process
+environment.py  environment of a process that computes
+control_process.py  starts a control process from this process, and ends it
+local.py     the control process of a cluster on this machine
+hosts_host.py   the head of a cluster of several hosts, as the kernel holds it
+head_process.py  the head's process: `python -m jmars head`
+launch_member.py  starts a host of a cluster on this machine
+roster.py    hosts that joined, and their links
+hosts_chunks.py  chunks of several hosts for clients
+hosts_status.py  memory and status of several hosts as of one
+hosts_head.py  the head of a cluster of several hosts
+member.py    a host that joined: workers, without clients
+member_process.py  the process of such a host: `python -m jmars host --join -`
 attached.py  a cluster that another process started
 commands.py  lists and ends clusters from a shell
 operand_runner.py  runs an operand without a cluster

@@ -48,10 +48,11 @@ class Host(ClusterHead):
         self.arena, self.janitor = arena, janitor
         self.machine = HostMachine(orders, folders, zygote, janitor, arena, self.ended.set)
         self.execution = self.machine.execution
-        scheduler = self._make_scheduler(self.machine.names, self.machine.passing)
+        passing = ChunkTransferActor(self.machine.store, arena.memory)
+        scheduler = self._make_scheduler(self.machine.names, passing)
         status = partial(host_status, self.execution)
         watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
-        self.serve_with(scheduler, self.machine.store, watch, self.machine.passing)
+        self.serve_with(scheduler, self.machine.store, watch, passing)
         self._watching: asyncio.Task[None] | None = None
 
     def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> SchedulerPort:

@@ -18,7 +18,6 @@ from jmars.model.reports import WorkerMoved
 from jmars.processes.links import Children
 from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote
-from jmars.worker.chunk_transfer import ChunkTransferActor
 from jmars.worker.store import StoreActor
 
 __all__ = ["HostMachine"]
@@ -38,8 +37,8 @@ class HostMachine:
 
     Attributes
     ----------
-    execution, store, passing
-        Workers, chunks for clients that map the memory, and for others.
+    execution, store
+        Workers, and chunks for clients that map the memory.
     peak
         Most bytes of memory so far, in all processes.
     """
@@ -69,7 +68,6 @@ class HostMachine:
             pull,
         )
         self.store = StoreActor(self.execution)
-        self.passing = ChunkTransferActor(self.store, arena.memory)
         self.peak = 0
         self._zygote = zygote
         self._memory, self._private = memory.PrivateMemory(), dict[str, int]()

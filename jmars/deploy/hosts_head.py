@@ -50,7 +50,7 @@ class HostsHead(ClusterHead):
         self._profile = Profile()
         self._seats: dict[ActorChannel, Seat] = {}
         self._launched: list[LaunchedMember] = []
-        self._ends: list[asyncio.Future[str]] = []  # of hosts that do not come up
+        self._ends: list[asyncio.Task[str]] = []  # of hosts that do not come up
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
         self._status: HostStatus = NOTHING
         self._moved = 0
@@ -89,7 +89,7 @@ class HostsHead(ClusterHead):
         finally:
             for one in self._ends:
                 one.cancel()
-            self.roster.end_all("the cluster is closed")
+            self.roster.tell_all("member", "end", "the cluster is closed")
             await asyncio.gather(*[one.end(END_SECONDS) for one in self._launched])
             members.close()
             self.folders.remove()
@@ -111,15 +111,15 @@ class HostsHead(ClusterHead):
                 **{name: place[name] for name in ("limit", "workers", "threads", "spill")},
             }
             self._launched.append(await launch_here(ticket, place["name"]))
-        waiting = asyncio.gather(*joined)
-        ends = [asyncio.ensure_future(one.failed()) for one in self._launched]
-        self._ends = ends
+        waiting = asyncio.ensure_future(asyncio.wait(joined))
+        self._ends = [asyncio.ensure_future(one.failed()) for one in self._launched]
+        either: list[asyncio.Future[Any]] = [waiting, *self._ends]
         try:
             async with asyncio.timeout(START_SECONDS):
-                await asyncio.wait([waiting, *ends], return_when=asyncio.FIRST_COMPLETED)
-            for one in ends:
-                if one.done():
-                    raise ClusterStartError(one.result())
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            for end in self._ends:
+                if end.done():
+                    raise ClusterStartError(end.result())
         except TimeoutError as error:
             missing = [self.roster.names[n] for n, one in enumerate(joined) if not one.done()]
             raise ClusterStartError(
@@ -222,6 +222,8 @@ class HostsHead(ClusterHead):
     def job_ended(self, report: Mapping[str, Any]) -> None:
         """A job has ended: log the memory, and tell the clients."""
         self._log_memory()
+        if not self.scheduler.active:
+            self.roster.tell_all("member", "rest")
         super().job_ended(report)
 
     async def look(self) -> None:

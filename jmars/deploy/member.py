@@ -20,11 +20,13 @@ from jmars.model.reports import JobClosed, Report
 from jmars.storage import Arena
 from jmars.storage.chunk_checksums import received
 from jmars.worker import Zygote
+from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.host_status import host_status
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+from jmars.worker.serving import ServingActor
 
-__all__ = ["HeadLink", "Member"]
+__all__ = ["HeadLink", "Member", "MemberActor"]
 
 log = logging.getLogger("jmars.host")
 
@@ -72,7 +74,8 @@ class Member:
         execution.connect(reports)
         self.mailbox = Mailbox()
         self.mailbox.add("workers", Orders(execution, reports, known))
-        self.mailbox.add("passing", self.machine.passing)
+        self.mailbox.add("passing", ChunkPiecesActor(self.machine.store, arena.memory))
+        self.mailbox.add("serving", ServingActor(execution, arena.memory, folders.spill))
         self.mailbox.add("member", MemberActor(self))
         self._gathered: list[Report] = []
         self._told_costs = 0.0
@@ -174,7 +177,7 @@ class MemberActor:
         }
 
     @remote_method
-    def give_up_graphs(self) -> None:
+    def rest(self) -> None:
         """No job runs: graphs take no memory any more."""
         self._member.machine.execution.memory.graph_room.update(0)
 

@@ -87,5 +87,3 @@ async def _run(
 def _say(answer: int, told: dict[str, Any]) -> None:
     os.write(answer, json.dumps(told).encode() + b"\n")
     os.close(answer)
-
-

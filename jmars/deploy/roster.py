@@ -105,10 +105,10 @@ class Roster:
             self.hosts.lost(number, why)
             self.changed()
 
-    def end_all(self, why: str) -> None:
-        """Have all hosts end."""
+    def tell_all(self, actor: str, method: str, *args: Any) -> None:
+        """Call a method of all hosts without waiting."""
         for link in self.links.values():
-            link.channel.tell("member", "end", why)
+            link.channel.tell(actor, method, *args)
 
     async def ask_all(self, actor: str, method: str, *args: Any, patience: float) -> dict[int, Any]:
         """Answers of all hosts by number; a host that does not answer within `patience` seconds is left out."""
@@ -171,7 +171,7 @@ class Seat:
         link = self._roster.links.get(host)
         if link is None:
             raise ClusterLostError(f"host {host} is gone")
-        data, sent = await link.channel.ask("passing", "gather", chunk, start, 1, (stop - start,), (1,))
+        data, sent = await link.channel.ask("serving", "read", chunk, start, stop)
         return data, sent
 
     def left(self, why: str) -> None:

@@ -287,7 +287,7 @@ class BufferManager:
             else:
                 self.disk.worked()
             self.delete(self.chunks.spill_done(chunk, place))
-            if place is not None and chunk in self.chunks.disk:
+            if place is not None and chunk in self.chunks.disk and chunk not in self.chunks.memory:
                 self._moved(chunk, True)
         elif message[0] == "gathered":
             _, ticket, number, error = message

@@ -142,9 +142,10 @@ class Chunks:
         """A write ended with a file, or failed (None); returns the file to delete if the chunk was freed meanwhile."""
         self.moving.discard(chunk)
         if place is not None:
-            self.allocator.free(self.memory.pop(chunk))
             self.spilled += place.size
             self.disk[chunk] = place
+            if chunk not in self.pins:  # else another host reads it meanwhile: it is evicted later, without a write
+                self.allocator.free(self.memory.pop(chunk))
         return self._bury(chunk)
 
     def start_load(self, chunk: int, offset: int) -> SpillFile:

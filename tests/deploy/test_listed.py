@@ -7,14 +7,19 @@ import pytest
 from jmars.actors.mailbox import Mailbox, remote_method, remote_methods
 from jmars.client.job_registry import JobRegistry
 from jmars.deploy.clients import ClientSession, ClientStore
+from jmars.deploy.hosts_chunks import HostsChunks
+from jmars.deploy.member import MemberActor
 from jmars.deploy.relayed import RelayedTasks
+from jmars.deploy.roster import Seat
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ActorNotFoundError
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journaled import JournaledSession
+from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.chunk_transfer import ChunkTransferActor
+from jmars.worker.serving import ServingActor
 
 SESSION = "submit cancel withdraw describe wait jobs take_chunks keep drop chunks"
 LISTED = {
@@ -25,6 +30,11 @@ LISTED = {
     EventsActor: "read",
     WhyService: "job cluster operand",
     ChunkTransferActor: "gather put",
+    ChunkPiecesActor: "gather put put_piece abandon",
+    HostsChunks: "gather put put_piece",
+    ServingActor: "read",
+    MemberActor: "look info rest end",
+    Seat: "join ready take costs read",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     RelayedTasks: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",
