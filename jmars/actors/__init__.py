@@ -8,6 +8,7 @@ greeting.py  proves the ends of a connection to each other before any message is
 descriptors.py  a file descriptor handed to another process
 channel.py   one connection: a greeting, then a dialogue
 registry.py  the clusters of this user, by their registry files
+tls.py       TLS contexts between hosts, and the identity that a certificate proves
 delivery.py  exactly-once, in-order delivery over a transport that loses, doubles and reorders
 """
 

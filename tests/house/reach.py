@@ -234,6 +234,8 @@ def unreached() -> list[Definition]:
 # Definitions that no entry point reaches, with the reason why they stay.
 KEPT = {
     "jmars.actors.delivery": "exactly-once delivery for the link between hosts, which the next issues bring",
+    "jmars.actors.tls": "certificates of hosts for the links between them, which the next issues bring",
+    "jmars.deploy.ca": "certificates of hosts for the links between them, which the next issues bring",
     "jmars.deploy.host_facts": "compared when a host joins, which the next issues bring",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
