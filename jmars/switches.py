@@ -27,6 +27,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),
     "replan": (True, False),
+    "dispatch": ("central", "late"),
     "retries": ("auto", *range(11)),
     "shards": tuple(range(1, 17)),
     "assigner": ("bfs", "dfs", "random", "bfs-v1", "ncd"),

@@ -4,6 +4,7 @@
 - programs.py: numbers programs over all jobs (ProgramTable)
 - stop_flags.py: a stop flag for each open job, in shared memory (StopFlags)
 - open_jobs.py: open jobs by name and number (OpenJobs)
+- offers.py: offers of operands to several workers, the first takes one (Offers)
 - task_queue.py: ready operands, by job and rank (TaskQueue)
 - fair_share.py: shares the workers among running jobs (FairShare)
 - estimate.py: predicts the run time of operands (Estimate)

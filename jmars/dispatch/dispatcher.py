@@ -2,7 +2,8 @@
 
 An executor has at most two batches, a running and a waiting batch, so that the executor never waits for the control
 process. No batch waits behind a long batch, so that the first free worker takes the operands; while memory is short a
-batch waits even there, and inputs are loaded meanwhile.
+batch waits even there, and inputs are loaded meanwhile. Under `dispatch: late` an operand is sent alone, to a worker
+that has just said that it runs nothing.
 Source: docs/explanation/seeds.md, "Ordering operands".
 """
 
@@ -23,7 +24,7 @@ from jmars.model.failure import Failure
 from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WINDOW
 from jmars.model.messages import JobTable
 from jmars.model.reports import Refused, Report, Started
-from jmars.processes.executor_messages import RUN, RunBatch
+from jmars.processes.executor_messages import OFFER, RUN, OfferWork, RunBatch
 
 __all__ = ["Dispatcher"]
 
@@ -85,6 +86,21 @@ class Dispatcher:
 
     def dispatch(self) -> None:
         """Fill the workers' windows, the emptiest first, until there is no batch to send."""
+        self._fill(self._workers)
+
+    def accepted(self, worker: Worker) -> None:
+        """A worker answers an offer: it takes an operand, unless other workers took all."""
+        worker.offered, worker.accepts = False, True
+        self._fill([worker])
+        worker.accepts = False
+
+    def ended(self, worker: Worker) -> None:
+        """A worker has reported and is about to run what it has, or an offered operand."""
+        worker.accepts = True
+        self.dispatch()
+        worker.accepts = False
+
+    def _fill(self, workers: Sequence[Worker]) -> None:
         if self._held or self._closed:
             self._again = True
             return
@@ -95,7 +111,7 @@ class Dispatcher:
             while self._again:
                 self._again = False
                 for depth in range(WINDOW):
-                    for worker in self._workers:
+                    for worker in workers:
                         if worker.state or worker.revoking:
                             continue
                         held = worker.batches
@@ -109,6 +125,7 @@ class Dispatcher:
                             continue  # a result without a slot has no room; more operands would take more
                         if queue or staged:
                             self._send_batch(worker)
+                workers = self._workers
         finally:
             self._held = False
 
@@ -117,6 +134,15 @@ class Dispatcher:
         return worker.batches[0].seconds >= WAITS_BEHIND or monotonic() - worker.since >= WAITS_BEHIND
 
     # -- one batch
+    def _staged(self, worker: Worker, ready: bool) -> tuple[JobTable, int, int] | None:
+        """The next admitted operand for a worker: not one of a late job for a worker that did not ask."""
+        staged = self._memory.staged
+        for place, (table, operand, slot) in enumerate(staged):
+            if table.pinned.get(operand, worker.index) == worker.index and (ready or not table.late):
+                del staged[place]
+                return table, operand, slot
+        return None
+
     def _send_batch(self, worker: Worker) -> None:
         memory, staged, jobs, queue = self._memory, self._memory.staged, self._jobs, self._queue
         seconds_of, programs, suspects = self._estimate.seconds, self._programs, jobs.suspects
@@ -125,12 +151,13 @@ class Dispatcher:
         batch: Batch | None = None
         wire: list[tuple[Any, ...]] = []
         seconds = 0.0
-        turn = self._turn()
+        turn, ready = self._turn(), worker.accepts and not worker.batches
         waiting = len(queue) if turn is None else queue.size(turn)
         limit = min(BATCH_OPERANDS, 1 + (waiting + len(staged)) // (WINDOW * len(self._workers)))
         while len(wire) < limit and seconds < BATCH_SECONDS:
-            if staged:
-                table, operand, slot = staged.popleft()
+            given = self._staged(worker, ready) if staged else None
+            if given is not None:
+                table, operand, slot = given
                 if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
                     staged.appendleft((table, operand, slot))
                     break
@@ -139,7 +166,7 @@ class Dispatcher:
             else:
                 if choice is None:
                     choice = self._choice(worker, turn)
-                taken = queue.pop(worker.index, *choice)
+                taken = queue.pop(worker.index, *choice, ready)
                 if taken is None:
                     break
                 number, operand = taken
@@ -173,10 +200,14 @@ class Dispatcher:
             args = table.args[operand] if table.args is not None else ()
             if not loose:
                 wire.append((program, slot, inputs_of(table, operand), args))
+                if table.late:
+                    break
                 continue
             wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
             if self._must_ask(table, row, slot):
                 batch.ends_unsized = True
+                break
+            if table.late:
                 break
             if len(wire) > waiting // (LOOSE * len(self._workers)):
                 batch.ends_unsized = len(wire) == 1
@@ -184,6 +215,17 @@ class Dispatcher:
         self.building = None
         if batch is not None:
             self._send(worker, batch, wire, seconds)
+        elif not (worker.batches or worker.offered or worker.accepts) and self._is_offered(worker):
+            worker.offered = True
+            worker.link.send(OfferWork(OFFER))
+
+    def _is_offered(self, worker: Worker) -> bool:
+        """Whether late operands wait that this worker may take."""
+        at_hand = any(
+            table.late and table.pinned.get(operand, worker.index) == worker.index
+            for table, operand, _ in self._memory.staged
+        )
+        return at_hand or self._queue.is_offered(worker.index)
 
     def _must_ask(self, table: JobTable, row: int, slot: int) -> bool:
         """Whether a loose operand asks for a slot after computing; one with a slot rarely does."""

@@ -95,6 +95,7 @@ class HostDispatch:
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; no operand runs yet. Too many jobs raise ClusterError and change no state."""
         self.jobs.open(table)
+        self.queue.open_job(table.number, table.late, table.pinned)
         self._memory.open_job(table)
         self.ledger.open_job(table)
 
@@ -155,6 +156,7 @@ class HostDispatch:
         measured = self.ledger.close_job(table, self.programs.known)
         self._memory.close_job(table.number)
         self.times.close_job(table.number)
+        self.queue.close_job(table.number)
         if self.jobs.close(table):
             self.ledger.estimate.forget()
             self._memory.forget_programs()
@@ -206,7 +208,7 @@ class HostDispatch:
         """A worker gets a new process."""
         one = self.workers[worker]
         one.known = set()
-        one.state, one.revoking = "", False
+        one.state, one.revoking, one.offered = "", False, False
         self._memory.reset_worker(worker)
         one.link = link
 
@@ -248,6 +250,8 @@ class HostDispatch:
         one = self.workers[worker]
         one.state = state
         self._report(WorkerMoved(worker, one.name, pid, state or "idle"))
+        if not state:
+            self.dispatch()
 
     def quarantine(self, worker: int) -> Callable[[], None]:
         """A process cannot die: keep the slots of the process; returns a function that frees them after the end."""
@@ -263,7 +267,7 @@ class HostDispatch:
     def unavailable(self, worker: int) -> None:
         """A worker's process cannot be started now: the batches go to other workers."""
         one = self.workers[worker]
-        one.state = STARTING
+        one.state, one.offered = STARTING, False
         batches = list(one.batches)
         one.batches.clear()
         one.known = set()

@@ -25,6 +25,7 @@ from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Failed, Finished, Interrupted, Report, Timed
 from jmars.processes.executor_messages import (
+    ACCEPTED,
     INTERRUPTED,
     MEMORY,
     RETAINED,
@@ -70,6 +71,9 @@ class ReportHandler:
         """Operands of a worker's oldest batch are done, or the executor stopped, or a result needs a slot."""
         count, elapsed, fresh, waited, stop, shapes, peaks, stored, backends = ExecutorReport(*message)
         self._programs.compiled(backends)
+        if stop is not None and stop[0] == ACCEPTED:
+            self._dispatcher.accepted(worker)
+            return
         if stop is not None and stop[0] == REVOKED:
             worker.revoking = False
             self._dispatcher.dispatch()
@@ -119,7 +123,7 @@ class ReportHandler:
             self._dispatcher.resume()
         if self._memory.is_blocked:
             self._memory.advance()
-        self._dispatcher.dispatch()
+        self._dispatcher.ended(worker)
 
     def _stored(self, worker: Worker, batch: Batch, elapsed: Sequence[int], fresh: float) -> list[int]:
         """The first operands of a batch are done, after `elapsed` microseconds each; returns them."""

@@ -178,4 +178,5 @@ class SpeculativeExecution:
 
 def _repeatable(batch: Batch, operand: int) -> bool:
     program = batch.table.programs[batch.table.program[operand]]
-    return not (program.has_unsized or program.runs_user_code or program.gathers)
+    once = batch.table.late or operand in batch.table.pinned
+    return not (once or program.has_unsized or program.runs_user_code or program.gathers)

@@ -3,13 +3,16 @@
 Only decides the order. `fair_share` chooses the job; without a choice the earliest job goes first. Of a job a worker
 takes an operand planned for itself, else from the longest queue: chunks of a host lie in memory that all workers
 share, so stealing moves no data. While memory is short, rank goes before place: a worker takes the lowest rank of all.
+Operands of a job under `dispatch: late`, and pinned operands, are offers to their workers, and no other takes them.
 Source: docs/explanation/seeds.md, "Ordering operands".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from heapq import heappop, heappush
+
+from jmars.dispatch.offers import Offers
 
 __all__ = ["TaskQueue"]
 
@@ -23,6 +26,23 @@ class TaskQueue:
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._jobs: dict[int, list[list[int]]] = {}  # by job number; only jobs with waiting operands
+        self._offers: dict[int, Offers] = {}  # by job number; only open jobs that make offers
+        self._pinned: dict[int, Mapping[int, int]] = {}
+        self._late: set[int] = set()
+        self._everyone = range(workers)
+
+    def open_job(self, number: int, late: bool, pinned: Mapping[int, int]) -> None:
+        """A job whose operands are offered to all workers (`late`), or some to the worker they are pinned to."""
+        if late or pinned:
+            self._offers[number], self._pinned[number] = Offers(self._workers), pinned
+        if late:
+            self._late.add(number)
+
+    def close_job(self, number: int) -> None:
+        """Forget a job of which no operand waits."""
+        self._offers.pop(number, None)
+        self._pinned.pop(number, None)
+        self._late.discard(number)
 
     @property
     def jobs(self) -> Collection[int]:
@@ -34,6 +54,12 @@ class TaskQueue:
         heaps = self._jobs.get(number)
         if heaps is None:
             heaps = self._jobs[number] = [[] for _ in range(self._workers)]
+        if number in self._offers:
+            pin = self._pinned[number].get(operand)
+            if pin is not None or number in self._late:
+                to = self._everyone if pin is None else (pin,)
+                self._offers[number].make((rank << _BITS) | operand, to)
+                return
         heappush(heaps[worker], (rank << _BITS) | operand)
 
     def pop(
@@ -43,6 +69,7 @@ class TaskQueue:
         before: tuple[int, int] | None = None,
         own: bool = False,
         number: int | None = None,
+        ready: bool = True,
     ) -> tuple[int, int] | None:
         """(Job number, operand) that `worker` should run next; None if there is none.
 
@@ -56,7 +83,11 @@ class TaskQueue:
             Only operands planned for this worker.
         number
             The job to take from; if none of its operands waits, the earliest job.
+        ready
+            Whether the worker said that it is about to run; else it takes no operand of a job under `dispatch: late`.
         """
+        if self._offers:
+            return self._pop_or_take(worker, strict, before, own, number, ready)
         jobs = self._jobs if not own else {one: heaps for one, heaps in self._jobs.items() if heaps[worker]}
         if not jobs:
             return None
@@ -76,23 +107,64 @@ class TaskQueue:
             del self._jobs[number]
         return number, key & _MASK
 
+    def _pop_or_take(
+        self,
+        worker: int,
+        strict: bool,
+        before: tuple[int, int] | None,
+        own: bool,
+        turn: int | None,
+        ready: bool,
+    ) -> tuple[int, int] | None:
+        """`pop` while some job makes offers: of the first job with an operand for this worker."""
+        for number in sorted(self._jobs, key=lambda one: (one != turn, one)):
+            heaps, offers = self._jobs[number], self._offers.get(number)
+            waiting = [heap for heap in ([heaps[worker]] if own else heaps) if heap]
+            heap = min(waiting) if waiting and strict else heaps[worker] or max(waiting, key=len, default=[])
+            offer = offers.best(worker) if offers is not None and (ready or number not in self._late) else None
+            if not heap and offer is None:
+                continue
+            key = min([*heap[:1], *([] if offer is None else [offer])])
+            if before is not None and (number, key >> _BITS) >= before:
+                return None
+            if offers is not None and key == offer:
+                offers.take(worker)
+            else:
+                heappop(heap)
+            if not offers and not any(heaps):
+                del self._jobs[number]
+            return number, key & _MASK
+        return None
+
+    def is_offered(self, worker: int) -> bool:
+        """Whether operands of jobs under `dispatch: late` wait that this worker may take."""
+        return any(self._offers[number].best(worker) is not None for number in self._late)
+
     def replan(self, number: int, rank: Sequence[int], workers: Sequence[int]) -> None:
         """Give operands of a job new ranks, and new workers where not negative."""
+        offered = self._offers[number].withdraw() if number in self._offers else []
         for worker, heap in enumerate(self._jobs.pop(number, ())):
             for operand in (key & _MASK for key in heap):
                 self.push(worker if workers[operand] < 0 else workers[operand], number, rank[operand], operand)
+        for operand in (key & _MASK for key, _ in offered):
+            self.push(0, number, rank[operand], operand)  # to the same workers
 
     def drop(self, number: int) -> list[int]:
         """Remove all operands of a job; returns them."""
-        return [key & _MASK for heap in self._jobs.pop(number, ()) for key in heap]
+        found = self.waiting(number)
+        self._jobs.pop(number, None)
+        if number in self._offers:
+            self._offers[number].withdraw()
+        return found
 
     def waiting(self, number: int) -> list[int]:
         """Waiting operands of a job, in no order."""
-        return [key & _MASK for heap in self._jobs.get(number, ()) for key in heap]
+        heaps = self._jobs.get(number, ())
+        return [key & _MASK for keys in (*heaps, self._offers.get(number, ())) for key in keys]
 
     def size(self, number: int) -> int:
         """Number of waiting operands of a job."""
-        return sum(map(len, self._jobs.get(number, ())))
+        return sum(map(len, self._jobs.get(number, ()))) + len(self._offers.get(number, ()))
 
     def count(self) -> dict[int, int]:
         """Number of waiting operands, by job number."""

@@ -92,6 +92,8 @@ class Worker:
         Why the worker is sent no batch; "" if it is well.
     revoking
         Whether a batch was revoked and the process has not seen that yet; it is sent no batch until then.
+    offered, accepts
+        Whether the process was offered operands and has not answered yet; whether it has, and takes operands now.
     quarantined
         Slots that the process may still write; they are freed when it has ended.
     """
@@ -105,7 +107,7 @@ class Worker:
         self.done = self.restarts = 0
         self.since = 0.0
         self.state = ""
-        self.revoking = False
+        self.revoking = self.offered = self.accepts = False
         self.quarantined: list[int] = []
 
     @property

@@ -9,8 +9,8 @@ Source: docs/explanation/seeds.md, "Execution control".
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jmars.model.orders import LocateChunks
@@ -44,6 +44,8 @@ class JobTable:
     results: Sequence[int] = ()  # operands whose chunks outlive the job
     planned: Sequence[int] = ()  # worker planned for each operand, -1 for none; empty where all share a memory
     tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
+    late: bool = False  # whether each operand is offered to all workers, and the first that is free takes it
+    pinned: Mapping[int, int] = field(default_factory=dict)  # the only worker that may run an operand
 
     def bytes_of(self, operand: int, shape: Sequence[int]) -> int:
         """Bytes of an operand's chunk with this shape."""

@@ -27,10 +27,12 @@ from jmars.kernels import Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.processes.batch_semaphore import BatchSemaphore
 from jmars.processes.executor_messages import (
+    ACCEPTED,
     FAILED,
     FORGET,
     INTERRUPTED,
     MEMORY,
+    OFFER,
     PROGRAM,
     RETAINED,
     REVOKED,
@@ -127,6 +129,9 @@ def run_executor(
                 backends.append((load.number, ready.kernel.backend))
             except Exception as error:  # a user's function may raise anything when it is unpickled
                 programs[load.number] = _Broken(error)
+            continue
+        if message[0] == OFFER:
+            link.sendall(pack(ExecutorReport(0, [], 0, 0, (ACCEPTED,), [])))
             continue
         if message[0] == FORGET:
             programs.clear()

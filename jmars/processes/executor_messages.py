@@ -1,7 +1,7 @@
 """Messages between the control process and an executor, as named tuples that travel as plain arrays.
 
 Orders: `LoadProgram` and `ForgetPrograms` change the programs of an executor; `RunBatch` runs operands in order;
-`GrantSlot` answers a `NeedsSlot`. An executor sends an `ExecutorReport` after every few milliseconds of work, and for
+`GrantSlot` answers a `NeedsSlot`; an executor that runs nothing answers an `OfferWork` by ACCEPTED. An executor sends an `ExecutorReport` after every few milliseconds of work, and for
 every reason to stop before the end of a batch.
 
 A fixed-size operand travels as (program, output offset, input offsets, args). An operand with chunks of unknown size
@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 from jmars.model.failure import Failure
 
 __all__ = [
+    "ACCEPTED",
     "FAILED",
     "FORGET",
     "INTERRUPTED",
     "MEMORY",
+    "OFFER",
     "PLACE",
     "PROGRAM",
     "RETAINED",
@@ -32,20 +34,22 @@ __all__ = [
     "LoadProgram",
     "MemoryExceeded",
     "NeedsSlot",
+    "OfferWork",
     "OperandFailed",
     "RetainedBytes",
     "RunBatch",
 ]
 
-PROGRAM, FORGET, RUN, PLACE = "program", "forget", "run", "place"  # kinds of orders
-# Kinds of stops. INTERRUPTED and REVOKED have no further fields.
-FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED = (
+PROGRAM, FORGET, RUN, PLACE, OFFER = "program", "forget", "run", "place", "offer"  # kinds of orders
+# Kinds of stops. INTERRUPTED, REVOKED and ACCEPTED have no further fields.
+FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "failed",
     "interrupted",
     "unsized",
     "revoked",
     "memory",
     "retained",
+    "accepted",
 )
 
 
@@ -70,6 +74,12 @@ class RunBatch(NamedTuple):
     stop_flag: int  # index of the job's stop flag (dispatch/stop_flags.py)
     operands: Sequence[tuple[Any, ...]]
     caps: Sequence[tuple[int, bool] | None] | None  # (bytes, whether to measure) of operands with user functions
+
+
+class OfferWork(NamedTuple):
+    """Operands wait for the first of several executors that is about to run one."""
+
+    kind: str  # OFFER
 
 
 class GrantSlot(NamedTuple):

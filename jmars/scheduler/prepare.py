@@ -112,6 +112,8 @@ class Prepared:
             results=shared.results,
             planned=shared.planned,
             tight=shared.tight,
+            late=shared.late,
+            pinned=shared.pinned,
         )
 
     def retry_rule(self, operand: int) -> RetryRule:
@@ -258,6 +260,7 @@ def prepare(
         results=kept.tolist(),
         planned=[] if ranked.assign is None else plan.assign.tolist(),
         tight=machine is not None and 2 * int(after.nbytes.sum()) > machine.memory,
+        late=settings.get("dispatch") == "late",
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
@@ -314,6 +317,8 @@ def _compiled(
 
 def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machine: Machine | None) -> Watched | None:
     if ranked.graph is None or machine is None or executors < 2 or not settings.get("replan", True):
+        return None
+    if settings.get("dispatch") == "late":  # no worker is planned
         return None
     if machine.rows is not None:  # an engine balances its workers by itself
         return None

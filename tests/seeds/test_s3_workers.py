@@ -13,6 +13,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
+from jmars.config import config
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.errors import MemoryLimitError
 from jmars.memory.quota import Quota
@@ -135,6 +136,45 @@ def test_s3_19_what_has_begun_is_not_taken():
         host.run(table(1, [program()], [0, 0], [(), ()]), 0, 1)
         worker = host.execution.workers[0]
         assert not host.execution.dispatch.speculation.revoke(worker) and len(worker.batches) == 2
+
+
+@pytest.fixture
+def late():
+    with config.using(task=config.task | {"dispatch": "late"}):
+        yield
+
+
+def test_s3_19_late_nothing_is_bound_to_a_blocked_worker_and_each_operand_has_one_run(cluster, late, tmp_path):
+    gate = tmp_path / "gate"
+
+    def step(block, path):
+        while block[0] == 0 and not os.path.exists(path):
+            time.sleep(0.01)
+        return block + 1
+
+    job = cluster.submit(mt.map_blocks(step, mt.arange(30, chunk_size=1), dtype=int, path=str(gate)))
+    while len(moved(job, S.FINISHED)) < 29:
+        time.sleep(0.01)  # it hangs here where one is bound to the blocked worker
+    runs = moved(job, S.RUNNING)
+    assert sorted(one for one, _ in runs) == list(range(30)), "each is told to one worker, once"
+    (blocked,) = {one for one, _ in runs} - {one for one, _ in moved(job, S.FINISHED)}
+    there = dict(runs)[blocked]
+    assert [one for one, worker in runs if worker == there][-1] == blocked
+    gate.touch()
+    assert job.result(30).tolist() == list(range(1, 31))
+
+
+def test_s3_19_late_a_worker_that_does_not_answer_gets_none_and_comes_too_late(cluster, late):
+    stopped = cluster.info()["workers"][0]["pid"]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        job = cluster.submit_data([total(numbers(30))], single=True)
+        assert job.result(30) == sum(range(30)) * 10
+        assert {worker for _, worker in moved(job, S.RUNNING)} == {1}
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    again = cluster.submit_data([total(numbers(30))], single=True)
+    assert again.result(30) == sum(range(30)) * 10
 
 
 # -- the queue of a worker

@@ -158,6 +158,7 @@ class Client:
             "fuse_enabled": random.random() < 0.6,
             "order": random.choice(("auto", "mars", "dfs")),
             "shards": random.choice((1, 1, 2, 3)),
+            "dispatch": random.choice(("central", "central", "late")),
         }
         ticket = str(next(self._tickets))
         if linked.unfolds:

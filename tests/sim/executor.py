@@ -12,7 +12,7 @@ import xxhash
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import Program, compile_program, describe
 from jmars.kernels.unsized import detached, measured, write
-from jmars.processes.executor_messages import FAILED, INTERRUPTED, REVOKED, UNSIZED
+from jmars.processes.executor_messages import ACCEPTED, FAILED, INTERRUPTED, REVOKED, UNSIZED
 from jmars.processes.health import Vital
 from jmars.storage.arena import HEADER, Arena
 from tests.sim.processes import Child
@@ -46,6 +46,8 @@ class Executor:
                 programs[message[1]] = message[2]
             elif message[0] == "forget":
                 programs.clear()
+            elif message[0] == "offer":
+                child.say((0, [], 0, 0, (ACCEPTED,), []))
             elif not child.link.semaphore.acquire():  # type: ignore[union-attr]
                 child.say((0, [], 0, 0, (REVOKED,), []))
             else:
