@@ -1,8 +1,8 @@
 """Messages between the control process and an executor, as named tuples that travel as plain arrays.
 
 Orders: `LoadProgram` and `ForgetPrograms` change the programs of an executor; `RunBatch` runs operands in order;
-`GrantSlot` answers a `NeedsSlot`; an executor that runs nothing answers an `OfferWork` by ACCEPTED. An executor sends an `ExecutorReport` after every few milliseconds of work, and for
-every reason to stop before the end of a batch.
+`GrantSlot` answers a `NeedsSlot`; an executor that runs nothing answers an `OfferWork` by ACCEPTED. An executor sends
+an `ExecutorReport` after every few milliseconds of work, and for every reason to stop before the end of a batch.
 
 A fixed-size operand travels as (program, output offset, input offsets, args). An operand with chunks of unknown size
 travels as (program, (output offset, its bytes), [(input offset, shape or None)], args); output offset 0 means no slot.
