@@ -3,6 +3,7 @@
 frames.py    messages as length-prefixed msgpack
 auth.py      authentication: the peer's user, then a challenge that both ends answer with the cluster's token
 mailbox.py   the actors of a process by name, and the methods that messages may call
+factory.py   creates and destroys actors of registered classes for peers (ActorFactory)
 dialogue.py  asks and tells actors of the peer, serves own actors; over any connection
 greeting.py  proves the ends of a connection to each other before any message is decoded
 descriptors.py  a file descriptor handed to another process
@@ -14,7 +15,17 @@ delivery.py  exactly-once, in-order delivery over a transport that loses, double
 
 from jmars.actors.auth import new_token
 from jmars.actors.channel import ActorChannel, connect, serve
+from jmars.actors.factory import ActorFactory
 from jmars.actors.greeting import UnixGreeting
 from jmars.actors.mailbox import Mailbox, remote_method
 
-__all__ = ["ActorChannel", "Mailbox", "UnixGreeting", "connect", "new_token", "remote_method", "serve"]
+__all__ = [
+    "ActorChannel",
+    "ActorFactory",
+    "Mailbox",
+    "UnixGreeting",
+    "connect",
+    "new_token",
+    "remote_method",
+    "serve",
+]

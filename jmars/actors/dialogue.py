@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmars import errors
+from jmars.actors.factory import FACTORY
 from jmars.actors.mailbox import Mailbox
 from jmars.errors import ClusterLostError, ProtocolError, text_of
 
@@ -68,6 +69,18 @@ class Dialogue(ABC):
     def tell_later(self, seconds: float, actor: str, method: str, *args: Any) -> asyncio.TimerHandle:
         """`tell` after a delay; cancel the returned handle to tell nothing. Source: Mars `actors/core.py`, `_delay`."""
         return asyncio.get_running_loop().call_later(seconds, self.tell, actor, method, *args)
+
+    async def create_actor(self, kind: str, name: str, *args: Any) -> None:
+        """Have the peer create the actor `name` of a class that it registered as `kind` (ActorFactory).
+
+        Raises ActorNotFoundError if the peer has no such class, ClusterError if the name is taken there, and what the
+        class raises.
+        """
+        await self.ask(FACTORY, "create", kind, name, *args)
+
+    async def destroy_actor(self, name: str) -> None:
+        """Have the peer destroy an actor that was created so; raises ActorNotFoundError if there is none."""
+        await self.ask(FACTORY, "destroy", name)
 
     @abstractmethod
     def close(self) -> None:

@@ -96,14 +96,17 @@ def test_s0_16_an_unknown_id_raises_a_named_error(api, ask):
     assert isinstance(caught.value, ClusterError) and isinstance(caught.value, LookupError)
 
 
-def test_s0_16_switches_hold_for_one_submission(api):
+def test_s0_16_switches_hold_for_one_submission(api, cluster):
     def operands(**switches):
+        """Operands that run, and those of the tensors before any became one."""
         task = api.submit_tileable_graph([(mt.ones(40, chunk_size=10) + 1) * 2], **switches)
         api.wait_task(task, 30)
-        return sum(one["subtaskCount"] for one in api.get_tileable_details(task).values())
+        tensors = sum(one["subtaskCount"] for one in api.get_tileable_details(task).values())
+        return sum(cluster.ask("session", "describe", task)["counts"].values()), tensors
 
     fused = operands()
-    assert operands(fuse_enabled=False) == 12 and operands(extra_config={"fuse_enabled": False}) == 12
+    assert fused[0] == 4
+    assert operands(fuse_enabled=False) == operands(extra_config={"fuse_enabled": False}) == (12, 12)
     assert operands() == fused
     with pytest.raises(SettingError):
         api.submit_tileable_graph([mt.ones(3)], extra_config={"fuse_all": True})

@@ -10,30 +10,27 @@ import sys
 import pytest
 
 from jmars.actors import connect, new_token
-from jmars.errors import ActorNotFoundError, ClusterLostError
+from jmars.errors import ActorNotFoundError, ClusterError, ClusterLostError
 
 OTHER = """
 import asyncio, json, sys
 from pathlib import Path
-from jmars.actors import Mailbox, remote_method, serve
+from jmars.actors import ActorFactory, Mailbox, remote_method, serve
 
 class Counter:
-    def __init__(self, mailbox): self.mailbox, self.value = mailbox, 0
+    def __init__(self, value=0): self.value = value
     @remote_method
     def add(self, number): self.value += number; return self.value
     @remote_method
     async def after(self, seconds): await asyncio.sleep(seconds); return self.value
     @remote_method
     def fail(self): raise LookupError("as promised")
-    @remote_method
-    def create(self, name): self.mailbox.add(name, Counter(self.mailbox))
-    @remote_method
-    def destroy(self, name): self.mailbox.remove(name)
 
 async def main():
     orders = json.loads(sys.stdin.readline())
     mailbox = Mailbox()
-    mailbox.add("first", Counter(mailbox))
+    mailbox.add("first", Counter())
+    ActorFactory(mailbox, {"counter": Counter})
     await serve(Path(orders["path"]), mailbox, orders["token"])
     print("up", flush=True)
     await asyncio.Event().wait()
@@ -77,11 +74,30 @@ def test_s3_2_actors_are_created_told_asked_and_destroyed_in_another_process(tmp
         assert await slow == 15
         with pytest.raises(LookupError, match="as promised"):
             await channel.ask("first", "fail")
-        await channel.ask("first", "create", "second")
-        assert await channel.ask("second", "add", 1) == 1
-        await channel.ask("first", "destroy", "second")
-        with pytest.raises(ActorNotFoundError, match="no actor 'second' here; there are first"):
+        await channel.create_actor("counter", "second", 40)
+        assert await channel.ask("second", "add", 2) == 42
+        await channel.destroy_actor("second")
+        with pytest.raises(ActorNotFoundError, match="no actor 'second' here; there are actors, first"):
             await channel.ask("second", "add", 1)
+        await channel.create_actor("counter", "second")  # the name is free again, and the state is a new one
+        assert await channel.ask("second", "add", 0) == 0
+
+    over_two_processes(tmp_path, test)
+
+
+def test_s3_2_only_registered_classes_are_created_and_only_such_actors_destroyed(tmp_path):
+    async def test(channel, process):
+        with pytest.raises(ActorNotFoundError, match="no class 'os.system' is registered here .* there are counter"):
+            await channel.create_actor("os.system", "third", "true")
+        with pytest.raises(ClusterError, match="taken; choose another one"):
+            await channel.create_actor("counter", "first")
+        with pytest.raises(TypeError, match="positional argument"):
+            await channel.create_actor("counter", "third", 1, 2)
+        with pytest.raises(ActorNotFoundError, match="no actor 'third' here"):
+            await channel.ask("third", "add", 1)
+        with pytest.raises(ActorNotFoundError, match="no actor 'first' was created here by a peer; there are none"):
+            await channel.destroy_actor("first")
+        assert await channel.ask("first", "add", 1) == 1
 
     over_two_processes(tmp_path, test)
 
