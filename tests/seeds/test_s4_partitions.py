@@ -78,12 +78,43 @@ def test_s4_16_partition_depth_first_then_expansion_gives_parts_that_fit(name):
     assert max(part.nbytes for part in parts) <= 8 * CHUNK
 
 
+ENDLESS = Workers.build(2, cores=2)  # where nothing is spilled, a plan's peak is what it needs
+
+
+def test_s4_11_without_running_out_of_memory_where_depth_first_does_not():
+    would_not = 0
+    for name in ("tree", "map reduce", "matmul", "stencil", "layered"):
+        graph = SMALL_ONES[name]()
+        for limit in (8 * CHUNK, 12 * CHUNK, 20 * CHUNK):
+            choice = choose(graph, Workers.build(2, cores=2, memory=int(limit)), budget=None)
+            needs = {
+                order: run_in_virtual_time(graph, ENDLESS, choice.plan.assign, rank).peak.max()
+                for order, rank in [("ours", choice.plan.rank), *((o, rank_by(o, graph)) for o in ("dfs", "level"))]
+            }
+            if needs["dfs"] <= limit:
+                assert needs["ours"] <= limit and choice.predicted.spilled == 0
+                would_not += needs["level"] > limit
+    assert would_not >= 4, "breadth first must not fit, else this shows nothing"
+
+
+def test_s4_11_as_breadth_first_as_the_memory_allows():
+    graph = SMALL_ONES["tree"]()
+    three = [Workers.build(2, cores=2, memory=int(n * CHUNK)) for n in (8, 12, 20)]
+    choices = [choose(graph, workers, prefer="fast", budget=None) for workers in three]
+    needs = [run_in_virtual_time(graph, ENDLESS, one.plan.assign, one.plan.rank).peak.max() for one in choices]
+    depth, breadth = (
+        run_in_virtual_time(graph, ENDLESS, choices[0].plan.assign, rank_by(order, graph)) for order in ("dfs", "level")
+    )
+    assert depth.peak.max() <= needs[0] <= 8 * CHUNK < needs[1] <= 12 * CHUNK < needs[2] == breadth.peak.max()
+    times = [one.predicted.makespan for one in choices]
+    assert times[0] > times[1] > times[2] and times[2] <= breadth.makespan < depth.makespan
+
+
 @pytest.mark.parametrize("name", ["tree", "map reduce", "matmul", "stencil", "layered"])
 @pytest.mark.parametrize("chunks", [8, 12, 20])
-def test_s4_11_as_breadth_first_as_possible_without_running_out_of_memory(name, chunks):
+def test_s4_11_its_run_is_no_longer_than_that_of_parts_depth_first(name, chunks):
     graph, workers = SMALL_ONES[name](), Workers.build(2, cores=2, memory=int(chunks * CHUNK))
     choice = choose(graph, workers, prefer="fast", budget=None)
-    assert choice.predicted.peak.max() <= chunks * CHUNK
     parts = as_assignment(depth_first(graph, workers, quota=graph.cost.sum() / 2), graph.n)
     pure = run_in_virtual_time(graph, workers, parts, rank_by("dfs", graph))
     assert choice.predicted.makespan <= pure.makespan
