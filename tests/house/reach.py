@@ -239,6 +239,9 @@ KEPT = {
     "jmars.deploy.host_facts": "compared when a host joins, which the next issues bring",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
+    "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",
+    "jmars.actors.dialogue:create_actor": "asks for one of them (S3.2)",
+    "jmars.actors.dialogue:destroy_actor": "ends one of them (S3.2)",
     "jmars.native.loader:forced": "chooses C or Python kernels in tests that compare both",
 }
 

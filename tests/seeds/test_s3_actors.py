@@ -87,7 +87,7 @@ def test_s3_2_actors_are_created_told_asked_and_destroyed_in_another_process(tmp
 
 def test_s3_2_only_registered_classes_are_created_and_only_such_actors_destroyed(tmp_path):
     async def test(channel, process):
-        with pytest.raises(ActorNotFoundError, match="no class 'os.system' is registered here .* there are counter"):
+        with pytest.raises(ActorNotFoundError, match=r"no class 'os\.system' is registered here .* there are counter"):
             await channel.create_actor("os.system", "third", "true")
         with pytest.raises(ClusterError, match="taken; choose another one"):
             await channel.create_actor("counter", "first")
