@@ -49,9 +49,14 @@ def only_jobs() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """A local cluster shared by the tests of a module: two workers, 512 MiB."""
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A local cluster shared by the tests of a module: two workers, 512 MiB; with --hosts N, N hosts of one worker."""
     from jmars.client.cluster import Cluster  # not before a test asks for it
 
-    with Cluster(n_workers=2, memory_limit="512MiB") as started:
+    hosts = request.config.getoption("hosts")
+    with (
+        Cluster.hosts(["local"] * hosts, n_workers=1, memory_limit="384MiB")
+        if hosts
+        else Cluster(n_workers=2, memory_limit="512MiB") as started
+    ):
         yield started

@@ -82,6 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--all`."""
     text = "run the tests marked long too, and all examples of Hypothesis"
     parser.addoption("--all", action="store_true", help=text)
+    parser.addoption("--hosts", type=int, default=0, help="the cluster of most tests has so many hosts on this machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -25,6 +25,7 @@ PIECE = 4 * 2**20  # bytes
 UNDER_WAY = 8 * PIECE
 
 Call = tuple[int, tuple[Any, ...]]
+Part = tuple[int, np.dtype[Any], tuple[int, ...]]  # of a tensor: number, dtype and shape of a chunk
 
 
 class StreamedArrays:
@@ -61,8 +62,20 @@ class StreamedArrays:
         return value if splits or not copy else value[()]
 
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
-        """Owned values of several tensors, one after the other."""
-        return [self.fetch(*one, copy=True) for one in wanted]
+        """Owned values of several tensors; what is asked for does not wait for what came before."""
+        for _, dtype, _ in wanted:
+            refuse_pointers(dtype)
+        asked = self._connection.ask_each(((1, ("session", "chunks", key)) for key, _, _ in wanted), UNDER_WAY)
+        numbers = list(asked)
+        parts = [part for one, (_, dtype, splits) in zip(numbers, wanted) for part in self._parts(one, dtype, splits)]
+        chunks = self._read(parts)
+        found: list[Any] = []
+        for _, dtype, splits in wanted:
+            value = np.empty(tuple(map(sum, splits)), dtype)
+            for box in boxes(splits):
+                value[whole(box)] = next(chunks)
+            found.append(value if splits else value[()])
+        return found
 
     def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
         """Copy a tensor `key` of another cluster to this cluster."""
@@ -72,18 +85,7 @@ class StreamedArrays:
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, one by one, in C order."""
         refuse_pointers(dtype)
-        numbers = self._connection.ask("session", "chunks", key)
-        shapes = [tuple(one.stop - one.start for one in box) for box in boxes(splits)]
-        sizes = [math.prod(shape) * dtype.itemsize for shape in shapes]
-        calls = (call for number, size in zip(numbers, sizes, strict=True) for call in self._reads(number, size))
-        answers = self._connection.ask_each(calls, UNDER_WAY)
-        for number, shape, size in zip(numbers, shapes, sizes, strict=True):
-            data, at = bytearray(size), 0
-            while at < size:
-                piece, sent = next(answers)
-                data[at : at + len(piece)] = received(piece, sent, f"chunk {number}")
-                at += len(piece)
-            yield np.frombuffer(data, dtype).reshape(shape) if size else np.empty(shape, dtype)
+        return self._read(self._parts(self._connection.ask("session", "chunks", key), dtype, splits))
 
     def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
         """None: no memory is shared."""
@@ -91,6 +93,23 @@ class StreamedArrays:
 
     def close(self) -> None:
         """No effect: nothing is held here."""
+
+    def _parts(self, numbers: Sequence[int], dtype: np.dtype[Any], splits: Splits) -> list[Part]:
+        shapes = [tuple(one.stop - one.start for one in box) for box in boxes(splits)]
+        return [(number, dtype, shape) for number, shape in zip(numbers, shapes, strict=True)]
+
+    def _read(self, parts: Sequence[Part]) -> Iterator[Array]:
+        """Own copies of chunks, one by one; several pieces are under way."""
+        sizes = [math.prod(shape) * dtype.itemsize for _, dtype, shape in parts]
+        calls = (call for (number, _, _), size in zip(parts, sizes, strict=True) for call in self._reads(number, size))
+        answers = self._connection.ask_each(calls, UNDER_WAY)
+        for (number, dtype, shape), size in zip(parts, sizes, strict=True):
+            data, at = bytearray(size), 0
+            while at < size:
+                piece, sent = next(answers)
+                data[at : at + len(piece)] = received(piece, sent, f"chunk {number}")
+                at += len(piece)
+            yield np.frombuffer(data, dtype).reshape(shape) if size else np.empty(shape, dtype)
 
     def _reads(self, chunk: int, size: int) -> Iterator[Call]:
         """Calls that read a chunk in pieces; none for a chunk without bytes."""

@@ -235,7 +235,7 @@ class EngineHead(ClusterHead):
     def _machine(self) -> Machine:
         """The engine's workers as machines without common memory."""
         numbers, rows = [row.number for row in self._ready_rows()], Workers.build(**self._rows())
-        return Machine(self.workers.profile, int(rows.memory.sum()), rows=rows, numbers=numbers)
+        return Machine(self.workers.profile, int(rows.memory.sum()), rows=rows, numbers=numbers, balances=True)
 
     def _ready_rows(self) -> list[EngineRow]:
         """Workers of known cores and memory; where none is left, all workers that ever were."""

@@ -13,12 +13,10 @@ import os
 import sys
 from typing import Any
 
-from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.hosts_head import HostsHead
 from jmars.deploy.janitor import start_janitor
 from jmars.errors import JmarsError
-from jmars.tensor.engine import NoComputeEngine, set_engine
 
 __all__ = ["main"]
 
@@ -32,7 +30,6 @@ def main() -> None:
     os.dup2(2, 1)
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    set_engine(NoComputeEngine(memory.default_limit(), len(orders["hosts"])))  # for tensors where a graph unfolds
     folders = Folders(**orders["folders"])
     lock = folders.lock()  # held until both the janitor and this process have ended
     janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, answer])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,9 @@ from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
-from jmars.scheduler.hosts import HostRow, Hosts
+from jmars.scheduler.host_rows import HostRow
+from jmars.scheduler.hosts import Hosts
+from jmars.tensor.engine import NoComputeEngine, set_engine
 
 __all__ = ["HostsHead"]
 
@@ -72,6 +75,7 @@ class HostsHead(ClusterHead):
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
             names, machine = self.hosts.names, self._machine
+            set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
             scheduler = InProcessScheduler(self.hosts, names, plans, self.job_ended, machine, passing.read)
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, HostsStore(passing), watch, passing)
@@ -160,7 +164,7 @@ class HostsHead(ClusterHead):
     @property
     def limit(self) -> int:
         """Bytes of memory that all hosts may take together."""
-        return sum(self._told.get(row.number, {}).get("memory", {}).get("limit", row.memory) for row in self.hosts.here)
+        return sum(self.roster.facts[row.number]["limit"] for row in self.hosts.here)
 
     async def ready(self) -> dict[str, Any]:
         """The facts that a client needs; "arena" 0 tells that no memory is shared, planners use "machines"."""
@@ -227,7 +231,9 @@ class HostsHead(ClusterHead):
         super().job_ended(report)
 
     async def look(self) -> None:
-        """Log memory, and jobs that do not move."""
+        """Move operands that wait while a host has nothing to do; log memory, and jobs that do not move."""
+        for shift in self.hosts.balance(time.monotonic()):
+            log.info("%d operands go from host %d to host %d", shift.count, shift.source, shift.target)
         told = await self.roster.ask_all("member", "look", self.scheduler.active, patience=PATIENCE)
         self._told = told
         self._status = merged_status({self.hosts.rows[number].name: one["status"] for number, one in told.items()})

@@ -86,6 +86,7 @@ class Member:
         arena, folders = self.machine.arena, self.folders
         return {
             "workers": len(self.machine.names),
+            "limit": self.machine.limit,
             "memory": arena.capacity,
             "room": arena.capacity + folders.disk_room(),
             "disk": self.machine.execution.ledger.profile.disk,

@@ -14,7 +14,8 @@ from jmars.actors import Mailbox, remote_method
 from jmars.errors import ChunkLostError, ClusterLostError
 from jmars.model.orders import Order
 from jmars.model.reports import Report
-from jmars.scheduler.hosts import HostRow, Hosts
+from jmars.scheduler.host_rows import HostRow
+from jmars.scheduler.hosts import Hosts
 
 __all__ = ["MemberLink", "Roster", "Seat"]
 

@@ -116,6 +116,10 @@ class HostDispatch:
         self.jobs.slow[table.number] = frozenset(slow)
         self.dispatch()
 
+    def take_back(self, job: str, operands: Sequence[int]) -> list[int]:
+        """Give up those of some operands that wait and have no memory yet; returns them."""
+        return self.queue.take_back(self.jobs.by_name[job].number, set(operands))
+
     def stop(self, job: str) -> None:
         """Drop the queued operands of a job, stop the running operands, and replace executors that do not stop."""
         table = self.jobs.by_name[job]

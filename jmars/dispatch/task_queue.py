@@ -149,6 +149,19 @@ class TaskQueue:
         for operand in (key & _MASK for key, _ in offered):
             self.push(0, number, rank[operand], operand)  # to the same workers
 
+    def take_back(self, number: int, operands: Collection[int]) -> list[int]:
+        """Remove those of some operands of a job that wait, but no offers; returns them."""
+        heaps = self._jobs.get(number, ())
+        found: list[int] = []
+        for heap in heaps:
+            taken = [key for key in heap if key & _MASK in operands]
+            if taken:
+                found += [key & _MASK for key in taken]
+                heap[:] = sorted(set(heap).difference(taken))  # a sorted list is a heap
+        if found and not self.size(number):
+            del self._jobs[number]
+        return found
+
     def drop(self, number: int) -> list[int]:
         """Remove all operands of a job; returns them."""
         found = self.waiting(number)

@@ -85,6 +85,9 @@ class WorkerPort(Protocol):
 class HostPort(WorkerPort, Protocol):
     """The workers of a host that may be one of several."""
 
+    def take_back(self, job: str, operands: Sequence[int]) -> None:
+        """Give up those of some operands that wait for a worker, and report them as OperandsReturned."""
+
     def locate_chunks(self, order: LocateChunks) -> None:
         """Other hosts have chunks that operands of the next orders read."""
 

@@ -21,6 +21,7 @@ __all__ = [
     "Order",
     "Replan",
     "StopExecution",
+    "TakeBack",
 ]
 
 
@@ -82,5 +83,13 @@ class LocateChunks:
     shapes: Mapping[int, Sequence[int]] | None = None  # by chunk, where only the run told the shape
 
 
-Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks | LocateChunks
+@record
+class TakeBack:
+    """Give up those of some operands that wait for a worker; OperandsReturned names them."""
+
+    job: str
+    operands: Sequence[int]
+
+
+Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks | LocateChunks | TakeBack
 ORDERS: tuple[type, ...] = get_args(Order)

@@ -25,6 +25,7 @@ __all__ = [
     "JobBroken",
     "JobClosed",
     "JobReport",
+    "OperandsReturned",
     "Refused",
     "Report",
     "Spilled",
@@ -128,6 +129,14 @@ class ChunksLost:
 
 
 @record
+class OperandsReturned:
+    """A host gave up operands that waited, as ordered; for the port that joins hosts, which sends them elsewhere."""
+
+    job: str
+    operands: Sequence[int]
+
+
+@record
 class ChunksCopied:
     """Copies of chunks of other hosts are in memory; for the port that joins hosts, which does not pass it on."""
 
@@ -171,5 +180,5 @@ class WorkerMoved:
 
 
 JobReport = Started | Finished | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
-Report = JobReport | Timed | ChunksLost | ChunksCopied | JobBroken | WorkerMoved
+Report = JobReport | Timed | ChunksLost | ChunksCopied | OperandsReturned | JobBroken | WorkerMoved
 REPORTS: tuple[type, ...] = get_args(Report)

@@ -37,6 +37,9 @@ graph_actor.py   GraphActor: a job from submission to end
 session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
 places.py      which hosts have each chunk (Places)
 host_jobs.py   a job on several hosts
+balance.py     moves waiting operands to hosts without work (Balance)
+host_rows.py   hosts and their jobs
+host_reports.py   acts on reports of hosts (HostReports)
 hosts.py       the workers of several hosts as one port (Hosts)
 remote_workers.py  workers in another process: orders are messages
 journal.py     an append-only file, from which the next scheduler resumes (Journal)

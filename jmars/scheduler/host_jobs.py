@@ -18,12 +18,14 @@ class HostJob:
 
     Attributes
     ----------
-    blob
-        The pickled table, for hosts that come later.
     opened
         Hosts that have the job open.
     at
         Host of each operand that was sent and has not ended.
+    running
+        Operands that a worker took.
+    called_back
+        Operands that a host shall give up, and the host that they go to then.
     missed
         By operand, how often a host lacked an input that another host had.
     closing, measured
@@ -33,9 +35,10 @@ class HostJob:
     """
 
     table: JobTable
-    blob: bytes
     opened: set[int] = field(default_factory=set)
     at: dict[int, int] = field(default_factory=dict)
+    running: set[int] = field(default_factory=set)
+    called_back: dict[int, int] = field(default_factory=dict)
     missed: dict[int, int] = field(default_factory=dict)
     closing: bool = False
     measured: list[Mapping[str, Any]] = field(default_factory=list)
@@ -43,8 +46,18 @@ class HostJob:
 
     def leave(self, operands: Iterable[int]) -> None:
         """Operands ended on their host, one way or another."""
+        at, running, called_back = self.at, self.running, self.called_back
         for operand in operands:
-            self.at.pop(operand, None)
+            at.pop(operand, None)
+            running.discard(operand)
+            if called_back:
+                called_back.pop(operand, None)
+
+    def waiting(self, host: int) -> list[int]:
+        """Operands that wait on a host and may go to another one, the last by rank first."""
+        stay, rank = {*self.running, *self.called_back, *self.table.pinned}, self.table.rank
+        found = [operand for operand, at in self.at.items() if at == host and operand not in stay]
+        return sorted(found, key=rank.__getitem__, reverse=True)
 
     def taken_from(self, host: int) -> list[int]:
         """Operands that a host has; they are taken from the host."""

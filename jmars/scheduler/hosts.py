@@ -9,9 +9,9 @@ Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worke
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import cloudpickle
 
@@ -26,65 +26,19 @@ from jmars.model.orders import (
     Order,
     Replan,
     StopExecution,
+    TakeBack,
 )
-from jmars.model.reports import (
-    ChunksCopied,
-    ChunksLost,
-    Failed,
-    Finished,
-    InputsMissing,
-    Interrupted,
-    JobClosed,
-    Refused,
-    Report,
-    Started,
-    Timed,
-    WorkerLost,
-    WorkerMoved,
-)
+from jmars.model.reports import ChunksLost, InputsMissing, JobClosed, Refused, Report, WorkerMoved
+from jmars.scheduler.balance import Balance, HostLoad, Shift
 from jmars.scheduler.host_jobs import HostJob
-from jmars.scheduler.places import Places, bits
+from jmars.scheduler.host_reports import HostReports
+from jmars.scheduler.host_rows import HostLink, HostRow, HostRows
+from jmars.scheduler.places import bits
 from jmars.units import format_bytes
 
-__all__ = ["HostLink", "HostRow", "Hosts"]
+__all__ = ["Hosts"]
 
-MOST_MISSED = 3  # times that an operand may lack an input that another host has, before the input counts as lost
 UNMEASURED = {"makespan": 0.0, "peak": 0, "spilled": 0, "moved": 0}
-
-
-class HostLink(Protocol):
-    """Sends orders to a host."""
-
-    def order(self, orders: Sequence[Order]) -> None:
-        """Send orders, in this order behind all earlier ones."""
-
-
-@dataclass(eq=False)
-class HostRow:
-    """A host with its number, which no other host ever gets.
-
-    Attributes
-    ----------
-    first, workers
-        Number of the first worker in the cluster, and how many there are.
-    memory
-        Bytes for chunks and scratch.
-    room
-        Bytes for results: memory and disk.
-    here
-        Whether the cluster has it still.
-    """
-
-    number: int
-    name: str
-    link: HostLink
-    first: int
-    workers: int
-    memory: int
-    room: int
-    here: bool = True
-    names: list[str] = field(default_factory=list)
-    turn: int = 0  # worker to send the next operand to
 
 
 class Hosts:
@@ -96,14 +50,16 @@ class Hosts:
         All hosts that ever were, by number.
     places
         Which hosts have each chunk.
+    take
+        Takes reports of a host: its number, and the reports.
     """
 
     def __init__(self) -> None:
-        self.rows: dict[int, HostRow] = {}
-        self.places = Places()
-        self._row_of: list[int] = []  # host of each worker
-        self._jobs: dict[str, HostJob] = {}
+        self._rows = HostRows()
+        self._reports = HostReports(self._rows, self, self._report)
         self._scheduler: ReportPort | None = None
+        self._balance = Balance()
+        self.rows, self.places, self.take = self._rows.hosts, self._rows.places, self._reports.take
 
     # -- hosts come and go
     def connect(self, scheduler: ReportPort) -> None:
@@ -112,25 +68,25 @@ class Hosts:
 
     def add(self, number: int, name: str, link: HostLink, workers: int, memory: int, room: int) -> HostRow:
         """A host of a fresh number joined; it opens the jobs that run."""
-        row = HostRow(number, name, link, len(self._row_of), workers, memory, room)
+        row = HostRow(number, name, link, len(self._rows.host_of), workers, memory, room)
         row.names = [f"{name}/worker-{one}" for one in range(workers)]
-        self.rows[number] = row
-        self._row_of += [number] * workers
-        for job in self._jobs.values():
+        self._rows.hosts[number] = row
+        self._rows.host_of += [number] * workers
+        for job in self._rows.jobs.values():
             if not job.closing and job.refused is None:
                 job.opened.add(row.number)
-                link.order([OpenJob(job.table.job, job.blob)])
+                link.order([_opening(job.table, row)])
         return row
 
     def lost(self, number: int, why: str) -> None:
         """A host is gone for good: report lost chunks, then operands that run elsewhere now."""
-        row = self.rows.get(number)
+        row = self._rows.hosts.get(number)
         if row is None or not row.here:
             return
         row.here = False
-        orphans = self.places.lost(number)
-        self._free_at(self.places.free(orphans))
-        taken = [(job, job.taken_from(number)) for job in self._jobs.values()]
+        orphans = self._rows.places.lost(number)
+        self.free_at(self._rows.places.free(orphans))
+        taken = [(job, job.taken_from(number)) for job in self._rows.jobs.values()]
         if orphans:
             self._report(ChunksLost(orphans, why))
         for job, operands in taken:
@@ -139,17 +95,17 @@ class Hosts:
         for worker, name in enumerate(row.names, row.first):
             self._report(WorkerMoved(worker, name, 0, "lost"))
         for job, _ in taken:
-            self._closed_by(job, number, None)
+            self.closed_by(job, number, None)
 
     @property
     def here(self) -> list[HostRow]:
         """Hosts that the cluster has."""
-        return [row for row in self.rows.values() if row.here]
+        return self._rows.here
 
     @property
     def names(self) -> list[str]:
         """Names of all workers, by number."""
-        return [name for row in self.rows.values() for name in row.names]
+        return [name for row in self._rows.hosts.values() for name in row.names]
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
@@ -171,18 +127,20 @@ class Hosts:
                 f"the results take {format_bytes(table.kept)}, and memory and disk of all hosts together have "
                 f"{format_bytes(room)}; keep less (a sum instead of the whole), or add hosts"
             )
-        blob = cloudpickle.dumps(replace(table, kept=0))  # each host keeps a part of the results
-        job = self._jobs[table.job] = HostJob(table, blob, {row.number for row in here})
-        for row in here:
-            row.link.order([OpenJob(table.job, job.blob)])
+        opening = None if table.pinned else _opening(table, here[0])
+        orders = [opening or _opening(table, row) for row in here]
+        self._rows.jobs[table.job] = HostJob(table, {row.number for row in here})
+        for row, order in zip(here, orders, strict=True):
+            row.link.order([order])
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Send ready operands to the hosts of their workers, with the places of inputs that lie elsewhere."""
-        known = self._jobs[job]
-        table, at, rows, row_of = known.table, known.at, self.rows, self._row_of
+        known = self._rows.jobs[job]
+        table, at, rows, row_of = known.table, known.at, self._rows.hosts, self._rows.host_of
+        pinned = table.pinned
         by_host: dict[int, list[int]] = {}
         for operand, worker in zip(operands, workers, strict=True):
-            number = row_of[worker]
+            number = row_of[pinned.get(operand, worker)]
             if not rows[number].here:
                 number = self._other_host(table, operand)
             at[operand] = number
@@ -199,139 +157,77 @@ class Hosts:
 
     def stop_execution(self, job: str) -> None:
         """Stop a job on all hosts."""
-        self._order_all(self._jobs[job], StopExecution(job))
+        self.order_all(self._rows.jobs[job], StopExecution(job))
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """Give operands new ranks; hosts choose among their workers themselves."""
-        known = self._jobs[job]
+        """Give operands new ranks, and move waiting operands to the hosts of their new workers."""
+        known = self._rows.jobs[job]
         known.table.rank[:] = rank
-        self._order_all(known, Replan(job, list(rank), [-1] * len(rank), []))
+        self.order_all(known, Replan(job, list(rank), [-1] * len(rank), []))
+        moves: dict[int, dict[int, int]] = {}
+        for operand, number in known.at.items():
+            to = self._rows.host_of[workers[operand]] if workers[operand] >= 0 else number
+            if to != number and operand not in known.running and self._rows.hosts[to].here:
+                moves.setdefault(number, {})[operand] = to
+        for number, targets in moves.items():
+            self._call_back(known, number, targets)
+
+    def balance(self, now: float) -> list[Shift]:
+        """Move waiting operands of hosts that are behind to hosts without work; call this some times a second."""
+        waiting: dict[int, list[tuple[HostJob, int]]] = {row.number: [] for row in self.here}
+        running = Counter[int]()
+        for job in self._rows.jobs.values():
+            if not job.closing and job.refused is None:
+                running.update(number for operand, number in job.at.items() if operand in job.running)
+                for number, found in waiting.items():
+                    found += [(job, operand) for operand in job.waiting(number)]
+        loads = {
+            row.number: HostLoad(row.workers, running[row.number], len(waiting[row.number]), row.done)
+            for row in self.here
+        }
+        shifts = self._balance.look(now, loads)
+        for shift in shifts:
+            by_job: dict[HostJob, dict[int, int]] = {}
+            for job, operand in waiting[shift.source][: shift.count]:
+                by_job.setdefault(job, {})[operand] = shift.target
+            for job, targets in by_job.items():
+                self._call_back(job, shift.source, targets)
+        return shifts
 
     def close_job(self, job: str) -> None:
         """Close a job on all hosts; JobClosed is reported after the last of them."""
-        known = self._jobs[job]
+        known = self._rows.jobs[job]
         known.closing = True
-        self._order_all(known, CloseJob(job))
+        self.order_all(known, CloseJob(job))
         self._end_if_closed(known)
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Free chunks on all hosts that have them."""
-        self._free_at(self.places.free(chunks))
-
-    # -- reports of a host
-    def take(self, number: int, reports: Iterable[Report]) -> None:
-        """Reports of a host, with its own numbers of workers; those of a host that is gone are dropped."""
-        row = self.rows[number]
-        for report in reports:
-            if row.here:
-                _HANDLERS.get(type(report), Hosts._pass_on)(self, row, report)
-
-    def _pass_on(self, row: HostRow, report: Report) -> None:
-        self._report(report)
-
-    def _started(self, row: HostRow, report: Started) -> None:
-        self._report(Started(report.job, report.operands, report.worker + row.first))
-
-    def _timed(self, row: HostRow, report: Timed) -> None:
-        worker = report.worker + row.first
-        self._report(Timed(report.job, report.operands, worker, report.microseconds, report.backends))
-
-    def _finished(self, row: HostRow, report: Finished) -> None:
-        job, shapes = self._jobs.get(report.job), report.shapes
-        if job is not None:
-            table, stored, number = job.table, self.places.stored, row.number
-            chunk, nbytes = table.chunk, table.nbytes
-            job.leave(report.operands)
-            for operand in report.operands:
-                stored(chunk[operand], number, nbytes[operand])
-            for operand, shape in (shapes or {}).items():
-                stored(chunk[operand], number, table.bytes_of(operand, shape))
-                self.places.shape[chunk[operand]] = tuple(shape)
-        self._report(Finished(report.job, report.operands, report.worker + row.first, shapes, report.microseconds))
-
-    def _failed(self, row: HostRow, report: Failed) -> None:
-        self._ended(report.job, [report.operand])
-        self._report(Failed(report.job, report.operand, report.worker + row.first, report.failure))
-
-    def _interrupted(self, row: HostRow, report: Interrupted) -> None:
-        self._ended(report.job, report.operands)
-        self._report(Interrupted(report.job, report.operands, report.worker + row.first))
-
-    def _worker_lost(self, row: HostRow, report: WorkerLost) -> None:
-        self._ended(report.job, report.operands)
-        self._report(replace(report, worker=report.worker + row.first))
-
-    def _worker_moved(self, row: HostRow, report: WorkerMoved) -> None:
-        self._report(WorkerMoved(report.worker + row.first, row.names[report.worker], report.pid, report.state))
-
-    def _refused(self, row: HostRow, report: Refused) -> None:
-        job = self._jobs.get(report.job)
-        if job is None:
-            return
-        if report.operand >= 0:
-            job.leave([report.operand])
-            self._report(report)
-            return
-        if job.refused is None:
-            job.refused = report.failure
-            self._order_all(job, CloseJob(report.job), besides=row.number)
-        self._closed_by(job, row.number, None)
-
-    def _job_closed(self, row: HostRow, report: JobClosed) -> None:
-        job = self._jobs.get(report.job)
-        if job is not None:
-            self._closed_by(job, row.number, report.measured)
-
-    def _chunks_copied(self, row: HostRow, report: ChunksCopied) -> None:
-        for chunk in report.chunks:
-            self.places.copied(chunk, row.number)
-
-    def _chunks_lost(self, row: HostRow, report: ChunksLost) -> None:
-        lost = [chunk for chunk in report.chunks if not self.places.gone(chunk, row.number)]
-        self._free_at(self.places.free(lost))
-        if lost:
-            self._report(ChunksLost(lost, report.why))
-
-    def _inputs_missing(self, row: HostRow, report: InputsMissing) -> None:
-        """Send operands again whose inputs other hosts have; report the others."""
-        job = self._jobs.get(report.job)
-        if job is None:
-            return
-        lost = [chunk for chunk in report.chunks if not self.places.gone(chunk, row.number)]
-        if not lost and report.chunks and not job.closing:
-            again = [operand for operand in report.operands if job.missed.get(operand, 0) < MOST_MISSED]
-            for operand in again:
-                job.missed[operand] = job.missed.get(operand, 0) + 1
-            if len(again) == len(report.operands):
-                self.enqueue_graph(report.job, again, [row.first] * len(again))
-                return
-            lost = list(report.chunks)
-        job.leave(report.operands)
-        self._free_at(self.places.free(lost))
-        self._report(InputsMissing(report.job, report.operands, lost, report.why))
+        self.free_at(self._rows.places.free(chunks))
 
     # -- own
     def _report(self, report: Report) -> None:
         if self._scheduler is not None:
             self._scheduler.report(report)
 
-    def _ended(self, job: str, operands: Sequence[int]) -> None:
-        known = self._jobs.get(job)
-        if known is not None:
-            known.leave(operands)
+    def _call_back(self, job: HostJob, number: int, targets: dict[int, int]) -> None:
+        job.called_back.update(targets)
+        self._rows.hosts[number].link.order([TakeBack(job.table.job, list(targets))])
 
-    def _order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
+    def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
+        """Send an order to all hosts that have a job open, but one."""
         for number in sorted(job.opened - {besides}):
-            self.rows[number].link.order([order])
+            self._rows.hosts[number].link.order([order])
 
-    def _free_at(self, by_host: dict[int, list[int]]) -> None:
+    def free_at(self, by_host: dict[int, list[int]]) -> None:
+        """Free chunks on hosts."""
         for number, chunks in by_host.items():
-            if self.rows[number].here:
-                self.rows[number].link.order([FreeChunks(chunks)])
+            if self._rows.hosts[number].here:
+                self._rows.hosts[number].link.order([FreeChunks(chunks)])
 
     def _locate(self, table: JobTable, number: int, operands: Sequence[int]) -> LocateChunks | None:
         """Places of inputs that a host lacks and was not told of; None if there are none."""
-        places, inputs, chunk_of = self.places, table.inputs, table.chunk
+        places, inputs, chunk_of = self._rows.places, table.inputs, table.chunk
         have, know = places.have, places.know
         chunks: list[int] = []
         for operand in operands:
@@ -350,13 +246,13 @@ class Hosts:
     def _other_host(self, table: JobTable, operand: int) -> int:
         """A host for an operand whose planned host is gone: the one that has most bytes of the inputs."""
         inputs = [table.chunk[one] for one in table.inputs[operand]]
-        held, load = self.places.held(inputs), Counter[int]()
-        for job in self._jobs.values():
+        held, load = self._rows.places.held(inputs), Counter[int]()
+        for job in self._rows.jobs.values():
             load.update(job.at.values())
-        here = self.here or self.rows.values()
+        here = self.here or self._rows.hosts.values()
         return max(here, key=lambda row: (held.get(row.number, 0), -load[row.number] / row.workers)).number
 
-    def _closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
+    def closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
         """A host has forgotten a job, or is gone."""
         if number in job.opened:
             job.opened.discard(number)
@@ -365,27 +261,17 @@ class Hosts:
             self._end_if_closed(job)
 
     def _end_if_closed(self, job: HostJob) -> None:
-        if job.opened or self._jobs.get(job.table.job) is not job:
+        if job.opened or self._rows.jobs.get(job.table.job) is not job:
             return
         if job.refused is not None:
-            del self._jobs[job.table.job]
+            del self._rows.jobs[job.table.job]
             self._report(Refused(job.table.job, -1, job.refused))
         elif job.closing:
-            del self._jobs[job.table.job]
+            del self._rows.jobs[job.table.job]
             self._report(JobClosed(job.table.job, UNMEASURED | job.merged()))
 
 
-_HANDLERS: dict[type, Callable[[Hosts, HostRow, Any], None]] = {
-    Started: Hosts._started,
-    Finished: Hosts._finished,
-    Timed: Hosts._timed,
-    Failed: Hosts._failed,
-    Interrupted: Hosts._interrupted,
-    WorkerLost: Hosts._worker_lost,
-    WorkerMoved: Hosts._worker_moved,
-    Refused: Hosts._refused,
-    JobClosed: Hosts._job_closed,
-    ChunksCopied: Hosts._chunks_copied,
-    ChunksLost: Hosts._chunks_lost,
-    InputsMissing: Hosts._inputs_missing,
-}
+def _opening(table: JobTable, row: HostRow) -> OpenJob:
+    """The order that opens a job on a host, with the host's own numbers of workers, and a part of the results."""
+    own = {one: worker - row.first for one, worker in table.pinned.items() if 0 <= worker - row.first < row.workers}
+    return OpenJob(table.job, cloudpickle.dumps(replace(table, kept=0, pinned=own)))

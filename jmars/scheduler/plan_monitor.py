@@ -60,12 +60,19 @@ class PlanMonitor:
         What was planned.
     executors, memory
         Processes that compute, and bytes that they share.
+    hosts
+        Hosts with executors of their own, and the number of the first executor of each; None for one host.
     """
 
-    def __init__(self, graph: PlanGraph, executors: int, memory: int) -> None:
+    def __init__(
+        self, graph: PlanGraph, executors: int, memory: int, hosts: tuple[Workers, Sequence[int]] | None = None
+    ) -> None:
         self.graph = graph
         share = max(1, memory // executors, _largest(graph))  # they share one memory: what fits there fits each
-        self.workers = Workers.build(executors, memory=share, bandwidth=_FREE, latency=0.0)
+        if hosts is None:
+            self.workers, self._first = Workers.build(executors, memory=share, bandwidth=_FREE, latency=0.0), None
+        else:
+            self.workers, self._first = hosts[0], np.array(hosts[1], np.int64)
         self.plans = 0  # made until now
         self._operands: list[int] = []
         self._worker: list[int] = []
@@ -76,8 +83,21 @@ class PlanMonitor:
     def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
         """Operands ended on a worker after so many microseconds each."""
         self._operands += operands
-        self._worker += [worker] * len(operands)
+        row = worker if self._first is None else int(self.rows_of(np.array([worker]))[0])
+        self._worker += [row] * len(operands)
         self._microseconds += microseconds
+
+    def rows_of(self, worker: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row of each worker in the plan; -1 for -1, and for workers of a host that the plan does not know."""
+        if self._first is None:
+            return worker
+        row = np.searchsorted(self._first, worker, side="right") - 1
+        known = (worker >= 0) & (row >= 0) & (worker < self._first[row] + self.workers.cores[row])
+        return np.where(known, row, -1)
+
+    def workers_of(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A worker of each row; -1 for -1."""
+        return row if self._first is None else np.where(row >= 0, self._first[row], -1)
 
     def look(self, now: float) -> DriftReport | None:
         """Comparison of the workers, if it is time and a new plan would pay; else None."""
@@ -95,7 +115,8 @@ class PlanMonitor:
     def observed(self) -> Observed:
         """All that ended."""
         took = np.array(self._microseconds, np.float64) * 1e-6
-        return Observed(np.array(self._operands, np.int64), np.array(self._worker, np.int64), took)
+        operand, row = np.array(self._operands, np.int64), np.array(self._worker, np.int64)
+        return Observed(operand[row >= 0], row[row >= 0], took[row >= 0])
 
     def _as_seen(self, seen: Observed) -> PlanGraph:
         """The graph with measured costs of its programs, so that workers are compared and not guesses."""

@@ -20,7 +20,7 @@ from jmars.flow import FlowGraph, Pool
 from jmars.kernels.program import Call, Generate
 from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
-from jmars.plan import Plan, PlanGraph, make_plan
+from jmars.plan import Plan, PlanGraph, Workers, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
 from jmars.scheduler.picture import graph_built, prediction, with_lines
@@ -181,6 +181,7 @@ class Watched(NamedTuple):
     graph: PlanGraph
     executors: int
     memory: int
+    hosts: tuple[Workers, Sequence[int]] | None = None  # and the number of the first executor of each
 
     def watch(self) -> PlanMonitor:
         """Monitor of one run."""
@@ -320,9 +321,10 @@ def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machin
         return None
     if settings.get("dispatch") == "late":  # no worker is planned
         return None
-    if machine.rows is not None:  # an engine balances its workers by itself
+    if machine.balances:
         return None
-    return Watched(ranked.graph, executors, machine.memory)
+    hosts = None if machine.rows is None else (machine.rows, machine.numbers)
+    return Watched(ranked.graph, executors, machine.memory, hosts)
 
 
 def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:

@@ -38,7 +38,9 @@ class Machine:
     fresh
         Bytes of it that nobody has touched yet.
     rows, numbers
-        Machines that share no memory, and the number of each machine's worker; None for one host.
+        Machines that share no memory, and the number of each machine's first worker; None for one host.
+    balances
+        Whether the machines balance work by themselves, so that no run is planned anew.
     """
 
     profile: Profile
@@ -46,6 +48,7 @@ class Machine:
     fresh: int = 0
     rows: Workers | None = None
     numbers: Sequence[int] = ()
+    balances: bool = False
 
     @property
     def largest(self) -> int:

@@ -70,7 +70,7 @@ class Replanning:
             worker, assign = np.array(rows.owner, np.int64), np.array(rows.assign, np.int64)
             for operand, chosen in rows.chosen.items():
                 worker[operand] = assign[operand] = chosen
-            now = JobProgress(state, worker, assign, np.array(self._rank, np.int64))
+            now = JobProgress(state, watch.rows_of(worker), watch.rows_of(assign), np.array(self._rank, np.int64))
             left = float(costs.cost[state < 3].sum()) / len(watch.workers)
             new = await asyncio.to_thread(plan_anew, costs, watch.workers, report, now, _SHARE * left)
         except Exception:  # the run goes on as it was planned; the next attempt would end alike
@@ -83,11 +83,12 @@ class Replanning:
     def _swap(self, new: NewPlan, report: DriftReport) -> None:
         self._watch.planned(report.speed)
         self._rank = new.rank
-        self._operands.replanned(new.assign)
+        workers = self._watch.workers_of(np.array(new.assign, np.int64)).tolist()
+        self._operands.replanned(workers)
         slow = [w for w, speed in enumerate(new.speed) if speed < _SLOW * max(new.speed)]
         told = {"why": new.why, "speed": new.speed, "makespan": new.makespan, "before": new.before, "slow": slow}
         self._log.append(events.REPLANNED, self._job, told)
-        self._port.replan(self._job, new.rank, new.assign, slow)
+        self._port.replan(self._job, new.rank, workers, slow)
 
 
 def watch_over(

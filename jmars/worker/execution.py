@@ -18,7 +18,7 @@ from jmars.memory import HostMemory, MemoryEvents
 from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.orders import LocateChunks
-from jmars.model.reports import ChunksCopied, Report
+from jmars.model.reports import ChunksCopied, OperandsReturned, Report
 from jmars.processes.links import Children
 from jmars.processes.supervision import ProcessSupervisor
 from jmars.storage.arena import Arena
@@ -145,6 +145,11 @@ class ExecutionActor:
     def close_job(self, job: str) -> None:
         """Forget a job once no operand of the job runs, and report the measurements."""
         self.dispatch.close_job(job)
+
+    def take_back(self, job: str, operands: Sequence[int]) -> None:
+        """Give up those of some operands that wait, and report them."""
+        if job in self.dispatch.jobs.by_name:
+            self.report(OperandsReturned(job, self.dispatch.take_back(job, operands)))
 
     def locate_chunks(self, order: LocateChunks) -> None:
         """Other hosts have chunks that operands of the next orders read."""

@@ -18,7 +18,17 @@ from jmars.actors import remote_method
 from jmars.errors import fault_of
 from jmars.model.failure import Failure
 from jmars.model.messages import HostPort, JobTable
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, Replan, StopExecution
+from jmars.model.orders import (
+    CloseJob,
+    EnqueueGraph,
+    FreeChunks,
+    LocateChunks,
+    OpenJob,
+    Order,
+    Replan,
+    StopExecution,
+    TakeBack,
+)
 from jmars.model.reports import (
     ChunksLost,
     Failed,
@@ -27,6 +37,7 @@ from jmars.model.reports import (
     Interrupted,
     JobBroken,
     JobClosed,
+    OperandsReturned,
     Refused,
     Report,
     Started,
@@ -67,6 +78,8 @@ class RemoteScheduler:
                     known.gone(job, [operand])
             case Interrupted(job, operands) | WorkerLost(job, operands):
                 known.gone(job, operands)
+            case OperandsReturned(job, operands):
+                known.gone(job, operands)
             case InputsMissing(job, operands, chunks):
                 known.chunks_gone(chunks)
                 known.gone(job, operands)
@@ -105,6 +118,8 @@ class Orders:
                     self.close_job(job)
                 case FreeChunks(chunks):
                     self.free_chunks(chunks)
+                case TakeBack(job, operands):
+                    self._workers.take_back(job, operands)
                 case LocateChunks():
                     self._workers.locate_chunks(order)
 

@@ -22,7 +22,7 @@ def test_values_of_many_calls_come_with_few_pins(cluster: Cluster, monkeypatch: 
     ask = cluster._connection.ask
     monkeypatch.setattr(cluster._connection, "ask", lambda *args, **kw: asked.append(args[1]) or ask(*args, **kw))
     assert cluster.submit(*(spawn(double, args=(i,)) for i in range(50))).result() == [2 * i for i in range(50)]
-    assert asked.count("pin") == 1
+    assert asked.count("pin") <= 1  # none where no memory is shared
 
 
 def test_small_and_large_values_keep_their_order(cluster: Cluster):

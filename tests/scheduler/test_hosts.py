@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from jmars.errors import ClusterLostError, MemoryLimitError
 from jmars.kernels.program import Program
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, StopExecution
+from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, StopExecution, TakeBack
 from jmars.model.reports import (
     ChunksCopied,
     ChunksLost,
     Finished,
     InputsMissing,
     JobClosed,
+    OperandsReturned,
     Refused,
     Report,
     Started,
@@ -102,7 +104,7 @@ def test_a_host_hears_once_where_an_input_lies(room: Any) -> None:
 
 def test_the_shape_of_a_chunk_goes_where_the_chunk_is_read(room: Any) -> None:
     hosts, (_, b), _ = room
-    table = hosts._jobs["job-1"].table
+    table = hosts._rows.jobs["job-1"].table
     table.programs.append(_Sized())
     hosts.enqueue_graph("job-1", [0], [0])
     hosts.take(0, [Finished("job-1", [0], 0, {0: (3, 2)})])
@@ -237,3 +239,51 @@ def test_a_cluster_without_hosts_says_so(room: Any) -> None:
     hosts.lost(1, "unplugged")
     with pytest.raises(ClusterLostError, match="all hosts"):
         hosts.open_job(_table())
+
+
+def test_waiting_operands_of_a_host_that_is_behind_go_to_an_idle_one(room: Any) -> None:
+    hosts, (a, b), scheduler = room
+    hosts.enqueue_graph("job-1", [0, 1, 3], [0, 0, 0])
+    hosts.take(0, [Started("job-1", [0], 0)])
+    assert hosts.balance(0.0) == []
+    assert [shift.count for shift in hosts.balance(1.0)] == [1]
+    assert a.take()[-1] == TakeBack("job-1", [3])  # the last by rank
+    scheduler.take(), b.take()
+    hosts.take(0, [OperandsReturned("job-1", [3])])
+    assert b.take() == [EnqueueGraph("job-1", [3], [0])] and scheduler.take() == []
+
+
+def test_an_operand_that_runs_already_is_not_called_back_twice_and_stays(room: Any) -> None:
+    hosts, (a, b), _ = room
+    hosts.enqueue_graph("job-1", [0, 1], [0, 0])
+    hosts.balance(0.0)
+    hosts.balance(1.0)
+    a.take()
+    assert not [one for one in hosts.balance(2.0) if one.source == 1]
+    hosts.take(0, [OperandsReturned("job-1", []), Finished("job-1", [1], 0)])
+    assert not [order for order in b.take() if isinstance(order, EnqueueGraph)]
+
+
+def test_a_new_plan_moves_what_waits(room: Any) -> None:
+    hosts, (a, b), _ = room
+    hosts.enqueue_graph("job-1", [0, 1], [0, 0])
+    hosts.take(0, [Started("job-1", [0], 0)])
+    a.take()
+    hosts.replan("job-1", [3, 2, 1, 0], [2, 3, -1, -1], [])
+    assert a.take()[-1] == TakeBack("job-1", [1]) and hosts._rows.jobs["job-1"].table.rank == [3, 2, 1, 0]
+    hosts.take(0, [OperandsReturned("job-1", [1])])
+    assert b.take()[-1] == EnqueueGraph("job-1", [1], [0])
+
+
+def test_an_operand_that_is_pinned_goes_to_its_worker_and_nowhere_else() -> None:
+    hosts, link = Hosts(), Link()
+    hosts.add(0, "a", Link(), workers=2, memory=1000, room=1000)
+    hosts.add(1, "b", link, workers=2, memory=1000, room=1000)
+    table = _table()
+    hosts.open_job(replace(table, pinned={0: 3}))
+    (order,) = link.take()
+    assert isinstance(order, OpenJob) and pickle.loads(order.table).pinned == {0: 1}
+    hosts.enqueue_graph("job-1", [0], [0])
+    assert isinstance(link.take()[0], EnqueueGraph)
+    hosts.balance(0.0)
+    assert hosts.balance(1.0) == []

@@ -6,7 +6,7 @@ import numpy as np
 
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
-from jmars.plan import PlanGraph
+from jmars.plan import PlanGraph, Workers
 from jmars.scheduler.plan_monitor import LOOK_SECONDS, MOST_PLANS, JobProgress, PlanMonitor, plan_anew
 
 
@@ -93,3 +93,13 @@ def test_an_operand_larger_than_a_share_of_the_memory_keeps_nobody_from_planning
     now = JobProgress(state, worker, np.arange(101) % 2, np.arange(101))
     new = plan_anew(watch.costs(), watch.workers, watch.look(1.0), now, budget=1.0)
     assert sorted(new.rank) == list(range(101)) and 0 < new.makespan < 1e3
+
+
+def test_workers_of_hosts_are_rows_of_their_host():
+    hosts = Workers.build(2, cores=[2, 3])
+    monitor = PlanMonitor(graph(), 5, 1000, (hosts, [0, 4]))  # workers 2 and 3 were of a host that is gone
+    assert monitor.rows_of(np.array([-1, 0, 1, 2, 4, 6, 7])).tolist() == [-1, 0, 0, -1, 1, 1, -1]
+    assert monitor.workers_of(np.array([-1, 0, 1])).tolist() == [-1, 0, 4]
+    monitor.ended([0, 1, 2], 5, [10, 10, 10])
+    monitor.ended([3], 3, [99])
+    assert monitor.observed().worker.tolist() == [1, 1, 1]

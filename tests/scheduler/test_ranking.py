@@ -1,5 +1,7 @@
 """Which order a job runs in: what the settings say, or the best that was simulated in a share of the run's time."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import jmars.tensor as mt
@@ -78,7 +80,9 @@ def test_a_job_knows_its_planned_workers_only_where_machines_share_no_memory():
     graph, names = TensorGraph.of([(mt.ones((800, 800), chunk_size=200) + 1).sum().data]), ["a", "b", "c"]
     prepared = prepare(graph, config.task, names, lambda: None, apart(0, 2))
     assert set(prepared.table.planned) <= {0, 2} and prepared.assign == prepared.table.planned
-    assert prepared.watched is None
+    assert prepared.watched is not None and prepared.watched.hosts is not None
+    engine = prepare(graph, config.task, names, lambda: None, replace(apart(0, 2), balances=True))
+    assert engine.watched is None  # an engine balances its workers by itself
     assert prepared.table.results == [len(prepared.table.program) - 1]
     again = prepared.planned_again(3, apart(1))
     assert set(again.table.planned) == {1} == set(again.assign)

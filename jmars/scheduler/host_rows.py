@@ -1,0 +1,76 @@
+"""The hosts of a cluster and their jobs, as the port that joins hosts and the handler of their reports share them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jmars.model.orders import Order
+from jmars.scheduler.host_jobs import HostJob
+from jmars.scheduler.places import Places
+
+__all__ = ["HostLink", "HostRow", "HostRows"]
+
+
+class HostLink(Protocol):
+    """Sends orders to a host."""
+
+    def order(self, orders: Sequence[Order]) -> None:
+        """Send orders, in this order behind all earlier ones."""
+
+
+@dataclass(eq=False)
+class HostRow:
+    """A host with its number, which no other host ever gets.
+
+    Attributes
+    ----------
+    first, workers
+        Number of the first worker in the cluster, and how many there are.
+    memory
+        Bytes for chunks and scratch.
+    room
+        Bytes for results: memory and disk.
+    here
+        Whether the cluster has it still.
+    """
+
+    number: int
+    name: str
+    link: HostLink
+    first: int
+    workers: int
+    memory: int
+    room: int
+    here: bool = True
+    names: list[str] = field(default_factory=list)
+    turn: int = 0  # worker to send the next operand to
+    done: int = 0  # operands that ended there
+
+
+class HostRows:
+    """All hosts that ever were, what they have, and the jobs that they have opened.
+
+    Attributes
+    ----------
+    hosts
+        By number.
+    host_of
+        Number of the host of each worker.
+    places
+        Which hosts have each chunk.
+    jobs
+        By name.
+    """
+
+    def __init__(self) -> None:
+        self.hosts: dict[int, HostRow] = {}
+        self.host_of: list[int] = []
+        self.places = Places()
+        self.jobs: dict[str, HostJob] = {}
+
+    @property
+    def here(self) -> list[HostRow]:
+        """Hosts that the cluster has."""
+        return [row for row in self.hosts.values() if row.here]
