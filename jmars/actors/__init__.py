@@ -7,7 +7,8 @@ factory.py   creates and destroys actors of registered classes for peers (ActorF
 dialogue.py  asks and tells actors of the peer, serves own actors; over any connection
 greeting.py  proves the ends of a connection to each other before any message is decoded
 descriptors.py  a file descriptor handed to another process
-channel.py   one connection: a greeting, then a dialogue
+connection.py  one connection: a greeting, then frames
+channel.py   one connection with a dialogue of actors
 registry.py  the clusters of this user, by their registry files
 tls.py       TLS contexts between hosts, and the identity that a certificate proves
 delivery.py  exactly-once, in-order delivery over a transport that loses, doubles and reorders

@@ -13,100 +13,42 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jmars.actors.connection import GreetedConnection
 from jmars.actors.descriptors import Descriptor, hand_over
-from jmars.actors.dialogue import Dialogue, log
-from jmars.actors.frames import Decoder, pack
+from jmars.actors.dialogue import Dialogue
+from jmars.actors.frames import MAX_FRAME, pack
 from jmars.actors.greeting import Greeting, UnixGreeting
 from jmars.actors.mailbox import Mailbox
-from jmars.errors import AuthenticationError, ClusterLostError, ProtocolError
+from jmars.errors import ClusterLostError, ProtocolError
 
 __all__ = ["ActorChannel", "connect", "serve"]
 
 
-class ActorChannel(Dialogue, asyncio.Protocol):
+class ActorChannel(Dialogue, GreetedConnection):
     """An end of a connection; `ready` resolves when the greeting is over."""
 
     def __init__(
-        self, mailbox: Mailbox, greeting: Greeting, on_close: Callable[[ActorChannel], None] | None = None
+        self,
+        mailbox: Mailbox,
+        greeting: Greeting,
+        on_close: Callable[[ActorChannel], None] | None = None,
+        largest: int = MAX_FRAME,
     ) -> None:
-        super().__init__(mailbox)
-        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._greeting, self._on_close = greeting, on_close
-        self._transport: asyncio.Transport | None = None
-        self._decoder = Decoder()
-        self._deadline: asyncio.TimerHandle | None = None
-        self._refused = False
+        GreetedConnection.__init__(self, greeting, largest)
+        Dialogue.__init__(self, mailbox)
+        self._on_close = on_close
 
     def close(self) -> None:
         """Cut the connection."""
         if self._transport is not None:
             self._transport.close()
 
-    # -- asyncio's callbacks
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the greeting."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        greeting = self._greeting
-        self._deadline = asyncio.get_running_loop().call_later(
-            greeting.patience, self._refuse, f"no {greeting.proof} within {greeting.patience} s"
-        )
-        try:
-            first = greeting.begin(transport)
-        except AuthenticationError as error:
-            self._refuse(str(error))
-            return
-        if first:
-            transport.write(first)
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes arrived: the greeting's, then messages."""
-        if self._refused:
-            return  # a layer below may still hold bytes of the peer
-        try:
-            if not self.ready.done():
-                data = self._greet(data)
-            if data:
-                for message in self._decoder.feed(data):
-                    self._receive(message)
-        except ProtocolError as error:
-            self._refuse(str(error))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Fail all calls that wait for an answer."""
+    # -- own
+    def _lost(self, gone: ClusterLostError) -> None:
         self.closed = True
-        if self._deadline:
-            self._deadline.cancel()
-        gone = ClusterLostError("the other end of the connection went away; start a new cluster and run again")
-        if not self.ready.done():
-            self.ready.set_exception(gone)
-            self.ready.exception()  # retrieved: the server side has nobody waiting
         self._fail_answers(gone)
         if self._on_close:
             self._on_close(self)
-
-    # -- own
-    def _greet(self, data: bytes) -> bytes:
-        """Pass bytes to the greeting; returns the bytes behind it."""
-        assert self._transport is not None
-        sent, rest = self._greeting.take(data)
-        if sent:
-            self._transport.write(sent)
-        if rest is None:
-            return b""
-        if self._deadline:
-            self._deadline.cancel()
-        self.ready.set_result(None)
-        return rest
-
-    def _refuse(self, why: str) -> None:
-        self._refused = True
-        log.warning("connection refused: %s", why)
-        if not self.ready.done():
-            self.ready.set_exception(AuthenticationError(f"{why}; {self._greeting.advice}"))
-            self.ready.exception()
-        if self._transport is not None:
-            self._transport.abort()
 
     def _send(self, message: Any) -> None:
         assert self._transport is not None

@@ -10,19 +10,25 @@ import msgpack
 from jmars.errors import ProtocolError
 from jmars.model.wire import pack_record, unpack_record
 
-__all__ = ["MAX_FRAME", "Decoder", "pack", "recv_message", "unpack"]
+__all__ = ["MAX_FRAME", "Decoder", "pack", "pack_body", "recv_message", "unpack"]
 
 MAX_FRAME = 2**31 - 1  # bytes of one body
 
 
 def pack(message: Any) -> bytes:
     """`message` as a frame."""
-    body: bytes = msgpack.packb(message, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass")
+    body = pack_body(message)
     if len(body) > MAX_FRAME:
         raise ProtocolError(
             f"a message of {len(body)} bytes is over the limit of {MAX_FRAME}; send large arrays as chunks"
         )
     return len(body).to_bytes(4, "little") + body
+
+
+def pack_body(message: Any) -> bytes:
+    """`message` without a length, for `unpack`."""
+    body: bytes = msgpack.packb(message, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass")
+    return body
 
 
 def unpack(body: bytes | bytearray | memoryview) -> Any:
@@ -38,10 +44,11 @@ def unpack(body: bytes | bytearray | memoryview) -> Any:
 
 
 class Decoder:
-    """Frames out of a byte stream that arrives in pieces."""
+    """Frames of at most `largest` bytes out of a byte stream that arrives in pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = MAX_FRAME) -> None:
         self._buffer = bytearray()
+        self._largest = largest
 
     def feed(self, data: bytes) -> Iterator[Any]:
         """The messages that `data` completes, in order."""
@@ -51,9 +58,9 @@ class Decoder:
         try:
             while len(buffer) - start >= 4:
                 size = int.from_bytes(buffer[start : start + 4], "little")
-                if size > MAX_FRAME:
+                if size > self._largest:
                     raise ProtocolError(
-                        f"a frame claims {size} bytes, over the limit of {MAX_FRAME}; the peer is no jmars"
+                        f"a frame claims {size} bytes, over the limit of {self._largest}; the peer is no jmars"
                     )
                 end = start + 4 + size
                 if len(buffer) < end:
