@@ -49,7 +49,8 @@ class Delivery:
     window, limit
         How many messages may be on their way, and how many may wait in all.
     timeout
-        Seconds after which what is not acknowledged is sent again at first.
+        Seconds after which what is not acknowledged is sent again at first; infinity where frames are lost only with
+        their connection, so that `resume` sends them again.
 
     Examples
     --------
@@ -79,6 +80,7 @@ class Delivery:
         self._timeout = timeout
         self._again = math.inf  # when what is on its way is sent again
         self._heard = 0  # number up to which everything was acted on
+        self._told = 0  # number that the other end was last told of
         self._early: dict[int, Any] = {}  # by number: came before one that is missing
         self._acknowledge = math.inf  # when the other end must be told what was heard
 
@@ -94,7 +96,7 @@ class Delivery:
 
     def hello(self) -> Frame:
         """A frame without a message: incarnation and acknowledgement."""
-        return (self.incarnation, self.peer, 0, self._heard, None)
+        return self._frame(0, None)
 
     def send(self, message: Any, now: float) -> list[Frame]:
         """Take a message; returns frames to send now, none while the window is full.
@@ -162,7 +164,7 @@ class Delivery:
         self.peer = peer
         self._sent.clear()
         self._early.clear()
-        self._next, self._heard = 1, 0
+        self._next, self._heard, self._told = 1, 0, 0
         self._timeout, self._again = self._first_timeout, math.inf
 
     def _acknowledged(self, number: int, now: float) -> None:
@@ -185,7 +187,8 @@ class Delivery:
         while self._heard + 1 in self._early:
             self._heard += 1
             messages.append(self._early.pop(self._heard))
-        self._acknowledge = min(self._acknowledge, now + ACK_SECONDS)
+        soon = self._heard - self._told > self._window // 4  # the other end must not wait for room
+        self._acknowledge = min(self._acknowledge, now if soon else now + ACK_SECONDS)
 
     def _flush(self, now: float) -> list[Frame]:
         """Send waiting messages, as far as the window reaches."""
@@ -207,6 +210,7 @@ class Delivery:
         return [self._frame(number, message) for (number, message), _ in zip(self._sent, range(most))]
 
     def _frame(self, number: int, message: Any) -> Frame:
+        self._told = self._heard
         return (self.incarnation, self.peer, number, self._heard, message)
 
 

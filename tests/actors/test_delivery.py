@@ -155,6 +155,29 @@ def test_an_acknowledgement_travels_with_a_message_if_there_is_one() -> None:
     assert b.next_due > 0.1  # only the repetition of the answer
 
 
+def test_an_acknowledgement_does_not_wait_while_the_window_fills() -> None:
+    a, b = two(window=4)
+    b.due(0.0)
+    frames = [a.send(number, 0.0)[0] for number in range(2)]
+    b.receive(frames[0], 0.0)
+    assert b.next_due > 0.0
+    b.receive(frames[1], 0.0)
+    assert b.next_due == 0.0
+    a.receive(b.due(0.0)[0], 0.0)
+    assert a.unacknowledged == 0
+
+
+def test_with_an_infinite_timeout_only_a_new_connection_repeats() -> None:
+    a, b = Delivery(3, timeout=math.inf), Delivery(7, timeout=math.inf)
+    for frame in a.resume(0.0):
+        b.receive(frame, 0.0)
+    a.receive(b.resume(0.0)[0], 0.0)
+    a.send("lost", 0.0)
+    assert a.next_due == math.inf and a.due(1e9) == []
+    found = [message for frame in a.resume(1e9) for message in b.receive(frame, 1e9).messages]
+    assert found == ["lost"]
+
+
 def test_the_window_holds_messages_back_and_the_limit_says_that_nobody_is_there() -> None:
     a, b = two(window=2, limit=5)
     frames = [frame for number in range(5) for frame in a.send(number, 0.0)]
