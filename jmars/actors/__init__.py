@@ -12,6 +12,10 @@ channel.py   one connection with a dialogue of actors
 registry.py  the clusters of this user, by their registry files
 tls.py       TLS contexts between hosts, and the identity that a certificate proves
 delivery.py  exactly-once, in-order delivery over a transport that loses, doubles and reorders
+lasting.py   a dialogue of two hosts that outlives its connections
+tls_link.py  a TLS connection of such a dialogue
+tls_server.py  listens for other hosts, and refuses the hosts that do not belong
+tls_dial.py  dials another host, and again whenever the connection breaks
 """
 
 from jmars.actors.auth import new_token

@@ -75,6 +75,7 @@ class GreetedConnection(asyncio.Protocol):
         if self._deadline:
             self._deadline.cancel()
         gone = ClusterLostError("the other end of the connection went away; start a new cluster and run again")
+        gone.__cause__ = exc
         if not self.ready.done():
             self.ready.set_exception(gone)
             self.ready.exception()  # retrieved: the server side has nobody waiting

@@ -235,6 +235,10 @@ def unreached() -> list[Definition]:
 KEPT = {
     "jmars.actors.delivery": "exactly-once delivery for the link between hosts, which the next issues bring",
     "jmars.actors.tls": "certificates of hosts for the links between them, which the next issues bring",
+    "jmars.actors.lasting": "the link between hosts, which the next issues bring",
+    "jmars.actors.tls_dial": "the link between hosts, which the next issues bring",
+    "jmars.actors.tls_link": "the link between hosts, which the next issues bring",
+    "jmars.actors.tls_server": "the link between hosts, which the next issues bring",
     "jmars.deploy.ca": "certificates of hosts for the links between them, which the next issues bring",
     "jmars.deploy.host_facts": "compared when a host joins, which the next issues bring",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",

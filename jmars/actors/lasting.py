@@ -1,0 +1,318 @@
+"""LastingChannel: a dialogue of actors of two hosts that outlives its connections.
+
+`Delivery` numbers the messages, so that each takes effect exactly once and in order although connections break and are
+made again (tls_link.py). The conversation ends when it is given up: by this host, by the peer, or because the peer is
+another incarnation. Until then messages to a peer that is away are kept, up to a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jmars.actors.delivery import LIMIT, Delivery, Frame
+from jmars.actors.dialogue import Dialogue
+from jmars.actors.frames import pack_body, unpack
+from jmars.actors.mailbox import Mailbox
+from jmars.actors.tls import HEAD, Identity
+from jmars.errors import ClusterLostError, ProtocolError
+
+__all__ = ["END", "HELLO", "LastingChannel", "Link", "called"]
+
+log = logging.getLogger("jmars.actors")
+
+BEAT_SECONDS = 0.5  # a connection on which nothing was sent for so long carries a beat
+ROOM = 2**30  # bytes of messages that may wait to be acknowledged
+# Frames beside those of Delivery: (PING, stamp), (PONG, stamp of the ping), (END, reason), and the first frame of each
+# connection: (HELLO, session), which tells two processes with one certificate apart.
+PING, PONG, END, HELLO = 1, 2, 3, 4
+SESSION = 16  # bytes
+
+
+def called(peer: Identity) -> str:
+    """A host in sentences.
+
+    Examples
+    --------
+    >>> called(Identity(0, 1)), called(Identity(3, 2))
+    ('the head', 'host 3 (incarnation 2)')
+    """
+    return "the head" if peer.host == HEAD else f"host {peer.host} (incarnation {peer.incarnation})"
+
+
+class Link(ABC):
+    """A connection that carries frames of a LastingChannel.
+
+    Attributes
+    ----------
+    identity
+        The peer, as its certificate proves it.
+    """
+
+    identity: Identity
+
+    @abstractmethod
+    def send(self, frames: Sequence[Any]) -> None:
+        """Send frames soon."""
+
+    @abstractmethod
+    def cut(self) -> None:
+        """End the connection at once; what is under way may be lost."""
+
+    @abstractmethod
+    def hang_up(self) -> None:
+        """End the connection after all frames are sent."""
+
+
+class LastingChannel(Dialogue):
+    """One end of the conversation of two hosts.
+
+    Parameters
+    ----------
+    mailbox
+        Actors that the peer reaches here.
+    own, peer
+        Both hosts; the peer's incarnation is 0 until it is known.
+    on_up, on_down, on_end
+        Called with this channel when a connection is there (again, where a new one takes the place of another), with
+        channel and reason when none is there any more, and with channel and reason when the conversation has ended.
+    limit, room
+        Messages, and bytes of messages, that may wait to be acknowledged; beyond, the conversation is given up.
+    beat
+        Seconds between beats on a connection that carries nothing else.
+
+    Attributes
+    ----------
+    last_heard
+        When bytes of the peer last arrived, in seconds of the loop's clock (`time.monotonic`); at first, when this
+        channel was made.
+    round_trip
+        Seconds of the last beat to the peer and back; None before the first.
+    hello
+        The first frame on each connection, of the dialling end and then of the listening end.
+    why
+        Why the conversation has ended; "" before.
+    ended
+        Set when it has.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        own: Identity,
+        peer: Identity,
+        on_up: Callable[[LastingChannel], None] | None = None,
+        on_down: Callable[[LastingChannel, str], None] | None = None,
+        on_end: Callable[[LastingChannel, str], None] | None = None,
+        *,
+        limit: int = LIMIT,
+        room: int = ROOM,
+        beat: float = BEAT_SECONDS,
+    ) -> None:
+        super().__init__(mailbox)
+        self.own, self.peer = own, peer
+        self.on_up, self.on_down, self.on_end = on_up, on_down, on_end
+        self.beat = beat
+        self.round_trip: float | None = None
+        self.why = ""
+        self.ended = asyncio.Event()
+        self.keeper: asyncio.Task[None] | None = None  # dials again
+        self._loop = asyncio.get_running_loop()
+        self.last_heard = self._loop.time()
+        self.hello = (HELLO, os.urandom(SESSION))
+        self._theirs = b""  # the peer's session
+        self._delivery = Delivery(own.incarnation, limit=limit, timeout=math.inf)
+        self._sizes: deque[int] = deque()  # bytes of messages without an acknowledgement
+        self._size, self._room = 0, room
+        self._link: Link | None = None
+        self._wake: asyncio.TimerHandle | None = None  # for acknowledgements
+        self._beat: asyncio.TimerHandle | None = None
+        self._last_sent = -math.inf
+
+    def __repr__(self) -> str:
+        state = f"ended: {self.why}" if self.closed else "up" if self.up else "down"
+        return f"<LastingChannel to {called(self.peer)}, {state}>"
+
+    # -- what callers use
+    @property
+    def up(self) -> bool:
+        """Whether a connection is there."""
+        return self._link is not None
+
+    @property
+    def unacknowledged(self) -> int:
+        """Messages that the peer may not have acted on."""
+        return self._delivery.unacknowledged
+
+    def give_up(self, why: str) -> None:
+        """End the conversation for good: calls that wait fail with ClusterLostError, messages under way are lost.
+
+        The peer is told, if it can be reached; this incarnation of it cannot connect again.
+        """
+        self._end(why, tell=True)
+
+    def close(self) -> None:
+        """End the conversation."""
+        self.give_up(f"{called(self.own)} closed the link")
+
+    # -- what connections use
+    def refuses(self, link: Link, session: bytes) -> str:
+        """Why a new connection cannot be used; "" where it can."""
+        if self.closed:
+            return self.why
+        if link.identity.incarnation < self.peer.incarnation:
+            return f"{called(self.peer)} has taken the place of {called(link.identity)}"
+        if link.identity.incarnation == self._delivery.peer and session != self._theirs:
+            return f"another process is {called(self.peer)}; two cannot have one certificate"
+        return ""
+
+    def attach(self, link: Link, session: bytes) -> None:
+        """Use a new connection that is not refused; an older one is cut, and what it may have lost is sent again."""
+        self.last_heard = now = self._loop.time()
+        if link.identity.incarnation != self._delivery.peer:
+            self._meet(link.identity, now)
+        self._theirs = session
+        before, self._link = self._link, link
+        if before is not None:
+            before.cut()
+        self._post(self._delivery.resume(now))
+        if self._beat is None:
+            self._beat = self._loop.call_later(self.beat, self._on_beat)
+        if self.on_up is not None:
+            self.on_up(self)
+
+    def ended_by_peer(self, why: str) -> None:
+        """The peer has ended the conversation."""
+        self._end(f"{called(self.peer)} ended the link: {why[:500]}", tell=False)
+
+    def detach(self, link: Link, why: str) -> None:
+        """A connection has ended."""
+        if self._link is link:
+            self._link = None
+            self._cancel_timers()
+            if self.on_down is not None:
+                self.on_down(self, why)
+
+    def heard(self, link: Link, frame: Any) -> None:
+        """Act on a frame; a peer that sends anything else is given up."""
+        if link is not self._link:
+            return  # of a connection that was replaced: its frames come again
+        try:
+            self._take(frame)
+        except ProtocolError as error:
+            log.warning("%s is refused: %s", called(self.peer), error)
+            self.give_up(str(error))
+
+    # -- own
+    def _take(self, frame: Any) -> None:
+        if type(frame) is tuple and len(frame) == 2:
+            self._take_beat(*frame)
+            return
+        if type(frame) is not tuple or not frame or frame[0] != self.peer.incarnation:
+            raise ProtocolError(f"{str(frame)[:80]!r} is no frame of {called(self.peer)}")
+        now = self._loop.time()
+        received = self._delivery.receive(frame, now)
+        self._forget_acknowledged()
+        self._post(self._delivery.due(now))
+        for body in received.messages:
+            if type(body) is not bytes:
+                raise ProtocolError(f"a message of {called(self.peer)} is not bytes")
+            self._receive(unpack(body))
+
+    def _send(self, message: Any) -> None:
+        if self.closed:
+            return
+        body = pack_body(message)
+        if self._size + len(body) > self._room and self._sizes:
+            self.give_up(
+                f"{self._size} bytes of messages to {called(self.peer)} are not acknowledged; it is gone or stopped"
+            )
+            return
+        try:
+            frames = self._delivery.send(body, self._loop.time())
+        except ProtocolError as error:
+            self.give_up(str(error))
+            return
+        self._sizes.append(len(body))
+        self._size += len(body)
+        self._post(frames)
+
+    def _post(self, frames: list[Frame]) -> None:
+        if self._link is None:
+            return
+        if frames:
+            self._last_sent = self._loop.time()
+            self._link.send(frames)
+        if self._wake is None and self._delivery.next_due < math.inf:
+            self._wake = self._loop.call_at(self._delivery.next_due, self._on_due)
+
+    def _on_due(self) -> None:
+        self._wake = None
+        self._post(self._delivery.due(self._loop.time()))
+
+    def _on_beat(self) -> None:
+        """Send a beat where nothing else was sent for long; look again when it may be time."""
+        now = self._loop.time()
+        due = self._last_sent + self.beat
+        if due <= now and self._link is not None:
+            self._link.send([(PING, now)])
+            self._last_sent, due = now, now + self.beat
+        self._beat = self._loop.call_at(due, self._on_beat)
+
+    def _take_beat(self, kind: Any, value: Any) -> None:
+        assert self._link is not None
+        if kind == PING:
+            self._link.send([(PONG, value)])
+        elif kind == PONG and type(value) is float:
+            self.round_trip = max(0.0, self._loop.time() - value)
+        elif kind == END:
+            self.ended_by_peer(str(value))
+        else:
+            raise ProtocolError(f"{str((kind, value))[:80]!r} is no frame of {called(self.peer)}")
+
+    def _meet(self, peer: Identity, now: float) -> None:
+        """The peer is there for the first time, or started again: calls to the one before are never answered."""
+        before, self.peer = self.peer, peer
+        self._delivery.receive((peer.incarnation, 0, 0, 0, None), now)  # its hello, told by its certificate
+        self._forget_acknowledged()
+        if before.incarnation not in (0, peer.incarnation):
+            log.warning("%s is %s now", called(before), called(peer))
+            self._fail_answers(
+                ClusterLostError(f"{called(before)} started again and has forgotten this call; make it again")
+            )
+
+    def _forget_acknowledged(self) -> None:
+        while len(self._sizes) > self._delivery.unacknowledged:
+            self._size -= self._sizes.popleft()
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._wake, self._beat):
+            if timer is not None:
+                timer.cancel()
+        self._wake = self._beat = None
+
+    def _end(self, why: str, tell: bool) -> None:
+        if self.closed:
+            return
+        self.closed, self.why = True, why
+        self.ended.set()
+        log.info("the link to %s has ended: %s", called(self.peer), why)
+        self._cancel_timers()
+        link, self._link = self._link, None
+        if link is not None and tell:
+            link.send([(END, why)])
+        if link is not None:
+            link.hang_up()
+        self._fail_answers(ClusterLostError(self._why_closed()))
+        self._sizes.clear()
+        if self.on_end is not None:
+            self.on_end(self, why)
+
+    def _why_closed(self) -> str:
+        return f"the link to {called(self.peer)} has ended: {self.why}; run again without it"

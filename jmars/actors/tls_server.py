@@ -1,0 +1,171 @@
+"""Listens for other hosts of the cluster: gives each connection to the LastingChannel of its host.
+
+A peer's certificate is checked before a byte of it is decoded. Hosts without a certificate are strangers; they reach
+one small mailbox, in which they can only ask for a certificate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+from jmars.actors.channel import ActorChannel
+from jmars.actors.lasting import LastingChannel
+from jmars.actors.mailbox import Mailbox
+from jmars.actors.tls import Identity, identity_of
+from jmars.actors.tls_link import LINK, STRANGER, TlsLink, TlsServerGreeting, refusal
+from jmars.errors import AuthenticationError
+
+__all__ = ["TlsServer", "serve_tls"]
+
+log = logging.getLogger("jmars.actors")
+
+HANDSHAKE_SECONDS, CLOSE_SECONDS = 5.0, 1.0
+STRANGER_SECONDS = 10.0  # a stranger is cut off then
+LARGEST = 64 * 1024  # bytes of a stranger's frame
+MOST = 200  # connections that have shown no certificate, or are still in the handshake
+ACCEPT_PAUSE = 0.5  # seconds after the system had no descriptor for a connection
+
+
+class TlsServer:
+    """Accepts connections until it is closed.
+
+    Attributes
+    ----------
+    port
+        Number of the port.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        context: ssl.SSLContext,
+        accept: Callable[[Identity], LastingChannel],
+        strangers: Mailbox | None,
+    ) -> None:
+        self.port: int = listener.getsockname()[1]
+        self.strangers = strangers
+        self._listener, self._context, self._accept = listener, context, accept
+        self._doors: set[asyncio.Task[None]] = set()
+        self._unknown: set[asyncio.Transport] = set()  # of strangers
+        self._task = asyncio.ensure_future(self._serve())
+
+    def close(self) -> None:
+        """Accept no more connections, and cut those of strangers; channels go on."""
+        for task in (self._task, *self._doors):
+            task.cancel()
+        for transport in list(self._unknown):
+            transport.abort()
+        self._listener.close()
+
+    # -- own
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._listener)
+            except OSError as error:
+                log.error("no connection can be accepted: %s", error)
+                await asyncio.sleep(ACCEPT_PAUSE)  # a descriptor may be free then
+                continue
+            if len(self._doors) + len(self._unknown) >= MOST:
+                log.warning("a connection of %s is refused: %d others have shown no certificate yet", address[0], MOST)
+                connection.close()
+                continue
+            task = asyncio.ensure_future(self._meet(connection, address[0]))
+            self._doors.add(task)
+            task.add_done_callback(self._doors.discard)
+
+    async def _meet(self, connection: socket.socket, address: str) -> None:
+        """Shake hands; then the connection goes on by itself."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Door(self, address),
+                connection,
+                ssl=self._context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=CLOSE_SECONDS,
+            )
+        except OSError as error:  # errors of TLS are among these
+            log.warning("a connection of %s is refused: %s", address, error)
+
+    def welcome(self, transport: asyncio.Transport, address: str) -> asyncio.Protocol:
+        """The protocol of a connection whose handshake is over.
+
+        Raises
+        ------
+        AuthenticationError
+            If the peer is refused.
+        """
+        identity = identity_of(transport.get_extra_info("peercert"))
+        if identity is not None:
+            return TlsLink(self._accept(identity), TlsServerGreeting(LINK), dials=False)
+        if self.strangers is None:
+            raise AuthenticationError("it has shown no certificate")
+        late = asyncio.get_running_loop().call_later(STRANGER_SECONDS, transport.abort)
+
+        def left(channel: ActorChannel) -> None:
+            late.cancel()
+            self._unknown.discard(transport)
+
+        self._unknown.add(transport)
+        return ActorChannel(self.strangers, TlsServerGreeting(STRANGER), left, LARGEST)
+
+
+class _Door(asyncio.Protocol):
+    """Stands at a connection during the handshake, and gives it to the protocol of its peer."""
+
+    def __init__(self, server: TlsServer, address: str) -> None:
+        self._server, self._address = server, address
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is over."""
+        assert isinstance(transport, asyncio.Transport)
+        try:
+            protocol = self._server.welcome(transport, self._address)
+        except AuthenticationError as error:
+            log.warning("a connection of %s is refused: %s", self._address, error)
+            transport.write(refusal(str(error)))
+            transport.close()
+            return
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+
+async def serve_tls(
+    address: str,
+    port: int,
+    context: ssl.SSLContext,
+    accept: Callable[[Identity], LastingChannel],
+    strangers: Mailbox | None = None,
+) -> TlsServer:
+    """Listen for hosts of the cluster.
+
+    Parameters
+    ----------
+    address
+        Of this machine; "" for all addresses.
+    port
+        0 for a free one; see `TlsServer.port`.
+    context
+        Of `server_context`; with `strangers=True` where strangers may enrol.
+    accept
+        Gives the channel of a host, the same for each connection of that host; raises AuthenticationError, whose text
+        the peer is told, for hosts that are unknown or were given up.
+    strangers
+        Actors that peers without a certificate reach; None refuses such peers.
+
+    Raises
+    ------
+    OSError
+        If the port cannot be listened on.
+    """
+    family = socket.AF_INET6 if ":" in address or (not address and socket.has_dualstack_ipv6()) else socket.AF_INET
+    listener = socket.create_server(
+        (address, port), family=family, backlog=1024, dualstack_ipv6=not address and family == socket.AF_INET6
+    )
+    listener.setblocking(False)
+    return TlsServer(listener, context, accept, strangers)
