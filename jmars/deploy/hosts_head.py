@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, new_token, serve
@@ -57,6 +57,7 @@ class HostsHead(ClusterHead):
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
         self._status: HostStatus = NOTHING
         self._moved = 0
+        self._chunk_of: Callable[[str, int], int | None] = lambda key, index: None  # of a kept tensor
 
     async def run(self, kernel_end: int) -> None:
         """Start the hosts, and serve until told to end, or the kernel is gone (`kernel_end` closes).
@@ -77,6 +78,7 @@ class HostsHead(ClusterHead):
             names, machine = self.hosts.names, self._machine
             set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
             scheduler = InProcessScheduler(self.hosts, names, plans, self.job_ended, machine, passing.read)
+            self._chunk_of = scheduler.chunk_of
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, HostsStore(passing), watch, passing)
             server = await self.listen()
@@ -87,9 +89,9 @@ class HostsHead(ClusterHead):
             await self.ended.wait()
             watching.cancel()
             server.close()
+            self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
             for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
                 await scheduler.session.cancel(job["id"])
-            self.hang_up()
         finally:
             for one in self._ends:
                 one.cancel()
@@ -220,6 +222,7 @@ class HostsHead(ClusterHead):
         found |= {"workers": row.workers, "capacity": row.memory}
         if told is not None:
             found |= {"memory": told["memory"], "pid": told["pid"], "janitor": told["janitor"]["pid"]}
+            found["fetched"] = told["fetched"]
         return found
 
     # -- memory
@@ -257,7 +260,15 @@ class HostsHead(ClusterHead):
         """The hosts as machines without common memory."""
         on = self._planned_on()
         rows = Workers.build(**self._rows(on))
-        return Machine(self._profile, int(rows.memory.sum()), rows=rows, numbers=[row.first for row in on])
+        row_of = {row.number: place for place, row in enumerate(on)}
+
+        def stored_in(key: str, index: int) -> int:
+            chunk = self._chunk_of(key, index)
+            holders = [] if chunk is None else self.hosts.places.holders(chunk)
+            return next((row_of[number] for number in holders if number in row_of), -1)
+
+        numbers = [row.first for row in on]
+        return Machine(self._profile, int(rows.memory.sum()), rows=rows, numbers=numbers, row_of=stored_in)
 
     def _planned_on(self) -> list[HostRow]:
         """Hosts that are here; where none is left, all that ever were."""

@@ -72,6 +72,11 @@ class InProcessScheduler:
         """Log an event of the host."""
         self._session.note(kind, job, data)
 
+    def chunk_of(self, key: str, index: int) -> int | None:
+        """Number of a chunk of a kept tensor, by its place in C order; None where there is none. For any thread."""
+        chunks = self._session.meta.tensors.get(key)
+        return chunks[index] if chunks is not None and index < len(chunks) else None
+
     async def plans(self) -> dict[str, int]:
         """Counts of kept structures, and how often they served."""
         return self._session.plans.counts()

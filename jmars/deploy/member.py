@@ -173,6 +173,7 @@ class MemberActor:
         return {
             "workers": machine.workers_info(private),
             "memory": machine.memory_info(private),
+            "fetched": machine.execution.chunks.fetched,
             "pid": os.getpid(),
             "janitor": {"pid": machine.janitor},
         }

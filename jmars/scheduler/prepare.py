@@ -230,7 +230,7 @@ def prepare(
     after = compiled.after
     laps.append(time.monotonic())
     check()
-    ranked = rank_operands(compiled, settings, len(workers), machine)
+    ranked = rank_operands(compiled, settings, len(workers), machine, key_of=None if bound is None else bound.key)
     laps.append(time.monotonic())
     check()
     stored = after.program < 0

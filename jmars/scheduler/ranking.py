@@ -5,7 +5,7 @@ The planners release the interpreter's lock while they work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,9 @@ class Machine:
         Bytes of it that nobody has touched yet.
     rows, numbers
         Machines that share no memory, and the number of each machine's first worker; None for one host.
+    row_of
+        Gives the row that stores a chunk of a kept tensor, by the tensor's key and the chunk's number in C order; -1
+        where it is not known.
     balances
         Whether the machines balance work by themselves, so that no run is planned anew.
     """
@@ -48,6 +51,7 @@ class Machine:
     fresh: int = 0
     rows: Workers | None = None
     numbers: Sequence[int] = ()
+    row_of: Callable[[str, int], int] = lambda key, index: -1
     balances: bool = False
 
     @property
@@ -92,7 +96,12 @@ class Ranked:
 
 
 def rank_operands(
-    compiled: Compiled, settings: Mapping[str, Any], executors: int, machine: Machine | None, patience: float = 1.0
+    compiled: Compiled,
+    settings: Mapping[str, Any],
+    executors: int,
+    machine: Machine | None,
+    patience: float = 1.0,
+    key_of: Callable[[str], str] | None = None,
 ) -> Ranked:
     """The order of a compiled graph.
 
@@ -106,12 +115,14 @@ def rank_operands(
         Processes that compute, and the host they are on; without a machine nothing is simulated.
     patience
         How many times as long as usual planning may take: more for a plan that is used again and again.
+    key_of
+        Gives the key of a kept tensor that the graph reads, by its name in the graph.
     """
     order = settings.get("order", TASK_DEFAULTS["order"])
     if machine is None or not compiled.after.n:
         return Ranked(compiled.rank)
     if machine.rows is not None:
-        return _on_machines(compiled, settings, machine, machine.rows, patience)
+        return _on_machines(compiled, settings, machine, machine.rows, patience, key_of)
     workers = one_host(machine.profile, executors, machine.memory)
     graph = annotate(compiled.after, compiled.dag, machine.profile)
     budget = patience * seconds_to_plan(graph, workers)
@@ -140,9 +151,14 @@ def rank_operands(
 
 
 def _on_machines(
-    compiled: Compiled, settings: Mapping[str, Any], machine: Machine, rows: Workers, patience: float
+    compiled: Compiled,
+    settings: Mapping[str, Any],
+    machine: Machine,
+    rows: Workers,
+    patience: float,
+    key_of: Callable[[str], str] | None,
 ) -> Ranked:
-    """Order and worker of each operand on machines that share no memory; chunks that are stored already lie anywhere.
+    """Order and worker of each operand on machines that share no memory; a stored chunk lies where `machine` says.
 
     The order that the settings name holds where it is not "auto".
     """
@@ -151,8 +167,12 @@ def _on_machines(
     stored = compiled.after.program < 0
     budget = patience * seconds_to_plan(graph, rows)
     prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])
+    placed = np.full(compiled.after.n, -1, np.int64)
+    if key_of is not None:
+        for operand, (name, index) in compiled.after.stored.items():
+            placed[operand] = machine.row_of(key_of(name), index)
     try:
-        choice = choose(graph, rows, prefer=prefer, budget=budget)
+        choice = choose(graph, rows, prefer=prefer, budget=budget, placed=placed)
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
         return Ranked(compiled.rank)
     numbers = np.asarray(machine.numbers, np.int64)

@@ -1,0 +1,106 @@
+"""A cluster of two hosts on this machine: values, places, losses, and nothing left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.errors import ClusterLostError, ClusterStartError, MemoryLimitError
+from tests.contract.engine.kinds import until
+
+
+@pytest.fixture
+def hosts() -> Iterator[jmars.Cluster]:
+    with jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB") as cluster:
+        yield cluster
+
+
+def _fetched(cluster: jmars.Cluster) -> int:
+    """Bytes that hosts read from one another since the start."""
+    return sum(host["fetched"] for host in cluster.info()["hosts"])
+
+
+def test_chunks_of_a_kept_tensor_are_read_where_they_lie(hosts: jmars.Cluster) -> None:
+    x = mt.random.rand(1000, 1000, chunk_size=250).execute()
+    before = _fetched(hosts)
+    y = (2 * x + 1).execute()
+    assert _fetched(hosts) == before  # no chunk moved
+    np.testing.assert_array_equal(y.fetch(), 2 * x.fetch() + 1)
+    z = x.T.rechunk(100).execute()
+    assert _fetched(hosts) > before
+    np.testing.assert_array_equal(z.fetch(), x.fetch().T)
+
+
+def test_results_that_no_host_could_hold_alone_are_held_by_both(hosts: jmars.Cluster) -> None:
+    x = (mt.ones((4000, 5000), chunk_size=1000) * 3).execute()  # 160 MB of 2 × 256 MiB
+    used = [host["memory"]["arena"]["used"] for host in hosts.info()["hosts"]]
+    assert min(used) > 30e6 and float(x.sum()) == 6e7
+
+
+def test_an_operand_larger_than_a_host_is_refused_before_it_runs(hosts: jmars.Cluster) -> None:
+    with pytest.raises(MemoryLimitError, match="largest worker"):
+        mt.ones(60_000_000, chunk_size=60_000_000).execute()
+
+
+def test_a_host_that_dies_takes_its_chunks_along_and_they_are_computed_again(hosts: jmars.Cluster) -> None:
+    x = mt.random.rand(1200, 1200, chunk_size=300).execute()
+    value = x.fetch()
+    first = hosts.info()["hosts"][0]
+    os.kill(first["pid"], signal.SIGKILL)
+    until(lambda: any(host["state"] == "lost" for host in hosts.info()["hosts"]))
+    np.testing.assert_array_equal(x.fetch(), value)
+    assert float((x * 0 + 1).sum()) == 1200 * 1200
+    assert hosts.n_workers == 1 and "lost" in str(hosts.info()["hosts"])
+
+
+def test_without_a_host_left_the_cluster_says_so_and_the_next_works() -> None:
+    with jmars.Cluster.hosts(["local"], n_workers=1, memory_limit="256MiB") as cluster:
+        job = cluster.submit(mt.map_blocks(_sleeps, mt.ones(1), dtype=float))
+        os.kill(cluster.info()["hosts"][0]["pid"], signal.SIGKILL)
+        with pytest.raises(ClusterLostError, match="all of its hosts are gone"):
+            job.result(30)
+    with jmars.Cluster.hosts(["local"], n_workers=1, memory_limit="256MiB"):
+        assert float(mt.ones(10).sum()) == 10
+
+
+def _runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def _sleeps(block: Any) -> Any:
+    import time
+
+    time.sleep(20)
+    return block
+
+
+def test_nothing_is_left_after_a_close_or_after_the_death_of_the_head() -> None:
+    cluster = jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB")
+    info = cluster.info()
+    pids = [host[what] for host in info["hosts"] for what in ("pid", "janitor")] + [info["host"]["pid"]]
+    pids += [worker["pid"] for worker in info["workers"]]
+    cluster.close()
+    assert not [pid for pid in pids if _runs(pid)]
+    cluster = jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB")
+    info = cluster.info()
+    pids = [host[what] for host in info["hosts"] for what in ("pid", "janitor")]
+    os.kill(info["host"]["pid"], signal.SIGKILL)
+    until(lambda: not [pid for pid in pids if _runs(pid)])
+    cluster.close()
+
+
+def test_places_that_are_none(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="list with a place for each host"):
+        jmars.Cluster.hosts("local")
+    with pytest.raises(ValueError, match="'nowhere' is no place"):
+        jmars.Cluster.hosts(["nowhere"])
+    with pytest.raises(ClusterStartError, match="memory_limit"):
+        jmars.Cluster.hosts(["local"], memory_limit="20MiB")
