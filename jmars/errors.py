@@ -14,6 +14,7 @@
     │   ├── ClusterStartError                  the processes did not start
     │   ├── ClusterLostError (ConnectionError) the control process ended or does not answer
     │   ├── AuthenticationError (PermissionError)   the other end of a connection is not authenticated
+    │   │   └── HostRefusedError               the head refuses a host: it is unknown there, or was given up
     │   ├── UnknownTaskError (LookupError)     the cluster has no job with that id
     │   └── ProtocolError (ValueError)         bytes that are not a message
     │       └── ActorNotFoundError (LookupError)   a message to an actor that does not exist
@@ -51,6 +52,7 @@ __all__ = [
     "ExecutionError",
     "ExecutionInterrupted",
     "GraphError",
+    "HostRefusedError",
     "InternalError",
     "JmarsError",
     "JobCancelledError",
@@ -147,6 +149,10 @@ class ClusterLostError(ClusterError, ConnectionError):
 
 class AuthenticationError(ClusterError, PermissionError):
     """The other end of a connection did not prove its identity."""
+
+
+class HostRefusedError(AuthenticationError):
+    """The head refuses a host for good: the host is unknown there, or was given up, or its ticket is not valid."""
 
 
 class UnknownTaskError(ClusterError, LookupError):

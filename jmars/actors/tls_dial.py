@@ -6,21 +6,26 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
+from jmars.actors.connection import GreetedConnection
 from jmars.actors.lasting import LastingChannel, called
 from jmars.actors.tls import host_name
 from jmars.actors.tls_link import LINK, TlsClientGreeting, TlsLink
 from jmars.actors.tls_server import CLOSE_SECONDS, HANDSHAKE_SECONDS
-from jmars.errors import AuthenticationError, ClusterLostError
+from jmars.errors import AuthenticationError, ClusterLostError, HostRefusedError
 
-__all__ = ["connect_tls", "parse_address"]
+__all__ = ["connect_tls", "dial_tls", "parse_address"]
 
 log = logging.getLogger("jmars.actors")
 
 DIAL_SECONDS = 5.0  # for one address
 SILENT_BEATS = 5  # a connection without a byte for so many beats is replaced, though the system has not noticed
 PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.0)  # seconds before each attempt; the last one is repeated
+
+Made = TypeVar("Made", bound=GreetedConnection)
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -61,7 +66,7 @@ async def connect_tls(channel: LastingChannel, addresses: Sequence[str], context
     Raises
     ------
     AuthenticationError
-        If the peer refuses this host, or does not prove its name. The channel is given up.
+        If the peer does not prove its name; HostRefusedError if it refuses this host. The channel is given up.
     ClusterLostError
         If no address answers. The channel is given up.
     """
@@ -75,7 +80,65 @@ async def connect_tls(channel: LastingChannel, addresses: Sequence[str], context
     channel.keeper.add_done_callback(_report)
 
 
-def _reason(error: Exception) -> str:
+async def dial_tls(
+    addresses: Sequence[str],
+    context: ssl.SSLContext,
+    name: str,
+    code: bytes,
+    make: Callable[[TlsClientGreeting], Made],
+) -> Made:
+    """A connection to the first of several addresses that answers, welcome there as `code` says.
+
+    Parameters
+    ----------
+    name
+        The `host_name` that the other end must prove.
+    make
+        Makes the protocol of a connection from its greeting.
+
+    Raises
+    ------
+    AuthenticationError
+        If the other end does not prove its name; HostRefusedError if it refuses this host.
+    ClusterLostError
+        If no address answers.
+    """
+    failed = {}
+    untrusted = False
+    for address in addresses:
+        greeting = TlsClientGreeting(code)
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                return await _dial(parse_address(address), context, name, partial(make, greeting))
+        except OSError as error:  # errors of TLS, of time and of jmars are among these
+            if greeting.refused:
+                raise HostRefusedError(greeting.refused) from error
+            untrusted = untrusted or isinstance(error, ssl.SSLCertVerificationError)
+            failed[address] = _reason(error)
+    what = "; ".join(f"{address}: {why}" for address, why in failed.items())
+    if untrusted:
+        raise AuthenticationError(f"what answers is not {name} of this cluster ({what}); check the address")
+    raise ClusterLostError(f"{name} does not answer ({what}); check address and firewall")
+
+
+async def _dial(address: tuple[str, int], context: ssl.SSLContext, name: str, make: Callable[[], Made]) -> Made:
+    transport, connection = await asyncio.get_running_loop().create_connection(
+        make,
+        *address,
+        ssl=context,
+        server_hostname=name,
+        ssl_handshake_timeout=HANDSHAKE_SECONDS,
+        ssl_shutdown_timeout=CLOSE_SECONDS,
+    )
+    try:
+        await connection.ready
+    except BaseException:
+        transport.abort()
+        raise
+    return connection
+
+
+def _reason(error: OSError) -> str:
     if isinstance(error, ClusterLostError):
         return str(error.__cause__ or "it hung up; its log says why")
     return str(error) or f"no answer within {DIAL_SECONDS:g} s"
@@ -85,27 +148,23 @@ class _Dialler:
     def __init__(
         self, channel: LastingChannel, addresses: Sequence[str], context: ssl.SSLContext, cluster: str
     ) -> None:
-        self._channel, self._context = channel, context
-        self._addresses = [parse_address(one) for one in addresses]
+        self._channel, self._addresses, self._context = channel, addresses, context
         self._name = host_name(cluster, channel.peer.host)
 
     async def dial(self) -> TlsLink:
-        """A connection to the first address that answers; it is attached to the channel."""
-        failed = {}
-        untrusted = False
-        for host, port in self._addresses:
-            try:
-                async with asyncio.timeout(DIAL_SECONDS):
-                    return await self._dial(host, port)
-            except AuthenticationError:
-                raise
-            except (OSError, ClusterLostError) as error:  # TimeoutError and errors of TLS are among these
-                untrusted = untrusted or isinstance(error, ssl.SSLCertVerificationError)
-                failed[f"{host}:{port}"] = _reason(error)
-        what = "; ".join(f"{address}: {why}" for address, why in failed.items())
-        if untrusted:
-            raise AuthenticationError(f"what answers is not {self._name} of this cluster ({what}); check the address")
-        raise ClusterLostError(f"{called(self._channel.peer)} does not answer ({what}); check address and firewall")
+        """The next connection of the channel."""
+
+        def made(greeting: TlsClientGreeting) -> TlsLink:
+            return TlsLink(self._channel, greeting, dials=True)
+
+        link = await dial_tls(self._addresses, self._context, self._name, LINK, made)
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                await link.joined
+        except TimeoutError as error:
+            link.cut()
+            raise ClusterLostError(f"{self._name} does not begin a link; look at its log") from error
+        return link
 
     async def keep(self, link: TlsLink) -> None:
         """Replace each connection that breaks or falls silent, until the channel ends."""
@@ -117,27 +176,6 @@ class _Dialler:
                 link = found
 
     # -- own
-    async def _dial(self, host: str, port: int) -> TlsLink:
-        greeting = TlsClientGreeting(LINK)
-        transport, link = await asyncio.get_running_loop().create_connection(
-            lambda: TlsLink(self._channel, greeting, dials=True),
-            host,
-            port,
-            ssl=self._context,
-            server_hostname=self._name,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=CLOSE_SECONDS,
-        )
-        try:
-            await link.ready
-            await link.joined
-        except BaseException:
-            transport.abort()
-            if greeting.refused:
-                self._channel.give_up(greeting.refused)
-            raise
-        return link
-
     async def _broken(self, link: TlsLink) -> None:
         """Wait until a connection has ended; end it where it is silent."""
         channel, silence = self._channel, SILENT_BEATS * self._channel.beat
@@ -165,6 +203,9 @@ class _Dialler:
                 attempt += 1
             try:
                 return await self.dial()
+            except HostRefusedError as error:
+                channel.give_up(str(error))
+                return None
             except (AuthenticationError, ClusterLostError) as error:
                 why = str(error)
             if why != said:

@@ -7,6 +7,8 @@ references.py  clients' holds on tensors
 scheduler_port.py  a scheduler as the host sees it, in any process
 clients.py   the actors of clients, and their holds
 ca.py        certificate authority of a cluster of several hosts
+tickets.py   what lets one host join a cluster once
+enrolment.py  a certificate for who proves a ticket
 janitor.py   a process that removes leftovers of SIGKILL
 in_process_scheduler.py  the scheduler in the control process
 relayed.py   the scheduler's actors in a process of their own, method by method

@@ -273,7 +273,7 @@ def test_the_first_address_that_answers_is_taken():
             assert channel.up
             channel.close()
             await asyncio.wait([channel.keeper])
-            with pytest.raises(ClusterLostError, match=r"the head does not answer \(127.0.0.1:1: .*111"):
+            with pytest.raises(ClusterLostError, match=r"head.5f3a9c01.jmars does not answer \(127.0.0.1:1: .*111"):
                 await connect_tls(world.new_channel(), addresses[:1], client_context(HOST), CLUSTER)
             world.server.close()
             await world.proxy.close()

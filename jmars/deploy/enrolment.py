@@ -1,0 +1,172 @@
+"""Enrolment: how a host with a ticket gets its certificate.
+
+The host makes its own key and connects without a certificate; such a connection reaches the actor "enrolment" and
+nothing else. The host proves the secret of its ticket by an HMAC over its certificate request, and the head answers
+with the certificate. A secret is valid once and for a while. Source: RFC 2104.
+
+    host   enrol(host, incarnation, request, HMAC)  ─▶  head
+    host   ◀─  certificate                              head
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from jmars.actors import ActorChannel, Mailbox, remote_method
+from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name
+from jmars.actors.tls_dial import dial_tls
+from jmars.actors.tls_link import STRANGER, TlsClientGreeting
+from jmars.deploy.ca import CertificateAuthority, new_request
+from jmars.deploy.tickets import SECRET, Ticket
+from jmars.errors import AuthenticationError, ClusterLostError, HostRefusedError
+
+__all__ = ["ENROLMENT", "Enrolment", "EnrolmentActor", "enrol", "strangers"]
+
+log = logging.getLogger("jmars.host")
+
+ENROLMENT = "enrolment"  # name of the actor
+VALID_SECONDS = 60.0
+ANSWER_SECONDS = 8.0
+NEW_TICKET = "start the host again, with a new ticket"
+
+
+@dataclass
+class _Invitation:
+    secret: bytes = field(repr=False)
+    ends: float  # seconds of the head's monotonic clock
+    used: bool = False
+
+
+class Enrolment:
+    """Decides which hosts get a certificate. Times are seconds of a monotonic clock of the head.
+
+    Examples
+    --------
+    >>> authority = CertificateAuthority("5f3a9c01")
+    >>> enrolment = Enrolment(authority)
+    >>> secret = enrolment.invite(Identity(3, 1), now=0.0)
+    >>> key, request = new_request()
+    >>> proof = prove(secret, "5f3a9c01", Identity(3, 1), request)
+    >>> enrolment.admit(Identity(3, 1), request, proof, now=1.0)[:27]
+    b'-----BEGIN CERTIFICATE-----'
+    >>> enrolment.admit(Identity(3, 1), request, proof, now=1.1)
+    Traceback (most recent call last):
+    jmars.errors.HostRefusedError: the ticket of host 3 (incarnation 1) was used already; ...
+    """
+
+    def __init__(self, authority: CertificateAuthority) -> None:
+        self.authority = authority
+        self._invitations: dict[Identity, _Invitation] = {}
+
+    def invite(self, identity: Identity, now: float, seconds: float = VALID_SECONDS) -> bytes:
+        """The secret by which a host can enrol once within `seconds`; a job that waits in a queue needs longer.
+
+        Raises
+        ------
+        ValueError
+            If this incarnation of the host was invited before.
+        """
+        if identity in self._invitations:
+            raise ValueError(f"host {identity.host} was invited as incarnation {identity.incarnation} before; count on")
+        secret = os.urandom(SECRET)
+        self._invitations[identity] = _Invitation(secret, now + seconds)
+        return secret
+
+    def withdraw(self, identity: Identity) -> None:
+        """The ticket of a host is not valid any more; one that was used has had its effect."""
+        if identity in self._invitations:
+            self._invitations[identity].used = True
+
+    def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> bytes:
+        """The certificate of a host, as PEM text.
+
+        Raises
+        ------
+        AuthenticationError
+            If the secret is unknown, wrong, used or late, or the request is false. Only who proves the secret is told
+            more than that it is unknown or wrong.
+        """
+        what = f"the ticket of host {identity.host} (incarnation {identity.incarnation})"
+        found = self._invitations.get(identity)
+        expected = prove(found.secret if found else os.urandom(SECRET), self.authority.cluster, identity, request)
+        if found is None or not hmac.compare_digest(expected, proof):
+            raise HostRefusedError(f"{what} is unknown here, or its secret is wrong; {NEW_TICKET}")
+        if found.used:
+            raise HostRefusedError(f"{what} was used already; {NEW_TICKET}")
+        if now > found.ends:
+            raise HostRefusedError(f"{what} was valid until {now - found.ends:.0f} s ago; {NEW_TICKET}")
+        certificate = self.authority.sign(request, identity)
+        found.used = True
+        return certificate
+
+
+def prove(secret: bytes, cluster: str, identity: Identity, request: bytes) -> bytes:
+    """Proof that the holder of `secret` asks for this certificate."""
+    head = f"jmars-enrol-1|{cluster}|{identity.host}|{identity.incarnation}|".encode()
+    return hmac.new(secret, head + request, hashlib.sha256).digest()
+
+
+class EnrolmentActor:
+    """The actor "enrolment", which strangers reach."""
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self._enrolment = enrolment
+
+    @remote_method
+    def enrol(self, host: Any, incarnation: Any, request: Any, proof: Any) -> bytes:
+        """The certificate of a host that proves its ticket's secret."""
+        try:
+            if [type(one) for one in (host, incarnation, request, proof)] != [int, int, bytes, bytes]:
+                raise HostRefusedError("what a stranger said is no request of this version of jmars")
+            certificate = self._enrolment.admit(Identity(host, incarnation), request, proof, time.monotonic())
+        except AuthenticationError as error:
+            log.warning("a host is refused: %s", error)
+            raise
+        log.info("host %d (incarnation %d) has its certificate", host, incarnation)
+        return certificate
+
+
+def strangers(enrolment: Enrolment) -> Mailbox:
+    """All that connections without a certificate reach; for `serve_tls`."""
+    mailbox = Mailbox()
+    mailbox.add(ENROLMENT, EnrolmentActor(enrolment))
+    return mailbox
+
+
+async def enrol(ticket: Ticket) -> Credentials:
+    """Get a certificate for this host, whose key is made here and never sent.
+
+    Raises
+    ------
+    AuthenticationError
+        If what answers is not the head; HostRefusedError if the head refuses the ticket.
+    ClusterLostError
+        If the head does not answer; the ticket may be used up then.
+    ClusterStartError
+        If the package cryptography is not installed.
+    """
+    key, request = new_request()
+    name = host_name(ticket.cluster, HEAD)
+
+    def made(greeting: TlsClientGreeting) -> ActorChannel:
+        return ActorChannel(Mailbox(), greeting)
+
+    channel = await dial_tls(ticket.head, enrolment_context(ticket.ca), name, STRANGER, made)
+    proof = prove(ticket.secret, ticket.cluster, ticket.identity, request)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            certificate = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
+    except TimeoutError as error:
+        raise ClusterLostError(f"{name} has not answered for {ANSWER_SECONDS:g} s; {NEW_TICKET}") from error
+    finally:
+        channel.close()
+    credentials = Credentials(key, certificate, ticket.ca)
+    client_context(credentials)  # raises where key and certificate are no pair
+    return credentials
