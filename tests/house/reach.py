@@ -243,6 +243,7 @@ KEPT = {
     "jmars.deploy.host_facts": "compared when a host joins, which the next issues bring",
     "jmars.deploy.enrolment": "certificates for hosts with a ticket, which the next issues bring",
     "jmars.deploy.tickets": "what lets a host join, which the next issues bring",
+    "jmars.errors:HostRefusedError": "the link between hosts, which the next issues bring",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",
