@@ -29,6 +29,12 @@ control_process.py  starts a control process from this process, and ends it
 local.py     the control process of a cluster on this machine
 hosts_host.py   the head of a cluster of several hosts, as the kernel holds it
 head_process.py  the head's process: `python -m jmars head`
+host_processes.py  processes of another host: whether they run, and their end
+host_output.py  output of a host's process: its answer, its last words
+launch.py    starts and looks after the process of another host
+launch_local.py  a launcher for this machine
+ssh_words.py  places and command lines of ssh
+launch_ssh.py  a launcher by ssh
 launch_member.py  starts a host of a cluster on this machine
 roster.py    hosts that joined, and their links
 hosts_chunks.py  chunks of several hosts for clients
