@@ -1,0 +1,89 @@
+"""Words of ssh: the place that a user names, and the command line that a machine runs, each word quoted.
+
+Pure. A command line is read by the login shell of the user there, so no word may mean anything to it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from jmars.errors import ClusterStartError
+
+__all__ = ["SshPlace", "remote_command"]
+
+_PLACE = re.compile(r"(?:(?P<user>\w[\w.+\\$@-]*)@)?(?P<host>\w[\w.-]*|\[[\w:.%]+\])(?::(?P<port>\d{1,5}))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class SshPlace:
+    """Where `ssh` goes: "host", "user@host", "user@host:port", or "[address of IPv6]:port".
+
+    Attributes
+    ----------
+    user
+        "" for the user whom the settings name, or who runs us.
+    host
+        Name, address, or a name of the settings.
+    port
+        0 for the port of the settings, or 22.
+    """
+
+    user: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The place that a text names.
+
+        Raises
+        ------
+        ClusterStartError
+            If it names none; characters that a shell would obey are in no place.
+
+        Examples
+        --------
+        >>> SshPlace.parse("ada@node-7:2222")
+        SshPlace(user='ada', host='node-7', port=2222)
+        """
+        match = _PLACE.fullmatch(text)
+        port = int(match["port"] or 0) if match else 0
+        if match is None or port > 65535:
+            raise ClusterStartError(f'{text!r} is no place for ssh; write "host", "user@host" or "user@host:port"')
+        return cls(match["user"] or "", match["host"].strip("[]"), port)
+
+
+def remote_command(python: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The command line that replaces the login shell by a Python program.
+
+    Parameters
+    ----------
+    python
+        The interpreter, a name or a path; "~/" is the home folder there.
+    arguments
+        Of the interpreter.
+    environment
+        Variables beside those that a login has; everybody there can read them.
+
+    Raises
+    ------
+    ClusterStartError
+        If `python` or a variable cannot be a word of a command line.
+
+    Examples
+    --------
+    >>> remote_command("/opt/my env/python", ["-m", "jmars"], {"OMP_NUM_THREADS": "1"})
+    "exec env OMP_NUM_THREADS=1 '/opt/my env/python' -m jmars"
+    """
+    if not python.isprintable() or not python or python.startswith("-"):
+        raise ClusterStartError(f"python={python!r} is no interpreter; give a name or a path, such as ~/env/bin/python")
+    for name, value in environment.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not value.isprintable():
+            raise ClusterStartError(f"{name!r} cannot be a variable with the value {value!r}; use printable characters")
+    program = f'"$HOME"/{shlex.quote(python[2:])}' if python.startswith("~/") else shlex.quote(python)
+    settings = [shlex.quote(f"{name}={value}") for name, value in environment.items()]
+    return " ".join(["exec", *(["env", *settings] if settings else []), program, *map(shlex.quote, arguments)])
