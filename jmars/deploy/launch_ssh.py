@@ -1,0 +1,298 @@
+"""A launcher by ssh: starts the process of a host on another machine, reached as `ssh` would reach it.
+
+Settings, agent and keys are the user's (`~/.ssh/config`, then `/etc/ssh/ssh_config`); the machine's key must be in a
+known_hosts file. One fixed command runs there, and the ticket goes to its stdin. Nothing is asked: passphrases are for
+the agent to know. The connection stays open for second opinions; where it broke, one dials again.
+Source: https://asyncssh.readthedocs.io/en/latest/api.html; ssh_config(5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import importlib
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jmars.deploy.host_output import printable
+from jmars.deploy.launch import ANSWER_SECONDS, JOIN, Launched, hear
+from jmars.deploy.ssh_words import SshPlace, remote_command
+from jmars.errors import ClusterStartError, text_of
+
+__all__ = ["SshLauncher"]
+
+LOGIN_SECONDS = 20.0
+_CLOSE_SECONDS = 2.0  # for the last packets of a connection
+_CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
+_KNOWN_TO_USER = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+_KNOWN_TO_ALL = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+# After those of the keys that are known: a machine that has none of these kinds any more shows its key, and is refused
+# for that, in place of ending the connection without a reason.
+_KINDS_OF_KEYS = "+ssh-ed25519*,ecdsa-sha2-*,rsa-sha2-*"
+
+
+class SshLauncher:
+    """Starts the process of a host on a machine that ssh reaches.
+
+    Parameters
+    ----------
+    place
+        "host", "user@host" or "user@host:port".
+    python
+        The interpreter there, `python3` by default; "~/" is the home folder there.
+    patience
+        Seconds that the answer may take; a login may take 20 at most.
+    config, known_hosts, client_keys
+        Files to use in place of the user's.
+
+    Raises
+    ------
+    ClusterStartError
+        If asyncssh is not installed, or `place` or `python` cannot be used.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        python: str | None = None,
+        patience: float = ANSWER_SECONDS,
+        *,
+        config: Sequence[str] | None = None,
+        known_hosts: Sequence[str] | None = None,
+        client_keys: Sequence[str] | None = None,
+    ) -> None:
+        self.place = place
+        self._python = python or "python3"
+        self._patience = patience
+        self._route = SshRoute(place, config, known_hosts, client_keys)
+        remote_command(self._python, JOIN, {})
+
+    def __repr__(self) -> str:
+        return f"SshLauncher({self.place!r})"
+
+    async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
+        """Start a process there and wait for its answer; see `Launcher.start`."""
+        command = remote_command(self._python, JOIN, environment)
+        connection = await self._route.connect(f"{name} ({self.place})", min(self._patience, LOGIN_SECONDS))
+        try:
+            process = await connection.create_process(command, encoding=None)
+        except (self._route.ssh.Error, OSError) as error:
+            connection.abort()
+            raise ClusterStartError(
+                f"{name} ({self.place}) did not start: the machine runs no commands by ssh ({_told(error)}); try "
+                f"`ssh {self.place} true`"
+            ) from error
+        except BaseException:
+            connection.abort()
+            raise
+        there = SshProcess(self._route, connection, process)
+        return await hear(there, ticket, name, self.place, self._python, self._patience)
+
+
+class SshRoute:
+    """How to log in to a machine: settings, keys, and the keys that the machine may show."""
+
+    def __init__(
+        self,
+        place: str,
+        config: Sequence[str] | None,
+        known_hosts: Sequence[str] | None,
+        client_keys: Sequence[str] | None,
+    ) -> None:
+        self.place = SshPlace.parse(place)
+        self.ssh = _asyncssh()
+        self._config, self._known_hosts, self._client_keys = config, known_hosts, client_keys
+
+    async def connect(self, who: str, seconds: float) -> Any:
+        """A connection, logged in.
+
+        Parameters
+        ----------
+        who
+            Name and place of the host, for errors.
+        seconds
+            How long to wait at most.
+
+        Raises
+        ------
+        ClusterStartError
+            If there is none, with the reason and what to do.
+        """
+        try:
+            options = await asyncio.to_thread(self._options)
+            known = self._known(options, who)
+        except (ValueError, OSError) as error:
+            raise ClusterStartError(
+                f"{who} did not start: the settings of ssh cannot be used ({_told(error)}); correct ~/.ssh/config or "
+                "the key that it names"
+            ) from error
+        try:
+            kinds = () if options.config.get("HostKeyAlgorithms") else _KINDS_OF_KEYS
+            async with asyncio.timeout(seconds):
+                return await self.ssh.connect(
+                    self.place.host, options=options, known_hosts=known, server_host_key_algs=kinds
+                )
+        except (self.ssh.Error, OSError, TimeoutError) as error:
+            why = self._why(error, options, known, seconds)
+            raise ClusterStartError(f"{who} did not start: {why}") from error
+
+    def _options(self) -> Any:
+        """What the user's settings say of the place; reads files, and may run commands of `Match exec`."""
+        config = self._config if self._config is not None else _existing(_CONFIG)
+        chosen: dict[str, Any] = {"config": list(config), "host": self.place.host, "keepalive_interval": 5}
+        if self.place.user:
+            chosen["username"] = self.place.user
+        if self.place.port:
+            chosen["port"] = self.place.port
+        if self._client_keys is not None:
+            chosen["client_keys"] = list(self._client_keys)
+        return self.ssh.SSHClientConnectionOptions(**chosen)
+
+    def _known(self, options: Any, who: str) -> Any:
+        """The keys of machines, from the files that ssh would read; never None, with which nothing would be checked."""
+        if self._known_hosts is not None:
+            return self.ssh.read_known_hosts(list(self._known_hosts))
+        if options.known_hosts is None:
+            raise ClusterStartError(
+                f"{who} did not start: the settings of ssh say `UserKnownHostsFile none`, so that no key is checked; "
+                "name a file there"
+            )
+        return self.ssh.read_known_hosts(_existing([*(options.known_hosts or _KNOWN_TO_USER), *_KNOWN_TO_ALL]))
+
+    def _why(self, error: Exception, options: Any, known: Any, seconds: float) -> str:
+        """Why there is no connection, and what to do."""
+        host, port, user = options.host, options.port, options.username
+        at = f"-p {port} " if port != 22 else ""
+        if isinstance(error, self.ssh.HostKeyNotVerifiable):
+            name = options.host_key_alias or host
+            if any(known.match(name, "", port if port != 22 else None)[:2]):
+                entry = f"'[{name}]:{port}'" if port != 22 else name
+                return (
+                    f"the machine at {host}:{port} shows another key than known_hosts has for it: it was installed "
+                    f"anew, or somebody is between. Ask its administrator; `ssh-keygen -R {entry}` forgets the old key"
+                )
+            return (
+                f"the key of {host}:{port} is in no known_hosts file, so any machine could pretend to be it. Log in "
+                f"once by `ssh {at}{user}@{host}` and compare the fingerprint, or, in a network that you trust, run "
+                f"`ssh-keyscan {at}{host} >> ~/.ssh/known_hosts`"
+            )
+        if isinstance(error, self.ssh.PermissionDenied):
+            return (
+                f"{host}:{port} refuses to log in {user} ({_told(error)}); `ssh {at}{user}@{host} true` must work "
+                "without a question: put your key there with `ssh-copy-id`, and load a key that has a passphrase with "
+                "`ssh-add`"
+            )
+        if isinstance(error, socket.gaierror):
+            return f"no machine is called {host} ({error.strerror}); give a name of ~/.ssh/config or DNS, or an address"
+        if isinstance(error, ConnectionRefusedError):
+            return f"nothing listens at {host}:{port}; is sshd running there, and is the port right?"
+        if isinstance(error, TimeoutError):
+            return (
+                f"{host}:{port} did not log us in within {seconds:g} s; is the machine on, and does a firewall let us "
+                "through?"
+            )
+        if isinstance(error, OSError) and error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN):
+            return f"there is no route to {host} ({error.strerror}); is the machine on, and a VPN connected?"
+        return f"ssh to {user}@{host}:{port} failed ({_told(error)}); `ssh -v {at}{user}@{host} true` tells more"
+
+
+class SshProcess:
+    """A process on another machine; see `HostProcess`."""
+
+    def __init__(self, route: SshRoute, connection: Any, process: Any) -> None:
+        self._route, self._connection, self._process = route, connection, process
+        self.out = SshOutput(route.ssh.Error, process.stdout)
+        self.err = SshOutput(route.ssh.Error, process.stderr)
+
+    async def send(self, line: bytes) -> None:
+        """Write to its stdin."""
+        try:
+            self._process.stdin.write(line)
+            await self._process.stdin.drain()
+        except (self._route.ssh.Error, OSError):
+            pass  # it has ended, and its output says why
+
+    async def status(self) -> int | None:
+        """Its exit status when it has ended; None if the connection ended first."""
+        await self._process.wait_closed()
+        status: int | None = self._process.returncode
+        return status
+
+    async def kill(self) -> None:
+        """Send it SIGKILL, and end the connection; a process that reads stdin sees its end, too."""
+        try:
+            self._process.kill()
+        except OSError:
+            pass  # it has ended
+        await self.close()
+
+    async def run(self, words: Sequence[str], stdin: bytes, seconds: float) -> bytes | None:
+        """Standard output of a command there; dials again if the connection is broken."""
+        command = remote_command(words[0], words[1:], {})
+        try:
+            async with asyncio.timeout(seconds):
+                output = await self._try(command, stdin, seconds / 2)
+                if output is None:
+                    self._connection.abort()
+                    self._connection = await self._route.connect("the host", seconds)
+                    output = await self._try(command, stdin, seconds)
+                return output
+        except (ClusterStartError, TimeoutError):
+            return None
+
+    async def _try(self, command: str, stdin: bytes, seconds: float) -> bytes | None:
+        try:
+            async with asyncio.timeout(seconds):
+                done = await self._connection.run(command, input=stdin, encoding=None, check=False)
+                output: bytes = done.stdout
+                return output
+        except (self._route.ssh.Error, OSError, TimeoutError):
+            return None
+
+    async def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._connection.wait_closed()
+        except (OSError, TimeoutError):
+            self._connection.abort()
+
+
+class SshOutput:
+    """Output of a process there, which ends where the connection does."""
+
+    def __init__(self, error: type[Exception], reader: Any) -> None:
+        self._error, self._reader = error, reader
+
+    async def read(self, n: int = -1, /) -> bytes:
+        """Up to `n` bytes; none at the end."""
+        try:
+            data: bytes = await self._reader.read(n)
+        except (self._error, OSError):
+            return b""
+        return data
+
+
+def _told(error: Exception) -> str:
+    """The text of an error, in which the other end may have put anything."""
+    return printable(text_of(error))
+
+
+def _existing(paths: Sequence[str]) -> list[str]:
+    """Paths of files that we may read, the home folder filled in."""
+    found = [Path(path).expanduser() for path in paths]
+    return [str(path) for path in found if path.is_file() and os.access(path, os.R_OK)]
+
+
+def _asyncssh() -> Any:
+    try:
+        return importlib.import_module("asyncssh")
+    except ImportError as error:
+        raise ClusterStartError(
+            f"hosts on other machines are started by asyncssh, which cannot be imported ({error}); "
+            "pip install 'jmars[ssh]' on this machine"
+        ) from error
