@@ -26,7 +26,8 @@ from jmars.tensor.atomic_file import atomic_file
 __all__ = ["all_events", "trace_of", "write_trace"]
 
 _SCHEDULER = 1  # its thread; those of the workers begin behind it
-_MARKS = {events.WORKER_MOVED, events.CHUNKS_LOST, events.REPLANNED, events.STALLED, events.SCHEDULER_MOVED}
+_MARKS = {events.WORKER_MOVED, events.HOST_MOVED, events.CHUNKS_LOST, events.REPLANNED, events.STALLED}
+_MARKS |= {events.SCHEDULER_MOVED}
 _COUNTERS = {"memory": ("used", "resident"), "spill": ("spilled",)}
 
 

@@ -39,6 +39,7 @@ launch_member.py  starts a host of a cluster on this machine
 roster.py    hosts that joined, and their links
 hosts_chunks.py  chunks of several hosts for clients
 hosts_status.py  memory and status of several hosts as of one
+hosts_events.py  events: hosts that join or are lost, chunks that move between hosts
 hosts_head.py  the head of a cluster of several hosts
 member.py    a host that joined: workers, without clients
 member_process.py  the process of such a host: `python -m jmars host --join -`

@@ -86,6 +86,11 @@ class ClusterHead(ABC):
         """Number of workers."""
 
     @property
+    def n_hosts(self) -> int:
+        """Number of hosts; 0 for a cluster that is not one of several hosts."""
+        return 0
+
+    @property
     @abstractmethod
     def limit(self) -> int:
         """Bytes of memory that the cluster may take."""

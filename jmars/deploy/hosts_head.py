@@ -17,6 +17,7 @@ from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
+from jmars.deploy.hosts_events import HostsEvents
 from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.launch_member import LaunchedMember, launch_here
@@ -49,7 +50,8 @@ class HostsHead(ClusterHead):
         super().__init__(orders, folders)
         self.janitor = janitor
         self.hosts = Hosts()
-        self.roster = Roster(self.hosts, self._costs, self._changed)
+        self.roster = Roster(self.hosts, self._costs, self._changed, self.transferred)
+        self._events = HostsEvents()
         self._profile = Profile()
         self._seats: dict[ActorChannel, Seat] = {}
         self._launched: list[LaunchedMember] = []
@@ -81,6 +83,7 @@ class HostsHead(ClusterHead):
             self._chunk_of = scheduler.chunk_of
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, HostsStore(passing), watch, passing)
+            self._events.connect(scheduler.note)
             server = await self.listen()
             await self.look()
             self.register(engine="hosts")
@@ -152,12 +155,22 @@ class HostsHead(ClusterHead):
     def _costs(self, profile: dict[str, Any]) -> None:
         self._profile = Profile.of(profile)
 
-    def _changed(self) -> None:
-        """A host came or went."""
+    def _changed(self, number: int, state: str, why: str) -> None:
+        """A host joined or is lost."""
+        self._events.moved(number, self.roster.names[number], state, why)
         if not self.hosts.here and self.hosts.rows and not self.ended.is_set() and self._actors:
             self.give_up("all of its hosts are gone")
 
+    def transferred(self, source: int, target: int, chunks: int, nbytes: int, seconds: float) -> None:
+        """Chunks moved from host `source` to host `target`."""
+        self._events.transferred(source, target, chunks, nbytes, seconds)
+
     # -- for clients
+    @property
+    def n_hosts(self) -> int:
+        """Hosts that the cluster has."""
+        return len(self.hosts.here)
+
     @property
     def n_workers(self) -> int:
         """Workers of all hosts."""
@@ -227,7 +240,8 @@ class HostsHead(ClusterHead):
 
     # -- memory
     def job_ended(self, report: Mapping[str, Any]) -> None:
-        """A job has ended: log the memory, and tell the clients."""
+        """A job has ended: log memory and transfers, and tell the clients."""
+        self._events.flush()
         self._log_memory()
         if not self.scheduler.active:
             self.roster.tell_all("member", "rest")
@@ -251,7 +265,7 @@ class HostsHead(ClusterHead):
             rows = self._told[row.number]["memory"]["workers"] if row.number in self._told and row.here else []
             known = {one["name"]: one for one in rows}
             workers += [{**nothing, **known.get(f"worker-{n}", {}), "name": name} for n, name in enumerate(row.names)]
-        told = merged_memory([one["memory"] for one in self._told.values()], workers)
+        told = merged_memory({number: one["memory"] for number, one in self._told.items()}, workers)
         self.peak = max(self.peak, told["peak"])
         self.scheduler.note(events.MEMORY_CHANGED, "", told)
 

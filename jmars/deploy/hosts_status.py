@@ -62,7 +62,18 @@ def merged_status(status_by_host: Mapping[str, HostStatus]) -> HostStatus:
     }
 
 
-def merged_memory(told: Sequence[Mapping[str, Any]], workers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Memory of all hosts for a MEMORY_CHANGED event; `workers` are those of all hosts that ever were."""
+def merged_memory(told: Mapping[int, Mapping[str, Any]], workers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Memory of all hosts for a MEMORY_CHANGED event.
+
+    Parameters
+    ----------
+    told
+        By number of the host.
+    workers
+        Rows of the workers of all hosts that ever were.
+    """
     names = ("used", "resident", "spilled", "spilled_total", "reloaded_total", "limit", "peak")
-    return {name: sum(one[name] for one in told) for name in names} | {"workers": workers}
+    sums = {name: sum(one[name] for one in told.values()) for name in names}
+    own = ("used", "resident", "spilled", "limit")
+    hosts = [{"host": number} | {name: one[name] for name in own} for number, one in told.items()]
+    return sums | {"workers": workers, "hosts": hosts}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -63,11 +64,19 @@ class Roster:
     costs
         Called with the measured costs of operands on a host.
     changed
-        Called when a host came or went.
+        Called with the number of a host that joined or is lost, its state and the reason.
+    transferred
+        Called after a transfer: numbers of both hosts, chunks, bytes, seconds.
     """
 
-    def __init__(self, hosts: Hosts, costs: Callable[[dict[str, Any]], None], changed: Callable[[], None]) -> None:
-        self.hosts, self.costs, self.changed = hosts, costs, changed
+    def __init__(
+        self,
+        hosts: Hosts,
+        costs: Callable[[dict[str, Any]], None],
+        changed: Callable[[int, str, str], None],
+        transferred: Callable[[int, int, int, int, float], None],
+    ) -> None:
+        self.hosts, self.costs, self.changed, self.transferred = hosts, costs, changed, transferred
         self.links: dict[int, MemberLink] = {}
         self.names: dict[int, str] = {}  # of hosts that may join
         self.facts: dict[int, dict[str, Any]] = {}
@@ -89,7 +98,7 @@ class Roster:
         self.facts[number] = facts
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
         log.info("host %d (%s) joined: %s", number, row.name, facts)
-        self.changed()
+        self.changed(number, "joined", "")
         return row
 
     def ready(self, number: int) -> None:
@@ -104,7 +113,7 @@ class Roster:
         if link is not None:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)
             self.hosts.lost(number, why)
-            self.changed()
+            self.changed(number, "lost", why)
 
     def tell_all(self, actor: str, method: str, *args: Any) -> None:
         """Call a method of all hosts without waiting."""
@@ -172,7 +181,10 @@ class Seat:
         link = self._roster.links.get(host)
         if link is None:
             raise ClusterLostError(f"host {host} is gone")
+        begun = time.monotonic()
         data, sent = await link.channel.ask("serving", "read", chunk, start, stop)
+        chunks = 1 if start == 0 else 0  # else a further piece of one
+        self._roster.transferred(host, self.number, chunks, len(data), time.monotonic() - begun)
         return data, sent
 
     def left(self, why: str) -> None:

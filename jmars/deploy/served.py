@@ -32,6 +32,10 @@ class HeadParts(Protocol):
         """Number of workers."""
 
     @property
+    def n_hosts(self) -> int:
+        """Number of hosts; 0 for a cluster that is not one of several hosts."""
+
+    @property
     def limit(self) -> int:
         """Bytes of memory that the cluster may take."""
 
@@ -148,6 +152,7 @@ class ClusterActor:
             "id": self._host.orders["id"],
             "name": self._host.orders["name"],
             "workers": self._host.n_workers,
+            "hosts": self._host.n_hosts,
             "jobs": len(jobs),
             "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
             "limit": self._host.limit,

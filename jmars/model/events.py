@@ -11,8 +11,10 @@ from typing import Any
 
 __all__ = [
     "CHUNKS_LOST",
+    "CHUNKS_MOVED",
     "EXPECTED",
     "GRAPH_BUILT",
+    "HOST_MOVED",
     "JOB_MOVED",
     "JOB_PREPARED",
     "JOB_SUBMITTED",
@@ -38,7 +40,11 @@ OPERANDS_SPREAD = "OperandsSpread"  # {operands: how many each shard of the sche
 CHUNKS_LOST = "ChunksLost"  # {chunks, operands that run again therefore, why}
 SCHEDULER_MOVED = "SchedulerMoved"  # {state, pid}: of a detached cluster's scheduler: "running", or "restarted"
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
-MEMORY_CHANGED = "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers}
+HOST_MOVED = "HostMoved"  # {host, name, state: "joined", "suspect" or "lost", why}; of a cluster of several hosts
+CHUNKS_MOVED = "ChunksMoved"  # {from, to: hosts, chunks, bytes, seconds}; at most ten a second while jobs run
+MEMORY_CHANGED = (
+    "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers, hosts}
+)
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
 STALLED = "Stalled"  # {kind, text, seconds, calm}: why the job has not moved for so long; an empty text: it moves again
 EXPECTED = "Expected"  # {left}: seconds that the running stage may still need; about once a second

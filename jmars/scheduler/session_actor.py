@@ -59,6 +59,7 @@ class SessionActor:
         self._over: dict[str, None] = {}  # those that have ended, in that order: a long one outlives many short ones
         self._number = 0
         self._chunk = 0
+        self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
         self.idle_since: float | None = time.time()  # when the last job ended; None while one runs
         self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
@@ -244,6 +245,8 @@ class SessionActor:
 
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Log an event of the host; MEMORY_CHANGED gets the bytes of each worker's chunks."""
+        if kind == events.HOST_MOVED:
+            self._hosts[data["host"]] = data
         if kind == events.MEMORY_CHANGED:
             held = self.held()
             data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
@@ -288,7 +291,8 @@ class SessionActor:
 
     def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
         graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []
-        return [record for graph in graphs for record in graph.standing()]
+        hosts = [(events.HOST_MOVED, "", data) for data in self._hosts.values()]
+        return hosts + [record for graph in graphs for record in graph.standing()]
 
 
 _HANDLERS: dict[type, Callable[[SessionActor, Any], None]] = {  # of reports that are not about one job alone

@@ -37,6 +37,10 @@ def test_chunks_of_a_kept_tensor_are_read_where_they_lie(hosts: jmars.Cluster) -
     z = x.T.rechunk(100).execute()
     assert _fetched(hosts) > before
     np.testing.assert_array_equal(z.fetch(), x.fetch().T)
+    moved = [event[4] for event in hosts.events()[0] if event[2] == "ChunksMoved"]
+    assert sum(one["bytes"] for one in moved) == _fetched(hosts) - before and all(
+        one["from"] != one["to"] for one in moved
+    )
 
 
 def test_results_that_no_host_could_hold_alone_are_held_by_both(hosts: jmars.Cluster) -> None:
@@ -59,6 +63,13 @@ def test_a_host_that_dies_takes_its_chunks_along_and_they_are_computed_again(hos
     np.testing.assert_array_equal(x.fetch(), value)
     assert float((x * 0 + 1).sum()) == 1200 * 1200
     assert hosts.n_workers == 1 and "lost" in str(hosts.info()["hosts"])
+    moved = [event[4] for event in hosts.events()[0] if event[2] == "HostMoved"]
+    assert [(one["name"], one["state"]) for one in moved] == [
+        ("host-0", "joined"),
+        ("host-1", "joined"),
+        ("host-0", "lost"),
+    ]
+    assert moved[-1]["why"]
 
 
 def test_without_a_host_left_the_cluster_says_so_and_the_next_works() -> None:

@@ -314,3 +314,13 @@ def test_an_operand_in_words_says_which_chunk_it_makes():
     assert [text.rpartition(", ")[2] for text in words] == [f"chunk {k} of 4" for k in (1, 2, 3, 4)]
     alone = prepare(canonical(TensorGraph.of([mt.ones(8).data])), {}, ["a"], lambda: None)
     assert "chunk" not in alone.blame(0, bound)[0]
+
+
+def test_who_fell_behind_is_told_of_each_host_once():
+    async def story():
+        one, _, _ = session()
+        for state in ("joined", "lost"):
+            one.note("HostMoved", "", {"host": 3, "name": "a", "state": state, "why": ""})
+        assert one.log.standing("") == [("HostMoved", "", {"host": 3, "name": "a", "state": "lost", "why": ""})]
+
+    asyncio.run(story())

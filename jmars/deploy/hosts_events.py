@@ -1,0 +1,93 @@
+"""Events of the hosts of a cluster: hosts that join or are lost, and chunks that move from host to host.
+
+Source: docs/explanation/seeds.md, "Architecture".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from jmars.model import events
+
+__all__ = ["HostsEvents", "MovedChunks"]
+
+Note = Callable[[str, str, dict[str, Any]], None]  # logs an event: kind, job, data
+
+EVERY = 0.1  # seconds between two events about chunks that moved
+
+
+class MovedChunks:
+    """Sums of transfers that were not told yet, by pair of hosts.
+
+    Examples
+    --------
+    >>> moved = MovedChunks()
+    >>> moved.add(0, 1, chunks=1, nbytes=100, seconds=0.5)
+    >>> moved.add(1, 0, chunks=1, nbytes=7, seconds=0.25)
+    >>> moved.add(0, 1, chunks=2, nbytes=50, seconds=0.25)
+    >>> moved.take()
+    {'from': 0, 'to': 1, 'chunks': 3, 'bytes': 150, 'seconds': 0.75}
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[int, int], tuple[int, int, float]] = {}
+
+    def add(self, source: int, target: int, chunks: int, nbytes: int, seconds: float) -> None:
+        """Add chunks that a host read from another host."""
+        known = self._sums.get((source, target), (0, 0, 0.0))
+        self._sums[source, target] = known[0] + chunks, known[1] + nbytes, known[2] + seconds
+
+    def take(self) -> dict[str, Any] | None:
+        """The sums of the pair that has waited longest, as an event's data; None if there are none."""
+        pair = next(iter(self._sums), None)
+        if pair is None:
+            return None
+        chunks, nbytes, seconds = self._sums.pop(pair)
+        return {"from": pair[0], "to": pair[1], "chunks": chunks, "bytes": nbytes, "seconds": round(seconds, 6)}
+
+
+class HostsEvents:
+    """Logs the events, those about moved chunks at most ten times a second."""
+
+    def __init__(self) -> None:
+        self._note: Note | None = None
+        self._early: list[tuple[str, str, dict[str, Any]]] = []  # from before there was a log
+        self._chunks = MovedChunks()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connect(self, note: Note) -> None:
+        """Log with `note` from now on, what was told before first."""
+        self._note = note
+        early, self._early = self._early, []
+        for told in early:
+            note(*told)
+
+    def moved(self, host: int, name: str, state: str, why: str) -> None:
+        """A host joined, or has another state."""
+        self._tell(events.HOST_MOVED, {"host": host, "name": name, "state": state, "why": why})
+
+    def transferred(self, source: int, target: int, chunks: int, nbytes: int, seconds: float) -> None:
+        """Chunks moved from host `source` to host `target`: how many, their bytes, and the seconds that it took."""
+        self._chunks.add(source, target, chunks, nbytes, seconds)
+        if self._timer is None:
+            self._next()
+
+    def flush(self) -> None:
+        """Log all transfers now: a job has ended, and whoever reads its events reads no further."""
+        while (found := self._chunks.take()) is not None:
+            self._tell(events.CHUNKS_MOVED, found)
+
+    def _next(self) -> None:
+        found = self._chunks.take()
+        self._timer = None
+        if found is not None:
+            self._tell(events.CHUNKS_MOVED, found)
+            self._timer = asyncio.get_running_loop().call_later(EVERY, self._next)
+
+    def _tell(self, kind: str, data: dict[str, Any]) -> None:
+        if self._note is None:
+            self._early.append((kind, "", data))
+        else:
+            self._note(kind, "", data)
