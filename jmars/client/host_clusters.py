@@ -83,6 +83,6 @@ class HostClusters:
                 "threads": threads,
                 "spill": spill_dir,
             }
-            for number, place in enumerate(places)
+            for number, place in enumerate(places, start=1)
         ]
         return cls.of_host(HostsHost(rows, name))

@@ -9,11 +9,14 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jmars.actors import ActorChannel, Mailbox, new_token, serve
+from jmars.actors.tls import Identity, server_context
+from jmars.actors.tls_server import serve_tls
 from jmars.deploy import memory
+from jmars.deploy.ca import CertificateAuthority
+from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
@@ -21,7 +24,8 @@ from jmars.deploy.hosts_events import HostsEvents
 from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.launch_member import LaunchedMember, launch_here
-from jmars.deploy.roster import Roster, Seat
+from jmars.deploy.roster import Roster
+from jmars.deploy.tickets import Ticket
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError, ClusterStartError
 from jmars.model import events
@@ -39,6 +43,8 @@ log = logging.getLogger("jmars.host")
 START_SECONDS = 60.0  # for all hosts to join
 PATIENCE = 3.0  # seconds for a host to tell its memory
 END_SECONDS = 3.0  # for hosts to end by themselves
+LOOPBACK = "127.0.0.1"
+LEASE_SECONDS = 8.0  # of silence of the head, after which a host on this machine ends
 BANDWIDTH = 0.5e9  # bytes a second between hosts, until links are measured
 LATENCY = 1e-3
 
@@ -53,7 +59,6 @@ class HostsHead(ClusterHead):
         self.roster = Roster(self.hosts, self._costs, self._changed, self.transferred)
         self._events = HostsEvents()
         self._profile = Profile()
-        self._seats: dict[ActorChannel, Seat] = {}
         self._launched: list[LaunchedMember] = []
         self._ends: list[asyncio.Task[str]] = []  # of hosts that do not come up
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
@@ -71,10 +76,12 @@ class HostsHead(ClusterHead):
         """
         loop = asyncio.get_running_loop()
         loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
-        token = new_token()
-        members = await serve(self.folders.socket.with_name("members"), self._seat, token, None, self._seat_left)
+        authority = CertificateAuthority(self.orders["id"])
+        enrolment = Enrolment(authority)
+        context = server_context(authority.issue("head"), strangers=True)
+        members = await serve_tls(LOOPBACK, 0, context, self.roster.accept, strangers(enrolment))
         try:
-            await self._launch(token)
+            await self._launch(enrolment, [f"{LOOPBACK}:{members.port}"])
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
             names, machine = self.hosts.names, self._machine
@@ -88,9 +95,11 @@ class HostsHead(ClusterHead):
             await self.look()
             self.register(engine="hosts")
             self._answer({"pid": os.getpid(), "janitor": self.janitor})
-            watching = asyncio.ensure_future(self.watch_memory())
+            watching = [self.watch_memory(), self.roster.watch(), *map(self._watch_process, self._launched)]
+            tasks = [asyncio.ensure_future(one) for one in watching]
             await self.ended.wait()
-            watching.cancel()
+            for task in tasks:
+                task.cancel()
             server.close()
             self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
             for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
@@ -100,26 +109,32 @@ class HostsHead(ClusterHead):
                 one.cancel()
             self.roster.tell_all("member", "end", "the cluster is closed")
             await asyncio.gather(*[one.end(END_SECONDS) for one in self._launched])
+            self.roster.close()
             members.close()
             self.folders.remove()
 
-    async def _launch(self, token: str) -> None:
+    async def _launch(self, enrolment: Enrolment, addresses: Sequence[str]) -> None:
         """Start all hosts at once."""
         orders = self.orders
         self._answer = orders.pop("answer")
         joined = []
-        for number, place in enumerate(orders["hosts"]):
+        for number, place in enumerate(orders["hosts"], start=1):  # the head is number 0
             joined.append(self.roster.expect(number, place["name"]))
-            ticket = {
-                "cluster": orders["id"],
-                "name": place["name"],
-                "host": number,
-                "head": [str(self.folders.socket.with_name("members"))],
-                "secret": token,
-                "kernel": os.getpid(),
-                **{name: place[name] for name in ("limit", "workers", "threads", "spill")},
-            }
-            self._launched.append(await launch_here(ticket, place["name"]))
+            ticket = Ticket(
+                orders["id"],
+                place["name"],
+                number,
+                1,
+                tuple(addresses),
+                enrolment.authority.certificate,
+                enrolment.invite(Identity(number, 1), time.monotonic()),
+                place["limit"],
+                place["workers"] or None,
+                place["threads"],
+                place["spill"],
+                LEASE_SECONDS,
+            )
+            self._launched.append(await launch_here(ticket))
         waiting = asyncio.ensure_future(asyncio.wait(joined))
         self._ends = [asyncio.ensure_future(one.failed()) for one in self._launched]
         either: list[asyncio.Future[Any]] = [waiting, *self._ends]
@@ -130,7 +145,7 @@ class HostsHead(ClusterHead):
                 if end.done():
                     raise ClusterStartError(end.result())
         except TimeoutError as error:
-            missing = [self.roster.names[n] for n, one in enumerate(joined) if not one.done()]
+            missing = [self.roster.names[n] for n, one in enumerate(joined, start=1) if not one.done()]
             raise ClusterStartError(
                 f"{', '.join(missing)} did not join within {START_SECONDS:.0f} s; look at the log of the host"
             ) from error
@@ -138,14 +153,10 @@ class HostsHead(ClusterHead):
             waiting.cancel()
 
     # -- hosts
-    def _seat(self, channel: ActorChannel) -> Mailbox:
-        seat = self._seats[channel] = self.roster.seat(channel)
-        return seat.mailbox
-
-    def _seat_left(self, channel: ActorChannel) -> None:
-        seat = self._seats.pop(channel, None)
-        if seat is not None:
-            seat.left("its connection was cut")
+    async def _watch_process(self, one: LaunchedMember) -> None:
+        """A host whose process has ended is gone at once."""
+        await one.process.wait()
+        self.roster.give_up(one.number, f"its process has ended (exit status {one.process.returncode})")
 
     def _kernel_spoke(self, kernel_end: int) -> None:
         if not os.read(kernel_end, 1024):

@@ -10,6 +10,7 @@ from typing import Any
 
 from jmars.deploy.ending import ended_within
 from jmars.deploy.environment import process_environment
+from jmars.deploy.tickets import Ticket
 
 __all__ = ["LaunchedMember", "launch_here"]
 
@@ -17,8 +18,8 @@ __all__ = ["LaunchedMember", "launch_here"]
 class LaunchedMember:
     """A host that was started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
-        self.process, self.name = process, name
+    def __init__(self, process: asyncio.subprocess.Process, ticket: Ticket) -> None:
+        self.process, self.number, self.name = process, ticket.host, ticket.name
         self.janitor = 0
 
     async def failed(self) -> str:
@@ -43,7 +44,7 @@ class LaunchedMember:
             await asyncio.to_thread(ended_within, self.janitor, patience)  # it ends last
 
 
-async def launch_here(ticket: dict[str, Any], name: str) -> LaunchedMember:
+async def launch_here(ticket: Ticket) -> LaunchedMember:
     """Start a host; the ticket goes by standard input."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -56,9 +57,9 @@ async def launch_here(ticket: dict[str, Any], name: str) -> LaunchedMember:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
-        env=process_environment(ticket["threads"]) | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=process_environment(ticket.threads or 1) | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert process.stdin is not None
-    process.stdin.write(json.dumps(ticket).encode() + b"\n")
+    process.stdin.write(ticket.line())
     process.stdin.close()
-    return LaunchedMember(process, name)
+    return LaunchedMember(process, ticket)

@@ -11,18 +11,21 @@ import json
 import logging
 import os
 import secrets
-import sys
 from typing import Any
 
-from jmars.actors import connect
+from jmars.actors.lasting import LastingChannel
+from jmars.actors.tls import HEAD, Identity, client_context
+from jmars.actors.tls_dial import connect_tls
 from jmars.deploy import memory
+from jmars.deploy.enrolment import enrol
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.member import Member
+from jmars.deploy.tickets import Ticket, read_ticket
 from jmars.errors import JmarsError
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
-from jmars.worker import Zygote, start_zygote
+from jmars.worker import start_zygote
 
 __all__ = ["main"]
 
@@ -33,7 +36,11 @@ JOIN_SECONDS = 20.0
 
 def main() -> None:
     """Be a host until the head ends it."""
-    ticket: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    try:
+        ticket = read_ticket("-")
+    except JmarsError as error:
+        _say(os.dup(1), {"error": str(error)})
+        return
     answer = os.dup(1)
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -47,41 +54,60 @@ def main() -> None:
         _say(answer, {"error": str(error)})
 
 
-def _serve(ticket: dict[str, Any], answer: int) -> None:
+def _serve(ticket: Ticket, answer: int) -> None:
     sweep()
-    ticket["limit"] = memory.chosen_limit(ticket["limit"])
-    ticket["workers"] = ticket["workers"] or memory.usable_cores()
-    set_engine(NoComputeEngine(ticket["limit"], ticket["workers"]))
-    control = memory.private_bytes(os.getpid())
-    capacity = memory.room_for_chunks(ticket["limit"], ticket["workers"], control)
-    folders = Folders.make(f"{ticket['cluster']}-{ticket['host']}-{secrets.token_hex(2)}", ticket["spill"])
-    arena_fd = os.memfd_create(f"jmars-{ticket['cluster']}-{ticket['host']}", os.MFD_CLOEXEC)
+    limit, workers = memory.chosen_limit(ticket.limit), ticket.workers or memory.usable_cores()
+    orders = {"limit": limit, "workers": workers, "threads": ticket.threads or 1}
+    set_engine(NoComputeEngine(limit, workers))
+    capacity = memory.room_for_chunks(limit, workers, memory.private_bytes(os.getpid()))
+    folders = Folders.make(f"{ticket.cluster}-{ticket.host}-{secrets.token_hex(2)}", ticket.spill)
+    arena_fd = os.memfd_create(f"jmars-{ticket.cluster}-{ticket.host}", os.MFD_CLOEXEC)
     lock = folders.lock()  # held until both the janitor and this process have ended
-    janitor, alive = start_janitor(folders, ticket["kernel"], [answer, arena_fd])
+    janitor, alive = start_janitor(folders, 0, [answer, arena_fd])
     arena = Arena(arena_fd, capacity)
     zygote = start_zygote(arena_fd, arena.size, [answer, alive, lock])
 
     async def serve_until_the_end() -> None:
-        await _run(ticket, folders, zygote, janitor, arena, answer)
+        try:
+            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer)
+        except (JmarsError, TimeoutError) as error:
+            log.error("the host did not join: %s", error)
+            _say(answer, {"error": str(error) or "the head does not answer"})
         os._exit(0)
 
     asyncio.run(serve_until_the_end())
 
 
-async def _run(
-    ticket: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena, answer: int
-) -> None:
-    member = Member(ticket, folders, zygote, janitor, arena)
-    link = await connect(ticket["head"][0], ticket["secret"], member.mailbox, lambda _: member.ended.set())
+async def _run(ticket: Ticket, member: Member, answer: int) -> None:
+    """Join, and compute until the head ends the host, or is silent for as long as the lease."""
+    credentials = await enrol(ticket)
+
+    def ended(channel: LastingChannel, why: str) -> None:
+        log.info("the host ends: %s", why)
+        member.ended.set()
+
+    link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0), on_end=ended)
     member.link = link
     async with asyncio.timeout(JOIN_SECONDS):
-        await link.ask("roster", "join", ticket["host"], member.facts())
+        await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
+        await link.ask("roster", "join", member.facts())
     member.start()
     await member.machine.ready()
-    link.tell("roster", "ready", ticket["host"])
-    _say(answer, {"host": ticket["host"], "pid": os.getpid(), "janitor": janitor})
+    link.tell("roster", "ready")
+    _say(answer, {"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor})
+    lease = asyncio.ensure_future(_lease(link, ticket.lease))
     await member.ended.wait()
+    lease.cancel()
     await member.close()
+    link.close()
+
+
+async def _lease(link: LastingChannel, seconds: float) -> None:
+    """Give the head up when it is silent for so many seconds."""
+    loop = asyncio.get_running_loop()
+    while (left := link.last_heard + seconds - loop.time()) > 0:
+        await asyncio.sleep(left)
+    link.give_up(f"the head has not been heard for {seconds:g} s")
 
 
 def _say(answer: int, told: dict[str, Any]) -> None:

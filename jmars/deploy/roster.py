@@ -9,10 +9,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from jmars.actors import Mailbox, remote_method
-from jmars.errors import ChunkLostError, ClusterLostError
+from jmars.actors.lasting import LastingChannel
+from jmars.actors.tls import HEAD, Identity
+from jmars.errors import ChunkLostError, ClusterLostError, HostRefusedError
 from jmars.model.orders import Order
 from jmars.model.reports import Report
 from jmars.scheduler.host_rows import HostRow
@@ -22,24 +24,14 @@ __all__ = ["MemberLink", "Roster", "Seat"]
 
 log = logging.getLogger("jmars.host")
 
-
-class MemberChannel(Protocol):
-    """Connection to a host."""
-
-    async def ask(self, actor: str, method: str, *args: Any) -> Any:
-        """The value that a method of the host returns."""
-
-    def tell(self, actor: str, method: str, *args: Any) -> None:
-        """Call a method of the host without waiting."""
-
-    def close(self) -> None:
-        """Cut the connection."""
+LOOK_SECONDS = 0.5
+GONE_SECONDS = 8.0  # of silence after which a host counts as lost
 
 
 class MemberLink:
     """Sends orders to a host, those of a turn of the loop in one message; a `HostLink`."""
 
-    def __init__(self, channel: MemberChannel) -> None:
+    def __init__(self, channel: LastingChannel) -> None:
         self.channel = channel
         self._gathered: list[Order] = []
 
@@ -80,6 +72,7 @@ class Roster:
         self.links: dict[int, MemberLink] = {}
         self.names: dict[int, str] = {}  # of hosts that may join
         self.facts: dict[int, dict[str, Any]] = {}
+        self.channels: dict[int, LastingChannel] = {}
         self._ready: dict[int, asyncio.Future[None]] = {}
 
     def expect(self, number: int, name: str) -> asyncio.Future[None]:
@@ -88,13 +81,42 @@ class Roster:
         ready = self._ready[number] = asyncio.get_running_loop().create_future()
         return ready
 
-    def seat(self, channel: MemberChannel) -> Seat:
-        """Where the host at the other end of a connection sits."""
-        return Seat(self, channel)
+    def accept(self, identity: Identity) -> LastingChannel:
+        """The channel of a host whose certificate was checked; raises HostRefusedError for unexpected hosts."""
+        number = identity.host
+        channel = self.channels.get(number)
+        if channel is None:
+            if number not in self.names:
+                raise HostRefusedError(f"nobody expects host {number} in this cluster; start it with a new ticket")
+            seat = Seat(self, number)
+            channel = LastingChannel(seat.mailbox, Identity(HEAD, 1), identity, on_end=seat.ended)
+            self.channels[number] = channel
+        return channel
 
-    def join(self, number: int, channel: MemberChannel, facts: dict[str, Any]) -> HostRow:
+    async def watch(self) -> None:
+        """Give up hosts that are silent, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for number, channel in list(self.channels.items()):
+                silent = loop.time() - channel.last_heard
+                if silent > GONE_SECONDS:
+                    self.give_up(number, f"it has not been heard for {silent:.0f} s")
+
+    def give_up(self, number: int, why: str) -> None:
+        """A host is gone; this incarnation of it cannot come back."""
+        channel = self.channels.get(number)
+        if channel is not None:
+            channel.give_up(why)
+
+    def close(self) -> None:
+        """End all links."""
+        for channel in self.channels.values():
+            channel.close()
+
+    def join(self, number: int, facts: dict[str, Any]) -> HostRow:
         """A host joined."""
-        link = self.links[number] = MemberLink(channel)
+        link = self.links[number] = MemberLink(self.channels[number])
         self.facts[number] = facts
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
         log.info("host %d (%s) joined: %s", number, row.name, facts)
@@ -145,29 +167,28 @@ class Roster:
 class Seat:
     """The actors of the head for one host: "roster", "reports" and "relay"."""
 
-    def __init__(self, roster: Roster, channel: MemberChannel) -> None:
-        self._roster, self._channel = roster, channel
-        self.number = -1
+    def __init__(self, roster: Roster, number: int) -> None:
+        self._roster, self.number = roster, number
         self.mailbox = Mailbox()
         for name in ("roster", "reports", "relay"):
             self.mailbox.add(name, self)
 
     @remote_method
-    def join(self, number: int, facts: dict[str, Any]) -> dict[str, Any]:
+    def join(self, facts: dict[str, Any]) -> dict[str, Any]:
         """The host joins; returns what it must know of the cluster."""
-        self.number = number
-        row = self._roster.join(number, self._channel, facts)
-        return {"first": row.first}
+        if self.number in self._roster.links:
+            raise HostRefusedError(f"host {self.number} has joined already")
+        return {"first": self._roster.join(self.number, facts).first}
 
     @remote_method
-    def ready(self, number: int) -> None:
+    def ready(self) -> None:
         """The workers of the host can compute."""
-        self._roster.ready(number)
+        self._roster.ready(self.number)
 
     @remote_method
     def take(self, reports: Sequence[Report]) -> None:
         """Reports of the host's workers."""
-        if self.number >= 0:
+        if self.number in self._roster.links:
             self._roster.hosts.take(self.number, reports)
 
     @remote_method
@@ -187,7 +208,6 @@ class Seat:
         self._roster.transferred(host, self.number, chunks, len(data), time.monotonic() - begun)
         return data, sent
 
-    def left(self, why: str) -> None:
-        """The connection is cut."""
-        if self.number >= 0:
-            self._roster.lost(self.number, why)
+    def ended(self, channel: LastingChannel, why: str) -> None:
+        """The link has ended for good."""
+        self._roster.lost(self.number, why)

@@ -93,13 +93,17 @@ def _sleeps(block: Any) -> Any:
     return block
 
 
-def test_nothing_is_left_after_a_close_or_after_the_death_of_the_head() -> None:
+def test_nothing_is_left_after_a_close() -> None:
     cluster = jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB")
     info = cluster.info()
     pids = [host[what] for host in info["hosts"] for what in ("pid", "janitor")] + [info["host"]["pid"]]
     pids += [worker["pid"] for worker in info["workers"]]
     cluster.close()
     assert not [pid for pid in pids if _runs(pid)]
+
+
+@pytest.mark.long
+def test_hosts_end_when_their_head_has_died() -> None:
     cluster = jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB")
     info = cluster.info()
     pids = [host[what] for host in info["hosts"] for what in ("pid", "janitor")]

@@ -233,16 +233,7 @@ def unreached() -> list[Definition]:
 
 # Definitions that no entry point reaches, with the reason why they stay.
 KEPT = {
-    "jmars.actors.delivery": "exactly-once delivery for the link between hosts, which the next issues bring",
-    "jmars.actors.tls": "certificates of hosts for the links between them, which the next issues bring",
-    "jmars.actors.lasting": "the link between hosts, which the next issues bring",
-    "jmars.actors.tls_dial": "the link between hosts, which the next issues bring",
-    "jmars.actors.tls_link": "the link between hosts, which the next issues bring",
-    "jmars.actors.tls_server": "the link between hosts, which the next issues bring",
-    "jmars.deploy.ca": "certificates of hosts for the links between them, which the next issues bring",
     "jmars.deploy.host_facts": "compared when a host joins, which the next issues bring",
-    "jmars.deploy.enrolment": "certificates for hosts with a ticket, which the next issues bring",
-    "jmars.deploy.tickets": "what lets a host join, which the next issues bring",
     "jmars.errors:HostRefusedError": "the link between hosts, which the next issues bring",
     "jmars.deploy.host_output": "launchers for other machines, which the next issues bring",
     "jmars.deploy.host_processes": "launchers for other machines, which the next issues bring",
