@@ -42,6 +42,7 @@ host_rows.py   hosts and their jobs
 host_reports.py   acts on reports of hosts (HostReports)
 hosts.py       the workers of several hosts as one port (Hosts)
 remote_workers.py  workers in another process: orders are messages
+membership.py   hosts by their beats and their silence (Membership)
 journal.py     an append-only file, from which the next scheduler resumes (Journal)
 journaled.py   writes calls and reports to the journal (JournaledSession)
 resuming.py    resumes from the journal

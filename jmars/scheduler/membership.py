@@ -1,0 +1,228 @@
+"""Membership: which hosts of a cluster are here, by their beats and their silence.
+
+Pure: takes beats with the time, and returns what happened. Any message of a host is a beat.
+
+    joining ──joined──▶ here ──3 s silent──▶ suspect ──8 s silent──▶ gone
+                         ▲                     │
+                         └────────beat─────────┘
+
+A host that is gone stays gone under its incarnation: its chunks are lost, its messages are refused. It may join again
+under a higher incarnation, and no number is used twice. Source: Gray and Cheriton 1989 (leases).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jmars.actors.tls import Identity
+
+__all__ = ["Change", "HostBack", "HostGone", "HostHere", "HostSuspect", "Membership", "Silence"]
+
+JOIN_SECONDS = 60.0
+STALL_SECONDS = 1.0  # a head that looks later than this was stalled itself
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Seconds of silence after which a host is suspect, and gone."""
+
+    suspect: float = 3.0
+    gone: float = 8.0
+
+
+@dataclass(frozen=True)
+class HostHere:
+    """A host joined."""
+
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class HostSuspect:
+    """A host is silent: it gets no new work, and keeps what it has."""
+
+    identity: Identity
+    why: str
+
+
+@dataclass(frozen=True)
+class HostBack:
+    """A suspect host is heard again."""
+
+    identity: Identity
+    silent: float  # seconds
+
+
+@dataclass(frozen=True)
+class HostGone:
+    """A host is gone for good under this incarnation.
+
+    `how` is "silent", "stopped" (its control process does not run, though the machine answers), "late" (it did not
+    join), "replaced" (it joined again) or "ended" (it left, or its process has ended).
+    """
+
+    identity: Identity
+    how: str
+    why: str
+
+
+Change = HostHere | HostSuspect | HostBack | HostGone
+
+
+@dataclass(slots=True)
+class _Known:
+    state: str  # "joining", "here", "suspect"
+    heard: float  # until when the host is known to have run
+    ends: float = math.inf  # when it must have joined
+    stopped: bool = False  # the last beat said that its control process is stopped
+
+
+class Membership:
+    """The hosts of a cluster. Times are seconds of a monotonic clock.
+
+    Examples
+    --------
+    >>> membership = Membership()
+    >>> host = membership.expect(3, now=0.0)
+    >>> membership.joined(host, now=1.0)
+    [HostHere(identity=Identity(host=3, incarnation=1))]
+    >>> membership.look(now=1.5), membership.look(now=2.5), membership.look(now=3.5)
+    ([], [], [])
+    >>> membership.look(now=4.0)
+    [HostSuspect(identity=Identity(host=3, incarnation=1), why='host 3 has not been heard for 3 s')]
+    >>> membership.beat(host, now=4.2)
+    [HostBack(identity=Identity(host=3, incarnation=1), silent=3.2)]
+    """
+
+    def __init__(self, silence: Silence | None = None) -> None:
+        self.silence = silence or Silence()
+        self._known: dict[Identity, _Known] = {}
+        self._gone: dict[Identity, tuple[float, str]] = {}  # when and why
+        self._incarnations: dict[int, int] = {}  # of each host the highest
+        self._looks = math.inf  # when the next look is due
+
+    # -- what is known
+    def state(self, identity: Identity) -> str:
+        """State of a host: "joining", "here", "suspect" or "gone"; "" for a host that was never expected."""
+        known = self._known.get(identity)
+        return known.state if known else "gone" if identity in self._gone else ""
+
+    def here(self) -> list[Identity]:
+        """Hosts that joined and are not gone, suspects too, by number."""
+        return sorted(one for one, known in self._known.items() if known.state != "joining")
+
+    def refuses(self, identity: Identity, now: float) -> str:
+        """Why a host may not connect; "" where it may."""
+        if identity in self._known:
+            return ""
+        if identity in self._gone:
+            since, why = self._gone[identity]
+            return f"{_called(identity)} was given up {now - since:.0f} s ago: {why}; it can join as a new incarnation"
+        return f"{_called(identity)} is not expected; let the cluster make a ticket for it"
+
+    @property
+    def next_look(self) -> float:
+        """When `look` must be called next; infinity where no host is known."""
+        return self._looks
+
+    # -- what happens
+    def expect(self, host: int, now: float, seconds: float = JOIN_SECONDS) -> Identity:
+        """A host of this number is started, and must join within `seconds`; returns its identity, never used before."""
+        incarnation = self._incarnations[host] = self._incarnations.get(host, 0) + 1
+        identity = Identity(host, incarnation)
+        self._known[identity] = _Known("joining", now, now + seconds)
+        self._plan_look(now)
+        return identity
+
+    def joined(self, identity: Identity, now: float) -> list[Change]:
+        """A host that was expected joins; it takes the place of its incarnation before."""
+        known = self._known.get(identity)
+        if known is None or known.state != "joining":
+            return []
+        known.state, known.heard, known.ends = "here", now, math.inf
+        changes: list[Change] = []
+        for other in [one for one in self._known if one.host == identity.host and one < identity]:
+            why = f"{_called(other)} joined again as incarnation {identity.incarnation}"
+            changes.append(self._end(other, now, "replaced", why))
+        self._plan_look(now)
+        return [*changes, HostHere(identity)]
+
+    def beat(self, identity: Identity, now: float, stopped: float = 0.0) -> list[Change]:
+        """A host is heard; beats of hosts that are gone are ignored.
+
+        Parameters
+        ----------
+        stopped
+            Seconds for which its control process has been stopped, as a process beside it says; they count as
+            silence. A control process that is only busy is not stopped.
+        """
+        known = self._known.get(identity)
+        if known is None:
+            return []
+        silent = now - known.heard
+        known.heard = max(known.heard, now - stopped)
+        known.stopped = stopped > 0
+        if known.state == "suspect" and now - known.heard < self.silence.suspect:
+            known.state = "here"
+            self._plan_look(now)
+            return [HostBack(identity, round(silent, 3))]
+        return self._judge(identity, known, now)
+
+    def look(self, now: float) -> list[Change]:
+        """Judge all hosts by their silence; call it when `next_look` has come.
+
+        Where the call comes late this process did not run itself: what hosts said meanwhile is not read yet, so the
+        delay is no silence of theirs.
+        """
+        late = now - self._looks
+        if late > STALL_SECONDS:
+            for known in self._known.values():
+                known.heard = min(known.heard + late, now)
+                known.ends += late
+        changes = [one for identity, known in list(self._known.items()) for one in self._judge(identity, known, now)]
+        self._plan_look(now)
+        return changes
+
+    def end(self, identity: Identity, now: float, why: str) -> list[Change]:
+        """A host has left, or its process has ended, as `why` says."""
+        if identity not in self._known:
+            return []
+        return [self._end(identity, now, "ended", why)]
+
+    # -- own
+    def _judge(self, identity: Identity, known: _Known, now: float) -> list[Change]:
+        if known.state == "joining":
+            if now < known.ends:
+                return []
+            return [self._end(identity, now, "late", f"{_called(identity)} did not join in time")]
+        silent = now - known.heard
+        if silent >= self.silence.gone:
+            how = "stopped" if known.stopped else "silent"
+            return [self._end(identity, now, how, self._reason(identity, known, silent))]
+        if silent >= self.silence.suspect and known.state == "here":
+            known.state = "suspect"
+            return [HostSuspect(identity, self._reason(identity, known, silent))]
+        return []
+
+    def _reason(self, identity: Identity, known: _Known, silent: float) -> str:
+        if known.stopped:
+            return f"the control process of host {identity.host} has been stopped for {silent:.3g} s; continue it"
+        return f"host {identity.host} has not been heard for {silent:.3g} s"
+
+    def _end(self, identity: Identity, now: float, how: str, why: str) -> HostGone:
+        del self._known[identity]
+        self._gone[identity] = now, why
+        return HostGone(identity, how, why)
+
+    def _plan_look(self, now: float) -> None:
+        """The next look is when a host may change its state, at least as often as a stall must be noticed."""
+        due = math.inf
+        for known in self._known.values():
+            limit = {"here": self.silence.suspect, "suspect": self.silence.gone}.get(known.state)
+            due = min(due, known.ends if limit is None else known.heard + limit)
+        self._looks = due if due == math.inf else max(now, min(due, now + STALL_SECONDS))
+
+
+def _called(identity: Identity) -> str:
+    return f"host {identity.host} (incarnation {identity.incarnation})"

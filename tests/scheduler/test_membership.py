@@ -1,0 +1,221 @@
+"""Hosts by beats and silence, in virtual time."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jmars.actors.tls import Identity
+from jmars.scheduler.membership import HostBack, HostGone, HostHere, HostSuspect, Membership, Silence
+
+
+class Story:
+    """A membership that is looked at as often as it asks."""
+
+    def __init__(self):
+        self.membership = Membership()
+        self.now = 0.0
+        self.changes = []
+
+    def until(self, end, beats=()):
+        """Time passes; `beats` are hosts that are heard every half second."""
+        while self.now < end:
+            next_beat = (math.floor(self.now / 0.5) + 1) * 0.5
+            self.now = min(end, next_beat, max(self.membership.next_look, self.now))
+            if self.now == next_beat:
+                for one in beats:
+                    self.changes += self.membership.beat(one, self.now)
+            if self.now >= self.membership.next_look:
+                self.changes += self.membership.look(self.now)
+        return self.changes
+
+    def host(self, number):
+        """A host that is here."""
+        one = self.membership.expect(number, self.now)
+        assert self.membership.joined(one, self.now) == [HostHere(one)]
+        return one
+
+
+def test_a_silent_host_is_suspect_after_3_seconds_and_gone_after_8():
+    story = Story()
+    host = story.host(3)
+    assert story.until(2.9) == []
+    assert story.until(3.1) == [HostSuspect(host, "host 3 has not been heard for 3 s")]
+    assert story.membership.state(host) == "suspect" and story.membership.here() == [host]
+    assert story.until(7.9)[1:] == []
+    assert story.until(8.1)[1:] == [HostGone(host, "silent", "host 3 has not been heard for 8 s")]
+    assert story.membership.state(host) == "gone" and story.membership.here() == []
+    assert story.membership.next_look == math.inf
+
+
+def test_a_host_that_is_heard_stays_and_its_neighbour_does_not():
+    story = Story()
+    heard, silent = story.host(1), story.host(2)
+    story.until(60.0, beats=[heard])
+    assert [type(change) for change in story.changes] == [HostSuspect, HostGone]
+    assert {change.identity for change in story.changes} == {silent}
+    assert story.membership.here() == [heard]
+
+
+def test_a_suspect_that_is_heard_is_back():
+    story = Story()
+    host = story.host(3)
+    story.until(7.0)
+    assert story.membership.beat(host, 7.0) == [HostBack(host, 7.0)]
+    assert story.until(9.9)[1:] == []
+    assert type(story.until(10.1)[-1]) is HostSuspect
+
+
+def test_a_host_that_is_gone_stays_gone_and_joins_as_another_incarnation():
+    story = Story()
+    host = story.host(3)
+    story.until(9.0)
+    assert story.membership.beat(host, 9.0) == [] and story.membership.joined(host, 9.0) == []
+    assert story.membership.end(host, 9.0, "too late") == []
+    assert "given up 4 s ago: host 3 has not been heard for 8 s" in story.membership.refuses(host, 12.0)
+    again = story.membership.expect(3, 12.0)
+    assert again == (3, 2) and story.membership.refuses(again, 12.0) == ""
+    assert story.membership.joined(again, 13.0) == [HostHere(again)]
+    assert story.membership.state(host) == "gone"
+
+
+def test_a_stopped_control_process_is_named():
+    story = Story()
+    host = story.host(3)
+    for half in range(1, 6):
+        assert story.membership.beat(host, half / 2, stopped=0.0) == []
+    for half in range(6, 11):  # stopped since 2.5 s
+        found = story.membership.beat(host, half / 2, stopped=half / 2 - 2.5)
+        assert found == []
+    [suspect] = story.membership.beat(host, 5.5, stopped=3.0)
+    assert suspect == HostSuspect(host, "the control process of host 3 has been stopped for 3 s; continue it")
+    [gone] = story.membership.beat(host, 10.5, stopped=8.0)
+    assert (gone.how, gone.why) == ("stopped", "the control process of host 3 has been stopped for 8 s; continue it")
+
+
+def test_a_process_that_goes_on_is_back():
+    story = Story()
+    host = story.host(3)
+    story.membership.beat(host, 5.0, stopped=5.0)
+    assert story.membership.beat(host, 5.5, stopped=5.5) == []  # suspect already
+    assert story.membership.beat(host, 6.0) == [HostBack(host, 6.0)]
+
+
+def test_a_busy_process_is_not_stopped():
+    story = Story()
+    host = story.host(3)
+    assert story.until(30.0, beats=[host]) == []  # the process beside it beats, with stopped=0
+
+
+def test_a_host_that_does_not_join_is_given_up():
+    story = Story()
+    host = story.membership.expect(3, 0.0, seconds=20.0)
+    assert story.until(19.9, beats=[host]) == [] and story.membership.here() == []
+    assert story.until(20.1) == [HostGone(host, "late", "host 3 (incarnation 1) did not join in time")]
+
+
+def test_a_host_that_joins_again_takes_its_own_place():
+    story = Story()
+    before = story.host(3)
+    again = story.membership.expect(3, 1.0)
+    assert story.membership.refuses(before, 1.0) == ""
+    gone, here = story.membership.joined(again, 2.0)
+    assert here == HostHere(again)
+    assert gone == HostGone(before, "replaced", "host 3 (incarnation 1) joined again as incarnation 2")
+
+
+def test_a_host_that_leaves_is_gone_at_once():
+    story = Story()
+    host = story.host(3)
+    assert story.membership.end(host, 1.0, "scaled down") == [HostGone(host, "ended", "scaled down")]
+    assert "scaled down" in story.membership.refuses(host, 1.0)
+
+
+def test_unknown_hosts_are_refused_and_their_beats_ignored():
+    membership = Membership()
+    stranger = Identity(9, 1)
+    assert membership.beat(stranger, 0.0) == [] and membership.joined(stranger, 0.0) == []
+    assert (
+        membership.refuses(stranger, 0.0)
+        == "host 9 (incarnation 1) is not expected; let the cluster make a ticket for it"
+    )
+    assert membership.state(stranger) == ""
+
+
+def test_a_head_that_was_stalled_itself_gives_nobody_up():
+    story = Story()
+    host = story.host(3)
+    story.until(2.0, beats=[host])
+    assert story.membership.look(22.0) == []  # nothing that hosts said in the 20 s has been read yet
+    assert story.membership.beat(host, 22.01) == []
+    story.now = 22.01
+    assert type(story.until(25.5)[-1]) is HostSuspect  # from then on silence counts again
+
+
+def test_a_head_that_was_stalled_waits_for_who_is_joining():
+    membership = Membership()
+    host = membership.expect(3, 0.0, seconds=10.0)
+    assert membership.look(11.9) == []
+    assert membership.joined(host, 12.0) == [HostHere(host)]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("expect", "join", "beat", "beat", "beat", "stopped", "end", "wait", "wait", "wait")),
+            st.integers(1, 3),
+            st.floats(0.0, 4.0),
+        ),
+        max_size=60,
+    )
+)
+def test_any_story_is_legal(steps):
+    """Joined, then suspect and back, then gone for ever; gone by silence only after 8 s of it."""
+    membership, now = Membership(Silence(3.0, 8.0)), 0.0
+    last, heard, seen = {}, {}, []
+    for what, number, span in steps:
+        one = last.get(number)
+        changes = []
+        if what == "expect":
+            fresh = membership.expect(number, now, 5.0)
+            assert fresh not in heard and (one is None or fresh > one)
+            last[number], heard[fresh] = fresh, now
+        elif what == "wait":
+            end = now + span
+            while now < end:
+                now = min(end, membership.next_look)
+                changes += membership.look(now) if now >= membership.next_look else []
+        elif one is not None and what == "join":
+            if membership.state(one) == "joining":
+                heard[one] = now
+            changes = membership.joined(one, now)
+        elif one is not None and what == "end":
+            changes = membership.end(one, now, "left")
+        elif one is not None:
+            stopped = span if what == "stopped" else 0.0
+            heard[one] = max(heard[one], now - stopped)
+            changes = membership.beat(one, now, stopped)
+        for change in changes:
+            seen.append((change.identity, type(change)))
+            if isinstance(change, HostGone) and change.how in ("silent", "stopped"):
+                assert now - heard[change.identity] >= 8.0 - 1e-6
+            if isinstance(change, HostSuspect):
+                assert now - heard[change.identity] >= 3.0 - 1e-6
+    legal = {None: {HostHere, HostGone}, HostHere: {HostSuspect, HostGone}, HostSuspect: {HostBack, HostGone}}
+    legal |= {HostBack: {HostSuspect, HostGone}, HostGone: set()}
+    states = {}
+    for identity, kind in seen:
+        assert kind in legal[states.get(identity)]
+        states[identity] = kind
+    for identity, kind in states.items():
+        expected = {HostHere: "here", HostBack: "here", HostSuspect: "suspect", HostGone: "gone"}[kind]
+        assert membership.state(identity) == expected
+
+
+def test_the_next_look_is_soon_enough_to_notice_a_stall():
+    membership = Membership()
+    assert membership.next_look == math.inf
+    membership.joined(membership.expect(1, 5.0), 5.0)
+    assert membership.next_look == pytest.approx(6.0)
