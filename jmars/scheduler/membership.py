@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 from jmars.actors.tls import Identity
 
-__all__ = ["Change", "HostBack", "HostGone", "HostHere", "HostSuspect", "Membership", "Silence"]
+__all__ = ["Change", "HostBack", "HostGone", "HostHere", "HostSuspect", "Membership", "SilenceLimits"]
 
 JOIN_SECONDS = 60.0
 STALL_SECONDS = 1.0  # a head that looks later than this was stalled itself
 
 
 @dataclass(frozen=True)
-class Silence:
+class SilenceLimits:
     """Seconds of silence after which a host is suspect, and gone."""
 
     suspect: float = 3.0
@@ -95,8 +95,8 @@ class Membership:
     [HostBack(identity=Identity(host=3, incarnation=1), silent=3.2)]
     """
 
-    def __init__(self, silence: Silence | None = None) -> None:
-        self.silence = silence or Silence()
+    def __init__(self, silence: SilenceLimits | None = None) -> None:
+        self.silence = silence or SilenceLimits()
         self._known: dict[Identity, _Known] = {}
         self._gone: dict[Identity, tuple[float, str]] = {}  # when and why
         self._incarnations: dict[int, int] = {}  # of each host the highest

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.actors.tls import Identity
-from jmars.scheduler.membership import HostBack, HostGone, HostHere, HostSuspect, Membership, Silence
+from jmars.scheduler.membership import HostBack, HostGone, HostHere, HostSuspect, Membership, SilenceLimits
 
 
 class Story:
@@ -173,7 +173,7 @@ def test_a_head_that_was_stalled_waits_for_who_is_joining():
 )
 def test_any_story_is_legal(steps):
     """Joined, then suspect and back, then gone for ever; gone by silence only after 8 s of it."""
-    membership, now = Membership(Silence(3.0, 8.0)), 0.0
+    membership, now = Membership(SilenceLimits(3.0, 8.0)), 0.0
     last, heard, seen = {}, {}, []
     for what, number, span in steps:
         one = last.get(number)
