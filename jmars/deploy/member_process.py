@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import secrets
+import stat
 from typing import Any
 
 from jmars.actors.lasting import LastingChannel
@@ -22,7 +23,7 @@ from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.member import Member
 from jmars.deploy.tickets import Ticket, read_ticket
-from jmars.errors import JmarsError
+from jmars.errors import JmarsError, fault_of
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import start_zygote
@@ -36,49 +37,85 @@ JOIN_SECONDS = 20.0
 
 def main() -> None:
     """Be a host until the head ends it."""
+    answer = Answer()
     try:
         ticket = read_ticket("-")
-    except JmarsError as error:
-        _say(os.dup(1), {"error": str(error)})
-        return
-    answer = os.dup(1)
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # what users print goes to the log
-    if os.getpgrp() != os.getpid():
-        os.setsid()  # the janitor ends the process group
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    try:
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)  # what users print goes to the log
+        if os.getpgrp() != os.getpid():
+            os.setsid()  # the janitor ends the process group
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
         _serve(ticket, answer)
     except (JmarsError, ValueError) as error:
-        _say(answer, {"error": str(error)})
+        answer.say({"error": str(error)})
 
 
-def _serve(ticket: Ticket, answer: int) -> None:
+class Answer:
+    """The single line by which the process answers who started it, on what was standard output.
+
+    Attributes
+    ----------
+    fd
+        Descriptor of the output; -1 after the answer.
+    """
+
+    def __init__(self) -> None:
+        self.fd = os.dup(1)
+
+    def say(self, told: dict[str, Any]) -> None:
+        """Answer; no effect after an answer, or where nobody listens any more."""
+        fd, self.fd = self.fd, -1
+        if fd < 0:
+            return
+        try:
+            os.write(fd, json.dumps(told).encode() + b"\n")
+        except BrokenPipeError:
+            log.warning("who started this host did not wait for its answer")
+        os.close(fd)
+
+
+def _serve(ticket: Ticket, answer: Answer) -> None:
     sweep()
     limit, workers = memory.chosen_limit(ticket.limit), ticket.workers or memory.usable_cores()
     orders = {"limit": limit, "workers": workers, "threads": ticket.threads or 1}
     set_engine(NoComputeEngine(limit, workers))
     capacity = memory.room_for_chunks(limit, workers, memory.private_bytes(os.getpid()))
     folders = Folders.make(f"{ticket.cluster}-{ticket.host}-{secrets.token_hex(2)}", ticket.spill)
+    log_file = _keep_log(folders)
     arena_fd = os.memfd_create(f"jmars-{ticket.cluster}-{ticket.host}", os.MFD_CLOEXEC)
     lock = folders.lock()  # held until both the janitor and this process have ended
-    janitor, alive = start_janitor(folders, 0, [answer, arena_fd])
+    janitor, alive = start_janitor(folders, 0, [answer.fd, arena_fd])
     arena = Arena(arena_fd, capacity)
-    zygote = start_zygote(arena_fd, arena.size, [answer, alive, lock])
+    zygote = start_zygote(arena_fd, arena.size, [answer.fd, alive, lock])
 
     async def serve_until_the_end() -> None:
         try:
-            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer)
-        except (JmarsError, TimeoutError) as error:
-            log.error("the host did not join: %s", error)
-            _say(answer, {"error": str(error) or "the head does not answer"})
+            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer, log_file)
+        except Exception as error:  # whatever it is, who started the host must hear of it
+            log.exception("the host ends")
+            known = isinstance(error, JmarsError | TimeoutError)
+            answer.say({"error": (str(error) or "the head does not answer") if known else fault_of(error)})
         os._exit(0)
 
     asyncio.run(serve_until_the_end())
 
 
-async def _run(ticket: Ticket, member: Member, answer: int) -> None:
+def _keep_log(folders: Folders) -> str:
+    """Write to a file of our own where standard error ends with its reader, such as ssh; returns its path, "" for none.
+
+    Who prints would fail then, users' functions, too.
+    """
+    if stat.S_ISREG(os.fstat(2).st_mode):
+        return ""
+    fd = os.open(folders.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.dup2(fd, 1)
+    os.dup2(fd, 2)
+    os.close(fd)
+    return str(folders.log)
+
+
+async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str) -> None:
     """Join, and compute until the head ends the host, or is silent for as long as the lease."""
     credentials = await enrol(ticket)
 
@@ -94,7 +131,7 @@ async def _run(ticket: Ticket, member: Member, answer: int) -> None:
     member.start()
     await member.machine.ready()
     link.tell("roster", "ready")
-    _say(answer, {"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor})
+    answer.say({"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor, "log": log_file})
     lease = asyncio.ensure_future(_lease(link, ticket.lease))
     await member.ended.wait()
     lease.cancel()
@@ -108,8 +145,3 @@ async def _lease(link: LastingChannel, seconds: float) -> None:
     while (left := link.last_heard + seconds - loop.time()) > 0:
         await asyncio.sleep(left)
     link.give_up(f"the head has not been heard for {seconds:g} s")
-
-
-def _say(answer: int, told: dict[str, Any]) -> None:
-    os.write(answer, json.dumps(told).encode() + b"\n")
-    os.close(answer)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.source import ROOT
 from tests.multihost.cables import Cable
 from tests.multihost.machines import Machine, need_machines
 from tests.multihost.ssh_server import SshServer
@@ -40,7 +41,7 @@ def cable(head: Machine, far: Machine) -> Cable:
 @pytest.fixture
 def sshd(far: Machine, cable: Cable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
     """sshd on the other machine; $HOME has the keys for it, and no agent is there."""
-    environment = {name: os.environ[name] for name in ("TMPDIR", "JMARS_RUNTIME_DIR")}
+    environment = {name: os.environ[name] for name in ("TMPDIR", "JMARS_RUNTIME_DIR")} | {"PYTHONPATH": str(ROOT)}
     server = SshServer(far, cable.addresses["far"], tmp_path, environment)
     monkeypatch.setenv("HOME", str(server.home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
