@@ -16,12 +16,11 @@ from typing import Any
 from jmars.dispatch.estimate import Estimate
 from jmars.dispatch.fair_share import FairShare
 from jmars.dispatch.open_jobs import OpenJobs
-from jmars.dispatch.stragglers import WAITS_BEHIND
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import Batch, Worker
 from jmars.memory import HostMemory
 from jmars.model.failure import Failure
-from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WINDOW
+from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WAITS_BEHIND, WINDOW
 from jmars.model.messages import JobTable
 from jmars.model.reports import Refused, Report, Started
 from jmars.processes.executor_messages import OFFER, RUN, OfferWork, RunBatch

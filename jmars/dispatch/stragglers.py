@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jmars.model.limits import WAITS_BEHIND
+
 __all__ = ["LONG", "Stragglers", "WorkerLoad"]
 
 QUANTILE, MULTIPLIER = 0.75, 1.5
 LEAST_SEEN = 3  # operands of a program that must have ended before another is late
 LEAST_LATE = 1.0  # seconds beyond the usual: a shorter delay is not worth a copy
-WAITS_BEHIND = 0.2  # seconds, run or predicted, from which no batch waits behind an operand
 LONG = 0.05  # seconds from which a run time is remembered; shorter ones count by their mean
 REMEMBERED = 64
 

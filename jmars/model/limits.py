@@ -9,8 +9,10 @@ __all__ = [
     "BATCH_SECONDS",
     "PAGE",
     "REMEMBERED_JOBS",
+    "REPORT_SECONDS",
     "SMALLEST_SLOT",
     "TRAFFIC_WEIGHT",
+    "WAITS_BEHIND",
     "WINDOW",
     "slot_size",
 ]
@@ -19,6 +21,8 @@ __all__ = [
 WINDOW = 2  # batches of an executor at a time: one runs, one waits beside it
 BATCH_OPERANDS = 100  # largest number of operands of a batch
 BATCH_SECONDS = 0.005  # time that a batch should take
+REPORT_SECONDS = 0.005  # a longer batch reports finished operands meanwhile
+WAITS_BEHIND = 0.2  # seconds, run or predicted, from which no batch waits behind an operand
 
 # slots of the arena: the allocator gives them out, plans count them
 PAGE = mmap.PAGESIZE  # bytes

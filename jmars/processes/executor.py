@@ -25,6 +25,7 @@ from jmars.actors.frames import pack
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels import Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
+from jmars.model.limits import REPORT_SECONDS
 from jmars.processes.batch_semaphore import BatchSemaphore
 from jmars.processes.executor_messages import (
     ACCEPTED,
@@ -53,7 +54,6 @@ from jmars.tensor.ops.blockwise.map_blocks import unpickled
 
 __all__ = ["run_executor"]
 
-REPORT_SECONDS = 0.005  # a longer batch reports finished operands meanwhile
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
 TRIM_PART = 32  # of the memory, shared by all workers: freed memory that they may keep, within the tenth of the limit

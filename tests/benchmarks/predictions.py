@@ -5,6 +5,9 @@ them in interleaved rounds. Before each run the makespan and the most memory of 
 all earlier runs taught the profile. Printed: predicted and measured (medians of the rounds) and how far off (median),
 by workload; the median of all errors, and the rank correlation of predicted and measured. --memory sets the limit, so
 that some workloads spill. `--check` fails when a median error is above 25 % or a correlation below 0.8.
+
+With --operations the fifty operations of single_operations.py run instead, each alone: the predicted interval of the
+peak, the measured peak, and how wide the interval is; `--check` fails when one peak is outside of its interval.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from jmars.plan import Profile, predict
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.units import format_bytes, parse_bytes
 from tests.benchmarks.machine import this_machine
+from tests.benchmarks.single_operations import ELEMENTWISE, REDUCTIONS, SHAPES, measured
 from tests.benchmarks.workloads import WORKLOADS, Tensor
 
 ERROR_GOAL = 0.25
@@ -78,8 +82,11 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="of all arrays")
     parser.add_argument("--memory", default="6GiB")
     parser.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
+    parser.add_argument("--operations", action="store_true", help="the peaks of single operations")
     given = parser.parse_args()
     print(f"machine: {this_machine()}")
+    if given.operations:
+        return intervals(given.rounds, given.check)
     workloads = {name: lambda name=name: WORKLOADS[name](given.scale) for name in given.names}
 
     def session() -> jmars.Cluster:
@@ -107,6 +114,25 @@ def main() -> int:
                     times = ", ".join(f"{getattr(row, what)[-1]['makespan']:.2f}" for row in rows.values())
                     print(f"round {number + 1}, {what}: {times} s", flush=True)
     return report(rows, given.check)
+
+
+def intervals(rounds: int, check: bool) -> int:
+    """Intervals of the peaks of single operations, on a machine without a profile at first."""
+    outside, widths = 0, []
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["JMARS_CACHE_DIR"] = cache
+        with jmars.Cluster(n_workers=2, memory_limit="600MiB") as cluster:
+            for number in range(rounds):
+                print(f"\nround {number + 1:<16}{'predicted':>26}{'measured':>14}{'width':>8}")
+                for name, one in measured(cluster, {**ELEMENTWISE, **SHAPES, **REDUCTIONS}):
+                    ends = f"{format_bytes(one.low)} to {format_bytes(one.high)}"
+                    told = "" if one.holds else "  OUTSIDE"
+                    print(f"{name:20}{ends:>28}{format_bytes(one.held):>14}{one.width:8.1f}{told}")
+                    outside += not one.holds
+                    widths.append(one.width)
+    width = f"{statistics.median(widths):.1f} (median), {max(widths):.1f} at most"
+    print(f"\n{outside} of {len(widths)} outside; width {width}")
+    return 1 if check and outside else 0
 
 
 def report(rows: dict[str, Row], check: bool) -> int:

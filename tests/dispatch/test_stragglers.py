@@ -1,6 +1,7 @@
 """What should run elsewhere: decided from how workers stand, without clocks or processes."""
 
-from jmars.dispatch.stragglers import LEAST_LATE, WAITS_BEHIND, Stragglers, WorkerLoad
+from jmars.dispatch.stragglers import LEAST_LATE, Stragglers, WorkerLoad
+from jmars.model.limits import WAITS_BEHIND
 
 IDLE = WorkerLoad(idle=True)
 

@@ -126,7 +126,7 @@ class PlannedRun:
         `jmars.client.plans.peak_interval` says how the interval is computed.
         """
         profile = self.request.profile if self.request is not None else None
-        return peak_interval(self.graph, self.workers, self.planned, self.predicted, profile)
+        return peak_interval(self.graph, self.workers, self.planned, self.predicted, profile, self.compiled)
 
     @property
     def waiting(self) -> float:

@@ -23,10 +23,13 @@ from jmars.plan.plan_graph import PlanGraph
 from jmars.plan.simulation.lower_bound import lower_bound
 from jmars.plan.simulation.sim_result import SimResult
 from jmars.plan.simulation.simulate import simulate
+from jmars.plan.simulation.windows import WindowedRun, peak_of_windows
 from jmars.plan.workers import Workers
 from jmars.tensor.chunk import ChunkGraph
 
 __all__ = ["Prediction", "predict", "predict_from_simulation", "slots"]
+
+FEW = 500  # operands for which each batch is simulated
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Prediction:
     makespan
         Seconds from the start of the first operand to the end of the last operand.
     peak
-        Most bytes of chunks and scratch: if no batch is sent ahead, and if every executor has batches waiting.
+        Most bytes of chunks and scratch: if few batches are sent ahead, and if every executor has batches waiting.
     spilled
         Bytes written to disk.
     lower_bound
@@ -106,13 +109,24 @@ def predict_from_simulation(
     # operands sent ahead hold memory while they wait for the operands before them; the total time stays
     ahead = Workers.build(1, cores=workers.cores * sent, speed=workers.speed, memory=workers.memory, disk=workers.disk)
     cost = np.where(placed < 0, graph.cost + (sent - 1) * mean, 0.0)
-    in_slots = PlanGraph.build(graph.dag, cost, slots(graph.nbytes), work=graph.work, result=graph.result)
+    one, taken = np.where(placed < 0, 0, -1), slots(graph.nbytes)
+    in_slots, sent_ahead = (
+        PlanGraph.build(graph.dag, seconds, taken, work=graph.work, result=graph.result)
+        for seconds in (graph.cost, cost)
+    )
     try:
-        waiting = simulate(in_slots, ahead, np.where(placed < 0, 0, -1), rank, placed=placed)
+        alone = simulate(in_slots, workers, one, rank, placed=placed).peak_total
+        waiting = simulate(sent_ahead, ahead, one, rank, placed=placed)
         held, spilled = waiting.peak_total, (result.spilled + max(result.spilled, waiting.spilled)) // 2  # the mean
     except MemoryLimitError:  # fits to the byte but not in slots: memory will be full
-        held, spilled = int(workers.memory[0]), result.spilled
-    low, high = sorted((result.peak_total, held))
+        alone, held, spilled = result.peak_total, int(workers.memory[0]), result.spilled
+    if graph.n <= FEW and held < workers.memory[0]:
+        stored, work = placed >= 0, np.where(graph.work > 0, slots(graph.work), 0)
+        windows = WindowedRun(graph, rank, executors, stored, taken, work, np.zeros(graph.n, np.bool_))
+        found = [peak_of_windows(windows, believed=believed) for believed in (None, 1.0)]
+        if max(found) <= workers.memory[0]:  # else operands wait for memory
+            alone, held = found
+    low, high = sorted((alone, held))
     late = (spilled - result.spilled) / float(workers.disk[0])  # written and read, half of it beside other work
     touched = min(fresh, high) * profile.touch / executors
     return Prediction(result.makespan + late + touched, (low, high), spilled, lower_bound(graph, workers))
