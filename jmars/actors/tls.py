@@ -2,7 +2,7 @@
 
 Both ends of a connection show certificates of the cluster's own authority (deploy/ca.py). A certificate names a host,
 not an address: `head.CLUSTER.jmars` is host 0, `host-3.CLUSTER.jmars` host 3; a second name holds the host's
-incarnation. Only TLS 1.3 is spoken. Source: RFC 8446; RFC 6125.
+incarnation. Only TLS 1.3 is spoken. Source: RFC 8446; RFC 6125; RFC 7301.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from jmars.errors import AuthenticationError, ProtocolError
 
 __all__ = [
+    "BEATS",
     "HEAD",
     "Credentials",
     "Identity",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 HEAD = 0  # number of the host with clients and scheduler
+BEATS = "jmars-beats"  # purpose of a connection that carries nothing else
 _NAME = re.compile(r"(?:head|host-([1-9][0-9]{0,8}))\.([0-9A-Za-z-]{1,40})\.jmars")
 _INCARNATION = re.compile(r"incarnation-([1-9][0-9]{0,17})\.(.+)")
 
@@ -130,14 +132,23 @@ def server_context(credentials: Credentials, strangers: bool = False) -> ssl.SSL
     """
     context = _context(ssl.PROTOCOL_TLS_SERVER, credentials.ca)
     context.verify_mode = ssl.CERT_OPTIONAL if strangers else ssl.CERT_REQUIRED
+    context.set_alpn_protocols([BEATS])  # chosen where the client asks for it
     context.num_tickets = 0  # a socket closed with tickets unread sends RST, and bytes under way are lost
     _load(context, credentials)
     return context
 
 
-def client_context(credentials: Credentials) -> ssl.SSLContext:
-    """A context for sockets that dial; give the peer's `host_name` as `server_hostname`, it is checked."""
+def client_context(credentials: Credentials, purpose: str = "") -> ssl.SSLContext:
+    """A context for sockets that dial; give the peer's `host_name` as `server_hostname`, it is checked.
+
+    Parameters
+    ----------
+    purpose
+        BEATS for a connection that only tells that this host lives; "" for a link. It goes by ALPN.
+    """
     context = _context(ssl.PROTOCOL_TLS_CLIENT, credentials.ca)
+    if purpose:
+        context.set_alpn_protocols([purpose])
     _load(context, credentials)
     return context
 

@@ -1,8 +1,8 @@
 """TlsLink: a TLS connection that carries the frames of a LastingChannel.
 
-After the handshake of TLS the listening end says by one code whether the peer is welcome, as a link or as a stranger
-that may only enrol, or why it is refused: in TLS 1.3 the dialling end learns of a refusal only at its first read.
-Nothing of the peer is decoded before.
+After the handshake of TLS the listening end says by one code whether the peer is welcome, as a link or as a visitor
+that may only enrol or beat, or why it is refused: in TLS 1.3 the dialling end learns of a refusal only at its first
+read. Nothing of the peer is decoded before.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from jmars.actors.lasting import END, HELLO, LastingChannel, Link, called
 from jmars.actors.tls import identity_of
 from jmars.errors import AuthenticationError, ClusterLostError, ProtocolError
 
-__all__ = ["LINK", "STRANGER", "TlsClientGreeting", "TlsLink", "TlsServerGreeting", "refusal", "tune"]
+__all__ = ["LINK", "VISITOR", "TlsClientGreeting", "TlsLink", "TlsServerGreeting", "refusal", "tune"]
 
 MAGIC = b"jmars-l1"
-LINK, STRANGER, REFUSED = b"l", b"s", b"r"  # codes after the magic
+LINK, VISITOR, REFUSED = b"l", b"v", b"r"  # codes after the magic; a visitor reaches few actors, over no link
 HEADER = len(MAGIC) + 1
 PATIENCE = 10.0  # seconds that a welcomed peer may be silent
 LOST_SECONDS = 8.0  # a connection whose bytes are not acknowledged for so long is cut

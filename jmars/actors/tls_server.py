@@ -16,7 +16,7 @@ from jmars.actors.channel import ActorChannel
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.mailbox import Mailbox
 from jmars.actors.tls import Identity, identity_of
-from jmars.actors.tls_link import LINK, STRANGER, TlsLink, TlsServerGreeting, refusal
+from jmars.actors.tls_link import LINK, VISITOR, TlsLink, TlsServerGreeting, refusal
 from jmars.errors import AuthenticationError
 
 __all__ = ["TlsServer", "serve_tls"]
@@ -45,19 +45,21 @@ class TlsServer:
         context: ssl.SSLContext,
         accept: Callable[[Identity], LastingChannel],
         strangers: Mailbox | None,
+        beats: Callable[[Identity], Mailbox] | None,
     ) -> None:
         self.port: int = listener.getsockname()[1]
-        self.strangers = strangers
+        self._strangers, self._beats = strangers, beats
         self._listener, self._context, self._accept = listener, context, accept
         self._doors: set[asyncio.Task[None]] = set()
         self._unknown: set[asyncio.Transport] = set()  # of strangers
+        self._beating: set[asyncio.Transport] = set()  # of hosts that tell that they live
         self._task = asyncio.ensure_future(self._serve())
 
     def close(self) -> None:
-        """Accept no more connections, and cut those of strangers; channels go on."""
+        """Accept no more connections, and cut those that are no links; channels go on."""
         for task in (self._task, *self._doors):
             task.cancel()
-        for transport in list(self._unknown):
+        for transport in [*self._unknown, *self._beating]:
             transport.abort()
         self._listener.close()
 
@@ -101,9 +103,21 @@ class TlsServer:
             If the peer is refused.
         """
         identity = identity_of(transport.get_extra_info("peercert"))
-        if identity is not None:
+        purpose = transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        if identity is None:
+            return self._stranger(transport)
+        if purpose is None:
             return TlsLink(self._accept(identity), TlsServerGreeting(LINK), dials=False)
-        if self.strangers is None:
+        if self._beats is None:
+            raise AuthenticationError("nobody listens for beats here")
+        mailbox = self._beats(identity)
+        self._beating.add(transport)
+        return ActorChannel(
+            mailbox, TlsServerGreeting(VISITOR), lambda _: self._beating.discard(transport), largest=LARGEST
+        )
+
+    def _stranger(self, transport: asyncio.Transport) -> ActorChannel:
+        if self._strangers is None:
             raise AuthenticationError("it has shown no certificate")
         late = asyncio.get_running_loop().call_later(STRANGER_SECONDS, transport.abort)
 
@@ -112,7 +126,7 @@ class TlsServer:
             self._unknown.discard(transport)
 
         self._unknown.add(transport)
-        return ActorChannel(self.strangers, TlsServerGreeting(STRANGER), left, LARGEST)
+        return ActorChannel(self._strangers, TlsServerGreeting(VISITOR), left, LARGEST)
 
 
 class _Door(asyncio.Protocol):
@@ -141,6 +155,7 @@ async def serve_tls(
     context: ssl.SSLContext,
     accept: Callable[[Identity], LastingChannel],
     strangers: Mailbox | None = None,
+    beats: Callable[[Identity], Mailbox] | None = None,
 ) -> TlsServer:
     """Listen for hosts of the cluster.
 
@@ -157,6 +172,9 @@ async def serve_tls(
         the peer is told, for hosts that are unknown or were given up.
     strangers
         Actors that peers without a certificate reach; None refuses such peers.
+    beats
+        Gives the actors of a connection by which a process beside a host tells that the host lives; raises as
+        `accept`.
 
     Raises
     ------
@@ -168,4 +186,4 @@ async def serve_tls(
         (address, port), family=family, backlog=1024, dualstack_ipv6=not address and family == socket.AF_INET6
     )
     listener.setblocking(False)
-    return TlsServer(listener, context, accept, strangers)
+    return TlsServer(listener, context, accept, strangers, beats)

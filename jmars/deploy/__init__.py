@@ -9,6 +9,7 @@ clients.py   the actors of clients, and their holds
 ca.py        certificate authority of a cluster of several hosts
 tickets.py   what lets one host join a cluster once
 enrolment.py  a certificate for who proves a ticket
+beats.py     tells the head that a host lives, from beside its control process
 janitor.py   a process that removes leftovers of SIGKILL
 in_process_scheduler.py  the scheduler in the control process
 relayed.py   the scheduler's actors in a process of their own, method by method

@@ -22,7 +22,7 @@ from typing import Any
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name
 from jmars.actors.tls_dial import dial_tls
-from jmars.actors.tls_link import STRANGER, TlsClientGreeting
+from jmars.actors.tls_link import VISITOR, TlsClientGreeting
 from jmars.deploy.ca import CertificateAuthority, new_request
 from jmars.deploy.tickets import SECRET, Ticket
 from jmars.errors import AuthenticationError, ClusterLostError, HostRefusedError
@@ -158,7 +158,7 @@ async def enrol(ticket: Ticket) -> Credentials:
     def made(greeting: TlsClientGreeting) -> ActorChannel:
         return ActorChannel(Mailbox(), greeting)
 
-    channel = await dial_tls(ticket.head, enrolment_context(ticket.ca), name, STRANGER, made)
+    channel = await dial_tls(ticket.head, enrolment_context(ticket.ca), name, VISITOR, made)
     proof = prove(ticket.secret, ticket.cluster, ticket.identity, request)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):

@@ -11,8 +11,13 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import time
 import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Protocol
 
 from jmars.deploy.folders import Folders
 
@@ -21,7 +26,17 @@ __all__ = ["start_janitor"]
 KERNEL_GRACE = 1.0  # seconds for an orderly end after the kernel's
 
 
-def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int, int]:
+class Beside(Protocol):
+    """Work of the janitor beside waiting; all is called in the janitor's process."""
+
+    def hear(self, line: bytes, end: Callable[[], object]) -> None:
+        """The control process wrote a line to the descriptor; a thread may call `end` to end the cluster."""
+
+    def control_ended(self) -> None:
+        """The control process has ended; its group is killed next."""
+
+
+def start_janitor(folders: Folders, kernel: int, close: list[int], beside: Beside | None = None) -> tuple[int, int]:
     """Fork the janitor; returns a pid and a descriptor that must stay open for as long as this process lives.
 
     Parameters
@@ -30,6 +45,8 @@ def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int,
         Process whose end ends the cluster, 0 where it outlives all others.
     close
         Descriptors that the janitor must not keep; the cluster's lock is not among them, both of us hold it.
+    beside
+        Gets what is written to the returned descriptor.
     """
     ours_end, watched = os.pipe()
     control = os.getpid()
@@ -43,7 +60,8 @@ def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int,
             os.close(fd)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        _watch(ours_end, kernel, control)
+        if _watch(ours_end, kernel, beside) and beside is not None:
+            beside.control_ended()
         _kill_group(control)
         folders.remove()
     except BaseException:  # the last frame of a child: say why
@@ -52,21 +70,44 @@ def start_janitor(folders: Folders, kernel: int, close: list[int]) -> tuple[int,
         os._exit(0)
 
 
-def _watch(control_end: int, kernel: int, control: int) -> None:
-    """Return when the control process has ended, or the kernel has and the grace is over."""
-    poll = select.poll()
-    poll.register(control_end, select.POLLIN)
-    try:
-        if kernel:
-            poll.register(os.pidfd_open(kernel), select.POLLIN)
-    except ProcessLookupError:
-        pass  # the kernel is gone already
-    else:
-        if any(fd == control_end for fd, _ in poll.poll()):
-            return
+def _watch(control_end: int, kernel: int, beside: Beside | None) -> bool:
+    """Wait for the end of the cluster; returns whether the control process has ended, else the kernel has and the
+    grace is over, or `beside` ended the cluster.
+    """
+    with ExitStack() as stack:
+        over, end = (stack.enter_context(one) for one in socket.socketpair())
+        poll = select.poll()
+        poll.register(control_end, select.POLLIN)
+        poll.register(over, select.POLLIN)
+        try:
+            if kernel:
+                pidfd = os.pidfd_open(kernel)
+                stack.callback(os.close, pidfd)
+                poll.register(pidfd, select.POLLIN)
+        except ProcessLookupError:
+            return _ends_in_grace(control_end)  # the kernel is gone already
+        lines = b""
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            if control_end in ready:
+                data = os.read(control_end, 65536)
+                if not data:
+                    return True
+                *complete, lines = (lines + data).split(b"\n")
+                for line in complete:
+                    if beside is not None:
+                        beside.hear(line, partial(end.send, b"."))
+            elif over.fileno() in ready:
+                return False
+            elif ready:
+                return _ends_in_grace(control_end)
+
+
+def _ends_in_grace(control_end: int) -> bool:
+    """Whether the control process ends by itself soon after the kernel."""
     last = select.poll()
     last.register(control_end, select.POLLIN)
-    last.poll(KERNEL_GRACE * 1000)
+    return bool(last.poll(KERNEL_GRACE * 1000))
 
 
 def _kill_group(group: int) -> None:

@@ -13,7 +13,7 @@ from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.frames import pack
 from jmars.actors.tls import Identity, client_context, enrolment_context
 from jmars.actors.tls_dial import connect_tls, parse_address
-from jmars.actors.tls_link import LINK, STRANGER, TlsClientGreeting
+from jmars.actors.tls_link import LINK, VISITOR, TlsClientGreeting
 from jmars.errors import AuthenticationError, ClusterLostError
 from tests.actors.two_hosts import AUTHORITY, CLUSTER, HOST, OTHER, TwoHosts, run, two_hosts, until
 
@@ -126,7 +126,7 @@ def test_a_stranger_reaches_nothing_but_its_mailbox():
         strangers.add("door", Door())
         await world.serve(strangers)
         _, channel = await asyncio.get_running_loop().create_connection(
-            lambda: ActorChannel(Mailbox(), TlsClientGreeting(STRANGER)),
+            lambda: ActorChannel(Mailbox(), TlsClientGreeting(VISITOR)),
             *("127.0.0.1", world.server.port),
             ssl=enrolment_context(AUTHORITY.certificate),
             server_hostname=f"head.{CLUSTER}.jmars",
@@ -150,7 +150,7 @@ def test_a_host_is_no_stranger_and_a_stranger_no_host():
         await world.serve(Mailbox())
         for context, code in [
             (enrolment_context(AUTHORITY.certificate), LINK),
-            (client_context(AUTHORITY.issue("host-3", incarnation=2)), STRANGER),
+            (client_context(AUTHORITY.issue("host-3", incarnation=2)), VISITOR),
         ]:
             _, channel = await asyncio.get_running_loop().create_connection(
                 lambda code=code: ActorChannel(Mailbox(), TlsClientGreeting(code)),

@@ -10,7 +10,7 @@ import pytest
 from jmars.actors import ActorChannel, Mailbox
 from jmars.actors.tls import Credentials, Identity, client_context, enrolment_context, server_context
 from jmars.actors.tls_dial import connect_tls, dial_tls
-from jmars.actors.tls_link import STRANGER
+from jmars.actors.tls_link import VISITOR
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy.ca import CertificateAuthority, new_request
 from jmars.deploy.enrolment import Enrolment, enrol, prove, strangers
@@ -187,7 +187,7 @@ def test_a_stranger_can_say_nothing_else():
                 ticket.head,
                 enrolment_context(ticket.ca),
                 f"head.{CLUSTER}.jmars",
-                STRANGER,
+                VISITOR,
                 lambda greeting: ActorChannel(Mailbox(), greeting),
             )
             for actor, method in [("register", "note"), ("enrolment", "invite"), ("actors", "create")]:
