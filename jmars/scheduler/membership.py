@@ -91,7 +91,7 @@ class Membership:
     ([], [], [])
     >>> membership.look(now=4.0)
     [HostSuspect(identity=Identity(host=3, incarnation=1), why='host 3 has not been heard for 3 s')]
-    >>> membership.beat(host, now=4.2)
+    >>> membership.beat(host, heard=4.2)
     [HostBack(identity=Identity(host=3, incarnation=1), silent=3.2)]
     """
 
@@ -148,26 +148,29 @@ class Membership:
         self._plan_look(now)
         return [*changes, HostHere(identity)]
 
-    def beat(self, identity: Identity, now: float, stopped: float = 0.0) -> list[Change]:
-        """A host is heard; beats of hosts that are gone are ignored.
+    def beat(self, identity: Identity, heard: float, stopped: float = 0.0) -> list[Change]:
+        """A host was heard; beats that tell nothing new, and those of hosts that are gone, are ignored.
 
         Parameters
         ----------
+        heard
+            When it was, perhaps some time ago.
         stopped
-            Seconds for which its control process has been stopped, as a process beside it says; they count as
+            Seconds for which its control process had been stopped then, as a process beside it says; they count as
             silence. A control process that is only busy is not stopped.
         """
         known = self._known.get(identity)
         if known is None:
             return []
-        silent = now - known.heard
-        known.heard = max(known.heard, now - stopped)
-        known.stopped = stopped > 0
-        if known.state == "suspect" and now - known.heard < self.silence.suspect:
-            known.state = "here"
-            self._plan_look(now)
-            return [HostBack(identity, round(silent, 3))]
-        return self._judge(identity, known, now)
+        ran = heard - stopped
+        known.stopped = stopped > 0 or (known.stopped and ran <= known.heard)
+        if ran > known.heard:
+            silent, known.heard = ran - known.heard, ran
+            if known.state == "suspect" and stopped < self.silence.suspect:
+                known.state = "here"
+                self._plan_look(heard)
+                return [HostBack(identity, round(silent, 3))]
+        return self._judge(identity, known, heard)
 
     def look(self, now: float) -> list[Change]:
         """Judge all hosts by their silence; call it when `next_look` has come.

@@ -102,6 +102,25 @@ def test_a_process_that_goes_on_is_back():
     assert story.membership.beat(host, 6.0) == [HostBack(host, 6.0)]
 
 
+def test_being_told_again_when_a_host_was_last_heard_changes_nothing():
+    story = Story()
+    host = story.host(3)
+    assert story.membership.beat(host, 1.0) == []
+    story.until(4.1)
+    assert story.membership.beat(host, 1.0) == [] and story.membership.state(host) == "suspect"
+    [gone] = story.membership.beat(host, 9.5, stopped=8.5)
+    assert gone.how == "stopped"
+
+
+def test_an_older_beat_does_not_hide_that_a_process_is_stopped():
+    story = Story()
+    host = story.host(3)
+    assert len(story.membership.beat(host, 4.0, stopped=4.0)) == 1
+    assert story.membership.beat(host, 0.0) == []  # of the stopped process, read again
+    [gone] = story.until(9.0)
+    assert gone.how == "stopped"
+
+
 def test_a_busy_process_is_not_stopped():
     story = Story()
     host = story.host(3)
@@ -195,6 +214,7 @@ def test_any_story_is_legal(steps):
             changes = membership.end(one, now, "left")
         elif one is not None:
             stopped = span if what == "stopped" else 0.0
+            stopped = min(stopped, now)
             heard[one] = max(heard[one], now - stopped)
             changes = membership.beat(one, now, stopped)
         for change in changes:
