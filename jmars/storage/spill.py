@@ -28,6 +28,7 @@ __all__ = [
     "BLOCK",
     "CHECKED",
     "Span",
+    "block_sums",
     "delete_chunk",
     "is_chunk_name",
     "read_chunk",
@@ -183,17 +184,17 @@ def _sums_of_moved(data: memoryview, move: Callable[[int], int]) -> bytes:
     """Checksums of `data`, moved block by block; `move` takes a block's start and returns the bytes moved."""
     starts = range(0, len(data), BLOCK)
     if len(starts) <= 1:
-        return b"".join(_sums(data[: move(start)]) for start in starts)
+        return b"".join(block_sums(data[: move(start)]) for start in starts)
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         try:
             moved = pool.map(move, starts)
         except RuntimeError as error:  # the system has no thread left
             raise OSError(errno.EAGAIN, str(error)) from error
-        return b"".join(_sums(data[start : start + count]) for start, count in zip(starts, moved, strict=True))
+        return b"".join(block_sums(data[start : start + count]) for start, count in zip(starts, moved, strict=True))
 
 
-def _sums(data: memoryview) -> bytes:
-    """Checksums of `data`, 8 bytes per block."""
+def block_sums(data: memoryview) -> bytes:
+    """Checksums of `data`, 8 bytes for each `CHECKED` bytes."""
     digest = xxhash.xxh3_64_intdigest
     return array("Q", [digest(data[at : at + CHECKED]) for at in range(0, len(data), CHECKED)]).tobytes()
 
