@@ -16,7 +16,7 @@ FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
     ("optimize",),
     ("plan",),
     ("actors",),
-    ("storage",),
+    ("storage", "transport"),
     ("processes", "memory", "dispatch"),
     (("worker", "scheduler", "engines"),),
     ("web",),
