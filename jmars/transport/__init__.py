@@ -2,4 +2,6 @@
 
 - wire.py: frames of the bulk connection
 - frame_reader.py: frames out of a stream (FrameReader)
+- link_rate.py: bandwidth and latency of a link (LinkRate)
+- pulls.py: chooses holders, and ranges to ask for (Pulls)
 """
