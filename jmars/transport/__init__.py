@@ -4,4 +4,5 @@
 - frame_reader.py: frames out of a stream (FrameReader)
 - link_rate.py: bandwidth and latency of a link (LinkRate)
 - pulls.py: chooses holders, and ranges to ask for (Pulls)
+- part_queue.py: chooses the next part to send (PartQueue)
 """
