@@ -7,4 +7,9 @@
 - part_queue.py: chooses the next part to send (PartQueue)
 - tls_sockets.py: connections with both identities checked (HostIdentity)
 - inbox.py: messages to a thread that waits for sockets (Inbox)
+- lanes.py: an end of a connection, and the thread there (BulkLane)
+- pull_lanes.py: the end that reads chunks (PullLane)
+- serve_lanes.py: the end that has chunks (ServeLane)
+- pulling.py: all pulls of a host (Puller)
+- serving.py: all requests of other hosts (ChunkServer)
 """

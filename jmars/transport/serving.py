@@ -1,0 +1,128 @@
+"""ChunkServer: the requests of other hosts, from the lanes to the control process and back.
+
+The control process answers a request with a place. The place stays valid until "given" is reported: exactly once, also
+if the lane has gone meanwhile. Reports are messages to the control process
+(processes/carrier.py).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from jmars.transport.pulls import Holder
+from jmars.transport.serve_lanes import ServeLane
+from jmars.transport.tls_sockets import HostIdentity
+
+__all__ = ["ChunkServer"]
+
+MOST_STRANGERS = 64  # connections that have not proved an identity
+
+
+class _Request:
+    """A piece that a host asked for."""
+
+    __slots__ = ("key", "lane", "place")
+
+    def __init__(self, lane: ServeLane, key: tuple[int, int]) -> None:
+        self.lane: ServeLane | None = lane  # None after its end
+        self.key = key  # ticket and piece
+        self.place = ""  # kind of the place, once it is known
+
+
+class ChunkServer:
+    """Serves the hosts that connect.
+
+    Parameters
+    ----------
+    report
+        Sends a message to the control process.
+    events
+        Takes events of lanes, in any thread; they come back by `event`.
+    """
+
+    def __init__(
+        self, identity: HostIdentity, memory: memoryview, report: Callable[..., None], events: Callable[..., None]
+    ) -> None:
+        self._identity, self._memory, self._report, self._events = identity, memory, report, events
+        self._context: ssl.SSLContext = identity.context(is_server=True)
+        self._files = ThreadPoolExecutor(1, "spilled chunks")  # starts its thread when it reads first
+        self._peers: set[Holder] = set()
+        self._gone: set[Holder] = set()
+        self._requests: dict[int, _Request] = {}
+        self._lanes: dict[ServeLane, set[int]] = {}  # requests by lane
+        self._number = 0
+
+    # -- hosts
+    def add_peer(self, holder: Holder) -> None:
+        """A host may ask from here on."""
+        self._peers.add(holder)
+
+    def drop_peer(self, holder: Holder) -> None:
+        """A host is gone, and refused from here on."""
+        self._gone.add(holder)
+        self._peers.discard(holder)
+        for lane in self._lanes:
+            if (lane.host, lane.incarnation) == holder:
+                lane.inbox.put(("close", "the host is gone"))
+
+    def accept(self, raw: socket.socket) -> None:
+        """A host has connected."""
+        if sum(not lane.is_open for lane in self._lanes) >= MOST_STRANGERS:
+            raw.close()
+            return
+        lane = ServeLane(raw, self._context, self._identity, self._refusal, self._memory, self._files, self._events)
+        try:
+            lane.start()
+        except RuntimeError:  # the system has no thread left; the host tries again
+            raw.close()
+            lane.inbox.close()
+            return
+        self._lanes[lane] = set()
+
+    def _refusal(self, host: int, incarnation: int) -> str:
+        """Why a host may not ask; called in threads of lanes."""
+        if (host, incarnation) in self._gone:
+            return f"host {host}, incarnation {incarnation} is gone: join the cluster again"
+        return "" if (host, incarnation) in self._peers else f"host {host}, incarnation {incarnation} is not known here"
+
+    # -- requests
+    def event(self, kind: str, lane: ServeLane, args: Sequence[Any]) -> None:
+        """Act on an event of a lane."""
+        if kind == "asked":
+            ticket, pieces = args
+            for piece, (chunk, start, stop) in enumerate(pieces):
+                self._number += 1
+                self._requests[self._number] = _Request(lane, (ticket, piece))
+                self._lanes[lane].add(self._number)
+                self._report("asked", self._number, lane.host, chunk, start, stop)
+        elif kind == "given":
+            number, nbytes, error = args
+            self._lanes[lane].discard(number)
+            self._end(number, nbytes, error)
+        elif kind == "open":
+            if (lane.host, lane.incarnation) in self._gone:  # it went while it said hello
+                lane.inbox.put(("close", "the host is gone"))
+        elif kind == "closed":
+            lane.join()
+            for number in self._lanes.pop(lane):
+                request = self._requests[number]
+                request.lane = None
+                if request.place:
+                    self._end(number, 0, "")
+
+    def give(self, number: int, place: tuple[Any, ...]) -> None:
+        """The control process answers a request."""
+        request = self._requests[number]
+        request.place = place[0]
+        if request.lane is None:
+            self._end(number, 0, "")
+        else:
+            request.lane.inbox.put(("give", *request.key, number, place))
+
+    def _end(self, number: int, nbytes: int, error: str) -> None:
+        if self._requests.pop(number).place != "none":
+            self._report("given", number, nbytes, error)
