@@ -10,6 +10,7 @@
 - unsized_runner.py: runs operands with chunks of unknown size (UnsizedRunner)
 - executor.py: the executor process, which runs kernels on shared memory
 - mover.py: the mover process, which writes chunks to disk and reads them back
+- carrier.py: the carrier process, which brings chunks of other hosts
 - zygote.py: forks executors in milliseconds (Zygote)
 - links.py: the control process's ends of child processes (ChildLink, Children)
 - supervision.py: samples processes, kills hung ones, replaces executors that end (ProcessSupervisor)

@@ -20,6 +20,7 @@ from typing import Any
 
 from jmars.actors.frames import pack, unpack
 from jmars.processes.batch_semaphore import BatchSemaphore
+from jmars.processes.carrier import run_carrier
 from jmars.processes.executor import run_executor
 from jmars.processes.mover import run_mover
 
@@ -129,12 +130,14 @@ def _reap(link: socket.socket) -> None:
 
 
 def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args: tuple[Any, ...]) -> None:
-    """Run an executor or a mover until the end of this process."""
+    """Run an executor, a mover or a carrier until the end of this process."""
     code = 1
     try:
         link = socket.socket(fileno=fds[0])
         if role == "executor":
             run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), *args)
+        elif role == "carrier":
+            run_carrier(link, arena_fd, arena_size)
         else:
             run_mover(link, arena_fd, arena_size, *args)
         code = 0

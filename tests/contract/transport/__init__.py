@@ -1,0 +1,1 @@
+"""The contract of chunks between hosts: real carriers, each a process, over TLS on this machine."""
