@@ -139,6 +139,20 @@ class Launched:
             return None
         return {pid: state_of(found.get(pid), (self._births or {}).get(pid)) for pid in asked}
 
+    async def ended(self) -> int | None:
+        """Wait for the end of the control process; never returns where the connection broke, since nobody knows then.
+
+        Returns
+        -------
+        int or None
+            Exit status, negative for a signal; None if the host does not say.
+        """
+        status = await self._process.status()
+        states = await self.is_alive([self.answer["pid"]])
+        if states is None or states[self.answer["pid"]] != "gone":
+            await asyncio.Event().wait()
+        return status
+
     async def log_tail(self) -> str:
         """The end of the host's log; of its output if it named no log or cannot be reached."""
         log = self.answer.get("log")

@@ -78,13 +78,22 @@ class LocalProcess:
 
     async def status(self) -> int:
         """Its exit status when it has ended."""
-        return await asyncio.to_thread(self._process.wait)
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        if self._process.poll() is None:
+            watch = os.pidfd_open(self._process.pid)
+            loop.add_reader(watch, ended.set)
+            try:
+                await ended.wait()
+            finally:
+                loop.remove_reader(watch)
+                os.close(watch)
+        return self._process.wait()
 
     async def kill(self) -> None:
         """End it and what it has started, with SIGKILL."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-        await asyncio.to_thread(self._process.wait)
+        await self.status()
         await self.close()
 
     async def run(self, words: Sequence[str], stdin: bytes, seconds: float) -> bytes | None:

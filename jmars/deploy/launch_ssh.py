@@ -68,15 +68,50 @@ class SshLauncher:
         self._python = python or "python3"
         self._patience = patience
         self._route = SshRoute(place, config, known_hosts, client_keys)
+        self._connection: Any = None  # that no process uses yet
         remote_command(self._python, JOIN, {})
 
     def __repr__(self) -> str:
         return f"SshLauncher({self.place!r})"
 
+    async def address_here(self, name: str) -> str:
+        """Address of this machine on the way to the place, by which a host there may reach the head.
+
+        Logs in; `start` uses the connection.
+
+        Parameters
+        ----------
+        name
+            The host's name, for errors.
+
+        Returns
+        -------
+        str
+            "" where the way leads through another machine or a program.
+
+        Raises
+        ------
+        ClusterStartError
+            If nobody can log in.
+        """
+        if self._connection is None:
+            self._connection = await self._connect(name)
+        return self._route.address_here(self._connection)
+
+    async def close(self) -> None:
+        """End a connection that no process uses."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            await connection.wait_closed()
+
+    async def _connect(self, name: str) -> Any:
+        return await self._route.connect(f"{name} ({self.place})", min(self._patience, LOGIN_SECONDS))
+
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
         """Start a process there and wait for its answer; see `Launcher.start`."""
         command = remote_command(self._python, JOIN, environment)
-        connection = await self._route.connect(f"{name} ({self.place})", min(self._patience, LOGIN_SECONDS))
+        connection, self._connection = self._connection or await self._connect(name), None
         try:
             process = await connection.create_process(command, encoding=None)
         except (self._route.ssh.Error, OSError) as error:
@@ -105,6 +140,7 @@ class SshRoute:
         self.place = SshPlace.parse(place)
         self.ssh = _asyncssh()
         self._config, self._known_hosts, self._client_keys = config, known_hosts, client_keys
+        self._detour = False  # whether connections lead through another machine or a program
 
     async def connect(self, who: str, seconds: float) -> Any:
         """A connection, logged in.
@@ -123,6 +159,7 @@ class SshRoute:
         """
         try:
             options = await asyncio.to_thread(self._options)
+            self._detour = bool(options.tunnel or options.proxy_command)
             known = self._known(options, who)
         except (ValueError, OSError) as error:
             raise ClusterStartError(
@@ -138,6 +175,13 @@ class SshRoute:
         except (self.ssh.Error, OSError, TimeoutError) as error:
             why = self._why(error, options, known, seconds)
             raise ClusterStartError(f"{who} did not start: {why}") from error
+
+    def address_here(self, connection: Any) -> str:
+        """Our end of a connection, "" where it does not lead to the machine itself."""
+        way = connection.get_extra_info("sockname")
+        if self._detour or not isinstance(way, tuple):
+            return ""
+        return str(way[0])
 
     def _options(self) -> Any:
         """What the user's settings say of the place; reads files, and may run commands of `Match exec`."""

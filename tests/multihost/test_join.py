@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -101,6 +102,17 @@ def test_a_host_joins_by_ssh_and_ends(joined):
         return await all_ended(pids, 10)
 
     assert joined(then)
+
+
+def test_the_end_of_a_host_is_told_at_once(joined, far):
+    async def then(roster, host, pids):
+        ended = asyncio.ensure_future(host.ended())
+        await roster.links[1].channel.ask("member", "info")
+        assert not ended.done()
+        os.kill(far.pids()[host.answer["pid"]], signal.SIGKILL)
+        return await ended
+
+    assert joined(then) == -signal.SIGKILL
 
 
 def test_a_host_outlives_its_ssh_connection(joined):

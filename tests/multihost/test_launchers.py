@@ -137,6 +137,18 @@ def test_a_second_opinion_knows_stopped_and_gone(stage, ticket):
     assert launched(stage, ticket, then) == (["gone", "gone"], {2**22 + 1: "gone"})
 
 
+def test_an_end_that_is_none_is_not_told(stage, ticket):
+    """The process that was started ends; the control process, of which the answer speaks, goes on."""
+
+    async def then(host):
+        ended = asyncio.ensure_future(host.ended())
+        done, _ = await asyncio.wait([ended], timeout=0.3)
+        ended.cancel()
+        return done
+
+    assert not launched(stage, ticket, then)
+
+
 @pytest.mark.long(beyond=1)
 def test_a_process_that_got_the_number_later_is_left_alone(stage, ticket):
     async def then(host):

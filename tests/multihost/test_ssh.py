@@ -161,6 +161,34 @@ def test_settings_of_ssh_are_used(launcher, sshd):
     )
     assert started(launcher("node"), number) == 3
 
+    async def address(place: str) -> str:
+        one = launcher(place)
+        found = await one.address_here("host-3")
+        host = await one.start(ticket(), "host-3", {})
+        await host.end()
+        return found
+
+    assert asyncio.run(address("node")) == "10.77.0.1"
+    assert sum("Accepted publickey" in line for line in sshd.log) == 2  # the connection is used again
+
+
+@pytest.mark.long
+def test_a_machine_behind_another_one(launcher, sshd):
+    """By ProxyJump, both keys checked; our address is not known then."""
+    user, _, _ = sshd.place.partition("@")
+    jump = f"Host node\n  HostName 10.77.0.2\n  Port {PORT}\n  User {user}\n  ProxyJump {sshd.place}\n"
+    (sshd.home / ".ssh" / "config").write_text(jump)
+
+    async def address() -> str:
+        one = launcher("node")
+        try:
+            return await one.address_here("host-3")
+        finally:
+            await one.close()
+
+    assert asyncio.run(address()) == ""
+    assert started(launcher("node"), number) == 3
+
 
 def test_a_profile_may_print_and_the_interpreter_may_lie_in_the_home_folder_there(here, sshd):
     (sshd.far_home / ".bashrc").write_text("echo Welcome\necho news >&2\n")
