@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import socket
 
 import pytest
 
@@ -220,6 +221,19 @@ def test_changing_an_argument_after_the_call_changes_no_message():
             value.append(2)
             world.proxy.down = False
             await until(lambda: world.at_head.noted == [(1,)])
+
+    run(test)
+
+
+def test_sockets_notice_dead_peers():
+    async def test():
+        async with two_hosts() as world:
+            for channel in (world.host, world.head):
+                one = channel._link._transport.get_extra_info("socket")
+                tcp = [socket.TCP_NODELAY, socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL]
+                found = [one.getsockopt(socket.IPPROTO_TCP, option) for option in [*tcp, socket.TCP_KEEPCNT]]
+                assert found == [1, 8000, 1, 1, 5]
+                assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
     run(test)
 

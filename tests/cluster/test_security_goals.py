@@ -287,7 +287,7 @@ LOOKED_AT = {
     ("S506", "client/tasks/documents.py"): "a subclass of SafeLoader",
     ("S108", "scheduler/journal.py"): "what TMPDIR is where it is not set",
     ("S108", "processes/rlimit_guard.py"): "names of mappings, read from /proc; no file is made",
-    ("S311", "actors/tls_dial.py"): "pauses between attempts to connect, which nobody needs to foresee",
+    ("S311", "actors/tls_dial.py"): "pauses between attempts to connect, which need not be secret",
     ("S608", "web/session_file.py"): "the words are ours, what others sent are parameters",
 }
 
