@@ -1,4 +1,4 @@
-"""Clusters of several hosts: `Cluster.hosts`.
+"""Clusters of several hosts: `Cluster.hosts` and `Cluster.ssh`.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -11,11 +11,10 @@ from typing import Any, Self
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import whole_number
-from jmars.deploy.hosts_host import HostsHost
+from jmars.deploy.hosts_host import LOCAL, HostsHost
+from jmars.deploy.ssh_words import SshPlace
 
 __all__ = ["HostClusters"]
-
-LOCAL = "local"
 
 
 class HostClusters:
@@ -35,28 +34,37 @@ class HostClusters:
         threads_per_worker: int = 1,
         memory_limit: str | int | None = None,
         spill_dir: str | None = None,
+        python: str | None = None,
+        same_bits: bool = True,
         name: str = "",
     ) -> Self:
         """A cluster of several hosts, each with its workers, memory and disk; becomes the default cluster.
 
         A host reads chunks of another host when an operand needs them. A host that is lost costs what only it had,
-        which is computed again.
+        which is computed again. Hosts prove themselves by certificates of the cluster, and everything between them is
+        encrypted.
 
         Parameters
         ----------
         places
-            Where the hosts are: "local" for a host on this machine, which may be given several times.
+            Where the hosts are: "local" for a host on this machine, which may be given several times, or a machine as
+            `ssh` names it: "node-7", "ada@node-7:2222".
         n_workers, threads_per_worker, memory_limit, spill_dir
-            Of each host, as of `Cluster`.
+            Of each host, as of `Cluster`; the defaults are those of the host.
+        python
+            Interpreter on machines that ssh reaches, with jmars installed; None for `python3`.
+        same_bits
+            Refuse hosts with CPUs on which the last bits of values may differ; False to go on.
         name
             What lists of clusters show.
 
         Raises
         ------
         ClusterStartError
-            If a host does not come up.
+            If a host does not come up: its machine is not reached or not known, jmars is missing or of another version
+            there, or a limit cannot be met.
         ValueError
-            If there is no place, or a place cannot be read.
+            If there is no place.
 
         Examples
         --------
@@ -71,13 +79,14 @@ class HostClusters:
             raise ValueError(f"places is {places!r}; give a list with a place for each host: ['local', 'local']")
         for place in places:
             if place != LOCAL:
-                raise ValueError(f"{place!r} is no place of a host; 'local' is one")
+                SshPlace.parse(place)
         if name:
             refuse_twin(name)
         rows = [
             {
-                "name": f"host-{number}",
+                "name": _name(number, place),
                 "place": place,
+                "python": python,
                 "limit": memory_limit,
                 "workers": workers,
                 "threads": threads,
@@ -85,4 +94,27 @@ class HostClusters:
             }
             for number, place in enumerate(places, start=1)
         ]
-        return cls.of_host(HostsHost(rows, name))
+        return cls.of_host(HostsHost(rows, name, same_bits))
+
+    @classmethod
+    def ssh(cls, hosts: Sequence[str], **settings: Any) -> Self:
+        """A cluster of hosts that ssh reaches: `Cluster.hosts` under the name by which people look for it.
+
+        Parameters
+        ----------
+        hosts
+            "node-7" or "ada@node-7:2222", as `ssh` takes them; keys, agent and settings are those of `ssh`.
+        settings
+            Those of `Cluster.hosts`.
+
+        Raises
+        ------
+        ClusterStartError
+            If a host does not come up.
+        """
+        return cls.hosts(hosts, **settings)
+
+
+def _name(number: int, place: str) -> str:
+    """Name of a host in lists; unique."""
+    return f"host-{number}" if place == LOCAL else f"host-{number}-{SshPlace.parse(place).host}"

@@ -36,11 +36,11 @@ launch.py    starts and looks after the process of another host
 launch_local.py  a launcher for this machine
 ssh_words.py  places and command lines of ssh
 launch_ssh.py  a launcher by ssh
-launch_member.py  starts a host of a cluster on this machine
 roster.py    hosts that joined, and their links
 hosts_chunks.py  chunks of several hosts for clients
 hosts_status.py  memory and status of several hosts as of one
 hosts_events.py  events: hosts that join or are lost, chunks that move between hosts
+host_launches.py  starts the hosts of a cluster at their places, and ends them
 hosts_head.py  the head of a cluster of several hosts
 member.py    a host that joined: workers, without clients
 member_process.py  the process of such a host: `python -m jmars host --join -`

@@ -9,23 +9,24 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jmars.actors.tls import Identity, server_context
+from jmars.actors.tls import server_context
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy import memory
 from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
+from jmars.deploy.host_facts import HostFacts, same_bits
+from jmars.deploy.host_launches import LOOPBACK, HostLaunches
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
 from jmars.deploy.hosts_events import HostsEvents
+from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
-from jmars.deploy.launch_member import LaunchedMember, launch_here
 from jmars.deploy.roster import Roster
-from jmars.deploy.tickets import Ticket
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError, ClusterStartError
 from jmars.model import events
@@ -40,11 +41,8 @@ __all__ = ["HostsHead"]
 
 log = logging.getLogger("jmars.host")
 
-START_SECONDS = 60.0  # for all hosts to join
 PATIENCE = 3.0  # seconds for a host to tell its memory
 END_SECONDS = 3.0  # for hosts to end by themselves
-LOOPBACK = "127.0.0.1"
-LEASE_SECONDS = 8.0  # of silence of the head, after which a host on this machine ends
 BANDWIDTH = 0.5e9  # bytes a second between hosts, until links are measured
 LATENCY = 1e-3
 
@@ -59,8 +57,6 @@ class HostsHead(ClusterHead):
         self.roster = Roster(self.hosts, self._costs, self._changed, self.transferred)
         self._events = HostsEvents()
         self._profile = Profile()
-        self._launched: list[LaunchedMember] = []
-        self._ends: list[asyncio.Task[str]] = []  # of hosts that do not come up
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
         self._status: HostStatus = NOTHING
         self._moved = 0
@@ -79,9 +75,15 @@ class HostsHead(ClusterHead):
         authority = CertificateAuthority(self.orders["id"])
         enrolment = Enrolment(authority)
         context = server_context(authority.issue("head"), strangers=True)
-        members = await serve_tls(LOOPBACK, 0, context, self.roster.accept, strangers(enrolment))
+        places = self.orders["hosts"]
+        address = LOOPBACK if all(place["place"] == LOCAL for place in places) else ""
+        members = await serve_tls(address, 0, context, self.roster.accept, strangers(enrolment))
+        launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port)
+        self.roster.opinion = launches.opinion
+        watching = [asyncio.ensure_future(self.roster.watch())]
         try:
-            await self._launch(enrolment, [f"{LOOPBACK}:{members.port}"])
+            await launches.start()
+            self._check_bits()
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
             names, machine = self.hosts.names, self._machine
@@ -94,74 +96,43 @@ class HostsHead(ClusterHead):
             server = await self.listen()
             await self.look()
             self.register(engine="hosts")
-            self._answer({"pid": os.getpid(), "janitor": self.janitor})
-            watching = [self.watch_memory(), self.roster.watch(), *map(self._watch_process, self._launched)]
-            tasks = [asyncio.ensure_future(one) for one in watching]
+            self.orders["answer"]({"pid": os.getpid(), "janitor": self.janitor})
+            watching.append(asyncio.ensure_future(self.watch_memory()))
             await self.ended.wait()
-            for task in tasks:
-                task.cancel()
             server.close()
             self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
             for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
                 await scheduler.session.cancel(job["id"])
         finally:
-            for one in self._ends:
-                one.cancel()
+            for task in watching:
+                task.cancel()
+            self.ended.set()
             self.roster.tell_all("member", "end", "the cluster is closed")
-            await asyncio.gather(*[one.end(END_SECONDS) for one in self._launched])
+            await launches.end(END_SECONDS)
             self.roster.close()
             members.close()
             self.folders.remove()
-
-    async def _launch(self, enrolment: Enrolment, addresses: Sequence[str]) -> None:
-        """Start all hosts at once."""
-        orders = self.orders
-        self._answer = orders.pop("answer")
-        joined = []
-        for number, place in enumerate(orders["hosts"], start=1):  # the head is number 0
-            joined.append(self.roster.expect(number, place["name"]))
-            ticket = Ticket(
-                orders["id"],
-                place["name"],
-                number,
-                1,
-                tuple(addresses),
-                enrolment.authority.certificate,
-                enrolment.invite(Identity(number, 1), time.monotonic()),
-                place["limit"],
-                place["workers"] or None,
-                place["threads"],
-                place["spill"],
-                LEASE_SECONDS,
-            )
-            self._launched.append(await launch_here(ticket))
-        waiting = asyncio.ensure_future(asyncio.wait(joined))
-        self._ends = [asyncio.ensure_future(one.failed()) for one in self._launched]
-        either: list[asyncio.Future[Any]] = [waiting, *self._ends]
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            for end in self._ends:
-                if end.done():
-                    raise ClusterStartError(end.result())
-        except TimeoutError as error:
-            missing = [self.roster.names[n] for n, one in enumerate(joined, start=1) if not one.done()]
-            raise ClusterStartError(
-                f"{', '.join(missing)} did not join within {START_SECONDS:.0f} s; look at the log of the host"
-            ) from error
-        finally:
-            waiting.cancel()
-
-    # -- hosts
-    async def _watch_process(self, one: LaunchedMember) -> None:
-        """A host whose process has ended is gone at once."""
-        await one.process.wait()
-        self.roster.give_up(one.number, f"its process has ended (exit status {one.process.returncode})")
 
     def _kernel_spoke(self, kernel_end: int) -> None:
         if not os.read(kernel_end, 1024):
             asyncio.get_running_loop().remove_reader(kernel_end)
             self.ended.set()
+
+    def _check_bits(self) -> None:
+        """Raise ClusterStartError where CPUs of hosts differ, so that a value may depend on its host."""
+        facts = {row.name: HostFacts.of_wire(self.roster.facts[row.number]["host"]) for row in self.hosts.here}
+        if not self.orders["same_bits"]:
+            return
+        found = same_bits(facts)
+        for name, variables in found.environment.items():
+            if variables:
+                told = " ".join(f"{variable}='{value}'" for variable, value in variables.items())
+                raise ClusterStartError(
+                    f"{name} has another CPU than other hosts, and the last bits of a value would depend on the host "
+                    f"that computes it; set {told} in the environment there, or start with same_bits=False"
+                )
+        for note in found.notes:
+            log.warning("%s", note)
 
     def _costs(self, profile: dict[str, Any]) -> None:
         self._profile = Profile.of(profile)

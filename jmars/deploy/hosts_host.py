@@ -8,7 +8,9 @@ from typing import Any
 
 from jmars.deploy.control_process import ControlProcess
 
-__all__ = ["HostsHost"]
+__all__ = ["LOCAL", "HostsHost"]
+
+LOCAL = "local"  # a place: a host on this machine
 
 
 class HostsHost(ControlProcess):
@@ -17,8 +19,11 @@ class HostsHost(ControlProcess):
     Parameters
     ----------
     places
-        Of each host: name, limit (bytes or text, None for half of what is available), workers (None for one per core),
-        threads, spill (folder or None).
+        Of each host: name; place ("local", or as `ssh` names it); python (interpreter there, None for python3); limit
+        (bytes or text, None for half of what is available); workers (None for one per core); threads; spill (folder or
+        None).
+    same_bits
+        Whether hosts with different CPUs are refused, on which the last bits of values may differ.
 
     Raises
     ------
@@ -29,6 +34,6 @@ class HostsHost(ControlProcess):
     command = ("head",)
     start_seconds = 75.0
 
-    def __init__(self, places: Sequence[dict[str, Any]], name: str = "") -> None:
+    def __init__(self, places: Sequence[dict[str, Any]], name: str = "", same_bits: bool = True) -> None:
         super().__init__(name, "hosts", None)
-        self._begin({"hosts": list(places), "lease": math.inf}, threads=1)
+        self._begin({"hosts": list(places), "same_bits": same_bits, "lease": math.inf}, threads=1)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from jmars.actors import Mailbox, remote_method
 from jmars.deploy.folders import Folders
+from jmars.deploy.host_facts import own_facts
 from jmars.deploy.host_machine import HostMachine
 from jmars.model.reports import JobClosed, Report
 from jmars.storage import Arena
@@ -86,6 +87,7 @@ class Member:
         arena, folders = self.machine.arena, self.folders
         return {
             "workers": len(self.machine.names),
+            "host": own_facts().to_wire(),
             "limit": self.machine.limit,
             "memory": arena.capacity,
             "room": arena.capacity + folders.disk_room(),

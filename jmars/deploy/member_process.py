@@ -130,7 +130,6 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str) ->
         await link.ask("roster", "join", member.facts())
     member.start()
     await member.machine.ready()
-    link.tell("roster", "ready")
     answer.say({"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor, "log": log_file})
     lease = asyncio.ensure_future(_lease(link, ticket.lease))
     await member.ended.wait()

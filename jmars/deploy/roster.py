@@ -8,24 +8,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jmars.actors import Mailbox, remote_method
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity
+from jmars.deploy.host_facts import HostFacts, check_versions, own_facts
 from jmars.errors import ChunkLostError, ClusterLostError, HostRefusedError
 from jmars.model.orders import Order
 from jmars.model.reports import Report
 from jmars.scheduler.host_rows import HostRow
 from jmars.scheduler.hosts import Hosts
+from jmars.scheduler.membership import Change, HostBack, HostGone, HostSuspect, Membership
 
 __all__ = ["MemberLink", "Roster", "Seat"]
 
 log = logging.getLogger("jmars.host")
 
 LOOK_SECONDS = 0.5
-GONE_SECONDS = 8.0  # of silence after which a host counts as lost
 
 
 class MemberLink:
@@ -59,6 +60,11 @@ class Roster:
         Called with the number of a host that joined or is lost, its state and the reason.
     transferred
         Called after a transfer: numbers of both hosts, chunks, bytes, seconds.
+
+    Attributes
+    ----------
+    opinion
+        Asks a launcher what the control process of a host does.
     """
 
     def __init__(
@@ -73,41 +79,74 @@ class Roster:
         self.names: dict[int, str] = {}  # of hosts that may join
         self.facts: dict[int, dict[str, Any]] = {}
         self.channels: dict[int, LastingChannel] = {}
-        self._ready: dict[int, asyncio.Future[None]] = {}
+        self.membership = Membership()
+        self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._heard: dict[int, float] = {}  # when the membership was told last
 
-    def expect(self, number: int, name: str) -> asyncio.Future[None]:
-        """A host of this number may join; the future is set when its workers can compute."""
+    def expect(self, number: int, name: str) -> Identity:
+        """A host of this number is started, and may join."""
         self.names[number] = name
-        ready = self._ready[number] = asyncio.get_running_loop().create_future()
-        return ready
+        return self.membership.expect(number, self._now())
 
     def accept(self, identity: Identity) -> LastingChannel:
         """The channel of a host whose certificate was checked; raises HostRefusedError for unexpected hosts."""
-        number = identity.host
-        channel = self.channels.get(number)
-        if channel is None:
-            if number not in self.names:
-                raise HostRefusedError(f"nobody expects host {number} in this cluster; start it with a new ticket")
-            seat = Seat(self, number)
-            channel = LastingChannel(seat.mailbox, Identity(HEAD, 1), identity, on_end=seat.ended)
-            self.channels[number] = channel
+        why = self.membership.refuses(identity, self._now())
+        if why:
+            raise HostRefusedError(why)
+        channel = self.channels.get(identity.host)
+        if channel is None or channel.closed:
+            seat = Seat(self, identity.host)
+            down, end = seat.down, seat.ended
+            channel = LastingChannel(seat.mailbox, Identity(HEAD, 1), identity, on_down=down, on_end=end)
+            self.channels[identity.host] = channel
         return channel
 
     async def watch(self) -> None:
-        """Give up hosts that are silent, for ever."""
-        loop = asyncio.get_running_loop()
+        """Judge hosts by their silence, for ever."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for number, channel in list(self.channels.items()):
-                silent = loop.time() - channel.last_heard
-                if silent > GONE_SECONDS:
-                    self.give_up(number, f"it has not been heard for {silent:.0f} s")
+            for number, channel in self.channels.items():
+                if not channel.closed and channel.last_heard > self._heard.get(number, 0.0):  # else it is no news
+                    self._heard[number] = channel.last_heard
+                    self._act(self.membership.beat(channel.peer, channel.last_heard))
+            self._act(self.membership.look(self._now()))
 
-    def give_up(self, number: int, why: str) -> None:
-        """A host is gone; this incarnation of it cannot come back."""
-        channel = self.channels.get(number)
-        if channel is not None:
-            channel.give_up(why)
+    def _act(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            number = change.identity.host
+            match change:
+                case HostSuspect(_, why):
+                    log.warning("%s", why)
+                    self._suspect(number, True, why)
+                case HostBack(_, silent):
+                    self._suspect(number, False, f"it is heard again after {silent:.1f} s")
+                case HostGone(_, _, why):
+                    self.channels[number].give_up(why)
+
+    def _suspect(self, number: int, is_suspect: bool, why: str) -> None:
+        if number in self.links:
+            self.hosts.suspect(number, is_suspect)
+            self.changed(number, "suspect" if is_suspect else "back", why)
+            if is_suspect:
+                self.ask_for(number)
+
+    def ask_for(self, number: int) -> None:
+        """Ask the launcher of a silent host whether its process runs; give the host up where it has ended."""
+        if number not in self._asking:
+            task = self._asking[number] = asyncio.ensure_future(self._ask_for(number))
+            task.add_done_callback(lambda _: self._asking.pop(number))
+
+    async def _ask_for(self, number: int) -> None:
+        channel = self.channels[number]
+        end = self._now() + self.membership.silence.gone
+        while not channel.closed and not channel.up and self._now() < end:
+            if await self.opinion(number) == "gone" and not channel.closed:
+                self._act(self.membership.end(channel.peer, self._now(), "its process has ended"))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     def close(self) -> None:
         """End all links."""
@@ -118,19 +157,15 @@ class Roster:
         """A host joined."""
         link = self.links[number] = MemberLink(self.channels[number])
         self.facts[number] = facts
+        self.membership.joined(self.channels[number].peer, self._now())
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
         log.info("host %d (%s) joined: %s", number, row.name, facts)
         self.changed(number, "joined", "")
         return row
 
-    def ready(self, number: int) -> None:
-        """The workers of a host can compute."""
-        ready = self._ready.get(number)
-        if ready is not None and not ready.done():
-            ready.set_result(None)
-
     def lost(self, number: int, why: str) -> None:
         """A host is gone for good."""
+        self.membership.end(self.channels[number].peer, self._now(), why)
         link = self.links.pop(number, None)
         if link is not None:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)
@@ -178,12 +213,11 @@ class Seat:
         """The host joins; returns what it must know of the cluster."""
         if self.number in self._roster.links:
             raise HostRefusedError(f"host {self.number} has joined already")
+        told = {
+            name: HostFacts.of_wire(one) for name, one in (("the head", own_facts().to_wire()), ("it", facts["host"]))
+        }
+        check_versions(told)
         return {"first": self._roster.join(self.number, facts).first}
-
-    @remote_method
-    def ready(self) -> None:
-        """The workers of the host can compute."""
-        self._roster.ready(self.number)
 
     @remote_method
     def take(self, reports: Sequence[Report]) -> None:
@@ -208,6 +242,14 @@ class Seat:
         self._roster.transferred(host, self.number, chunks, len(data), time.monotonic() - begun)
         return data, sent
 
+    def down(self, channel: LastingChannel, why: str) -> None:
+        """The link broke; it may come again, unless the process has ended."""
+        self._roster.ask_for(self.number)
+
     def ended(self, channel: LastingChannel, why: str) -> None:
         """The link has ended for good."""
         self._roster.lost(self.number, why)
+
+
+async def _no_opinion(number: int) -> str:
+    return ""

@@ -44,6 +44,7 @@ class HostRow:
     memory: int
     room: int
     here: bool = True
+    suspect: bool = False  # silent of late: it gets no new operands while another host is heard
     names: list[str] = field(default_factory=list)
     turn: int = 0  # worker to send the next operand to
     done: int = 0  # operands that ended there

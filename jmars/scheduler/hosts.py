@@ -97,6 +97,10 @@ class Hosts:
         for job, _ in taken:
             self.closed_by(job, number, None)
 
+    def suspect(self, number: int, is_suspect: bool) -> None:
+        """A host is silent of late, or is heard again."""
+        self._rows.hosts[number].suspect = is_suspect
+
     @property
     def here(self) -> list[HostRow]:
         """Hosts that the cluster has."""
@@ -141,7 +145,7 @@ class Hosts:
         by_host: dict[int, list[int]] = {}
         for operand, worker in zip(operands, workers, strict=True):
             number = row_of[pinned.get(operand, worker)]
-            if not rows[number].here:
+            if not rows[number].here or rows[number].suspect:
                 number = self._other_host(table, operand)
             at[operand] = number
             by_host.setdefault(number, []).append(operand)
@@ -184,6 +188,7 @@ class Hosts:
         loads = {
             row.number: HostLoad(row.workers, running[row.number], len(waiting[row.number]), row.done)
             for row in self.here
+            if not row.suspect
         }
         shifts = self._balance.look(now, loads)
         for shift in shifts:
@@ -249,7 +254,7 @@ class Hosts:
         held, load = self._rows.places.held(inputs), Counter[int]()
         for job in self._rows.jobs.values():
             load.update(job.at.values())
-        here = self.here or self._rows.hosts.values()
+        here = [row for row in self.here if not row.suspect] or self.here or self._rows.hosts.values()
         return max(here, key=lambda row: (held.get(row.number, 0), -load[row.number] / row.workers)).number
 
     def closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:

@@ -64,11 +64,9 @@ def test_a_host_that_dies_takes_its_chunks_along_and_they_are_computed_again(hos
     assert float((x * 0 + 1).sum()) == 1200 * 1200
     assert hosts.n_workers == 1 and "lost" in str(hosts.info()["hosts"])
     moved = [event[4] for event in hosts.events()[0] if event[2] == "HostMoved"]
-    assert [(one["name"], one["state"]) for one in moved] == [
-        ("host-0", "joined"),
-        ("host-1", "joined"),
-        ("host-0", "lost"),
-    ]
+    assert sorted((one["name"], one["state"]) for one in moved) == sorted(
+        [("host-1", "joined"), ("host-2", "joined"), (first["name"], "lost")]
+    )
     assert moved[-1]["why"]
 
 
@@ -115,7 +113,7 @@ def test_hosts_end_when_their_head_has_died() -> None:
 def test_places_that_are_none(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="list with a place for each host"):
         jmars.Cluster.hosts("local")
-    with pytest.raises(ValueError, match="'nowhere' is no place"):
-        jmars.Cluster.hosts(["nowhere"])
+    with pytest.raises(ClusterStartError, match="two words"):
+        jmars.Cluster.hosts(["two words"])
     with pytest.raises(ClusterStartError, match="memory_limit"):
         jmars.Cluster.hosts(["local"], memory_limit="20MiB")

@@ -34,7 +34,7 @@ LISTED = {
     HostsChunks: "gather put put_piece",
     ServingActor: "read",
     MemberActor: "look info rest end",
-    Seat: "join ready take costs read",
+    Seat: "join take costs read",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     RelayedTasks: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",
