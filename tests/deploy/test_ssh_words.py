@@ -83,7 +83,7 @@ def test_a_path_may_begin_in_the_home_folder_there(tmp_path):
     (folder / "python").symlink_to(sys.executable)
     command = remote_command("~/my env/python", ["-c", "print(17)"], {})
     done = subprocess.run(
-        ["sh", "-c", command],
+        [shutil.which("sh") or "sh", "-c", command],
         capture_output=True,
         text=True,
         timeout=20,
