@@ -243,6 +243,7 @@ KEPT = {
     "jmars.deploy.ssh_words": "launchers for other machines, which the next issues bring",
     "jmars.scheduler.membership": "hosts by their silence, which the next issues bring",
     "jmars.deploy.beats": "beats of hosts from beside their control processes, which the next issues bring",
+    "jmars.worker.carrier_link": "chunks between hosts without the head, which the next issues bring",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",
