@@ -43,8 +43,8 @@ class SshLauncher:
         "host", "user@host" or "user@host:port".
     python
         The interpreter there, `python3` by default; "~/" is the home folder there.
-    patience
-        Seconds that the answer may take; a login may take 20 at most.
+    patience, login_patience
+        Seconds that the answer, and the login before it, may take.
     config, known_hosts, client_keys
         Files to use in place of the user's.
 
@@ -60,13 +60,14 @@ class SshLauncher:
         python: str | None = None,
         patience: float = ANSWER_SECONDS,
         *,
+        login_patience: float = LOGIN_SECONDS,
         config: Sequence[str] | None = None,
         known_hosts: Sequence[str] | None = None,
         client_keys: Sequence[str] | None = None,
     ) -> None:
         self.place = place
         self._python = python or "python3"
-        self._patience = patience
+        self._patience, self._login_patience = patience, login_patience
         self._route = SshRoute(place, config, known_hosts, client_keys)
         self._connection: Any = None  # that no process uses yet
         remote_command(self._python, JOIN, {})
@@ -106,7 +107,7 @@ class SshLauncher:
             await connection.wait_closed()
 
     async def _connect(self, name: str) -> Any:
-        return await self._route.connect(f"{name} ({self.place})", min(self._patience, LOGIN_SECONDS))
+        return await self._route.connect(f"{name} ({self.place})", self._login_patience)
 
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
         """Start a process there and wait for its answer; see `Launcher.start`."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -180,3 +181,21 @@ def test_the_secret_of_a_ticket_is_nowhere(joined, sshd, caplog, monkeypatch):
     found = [*joined(then), caplog.text.encode(), "".join(sshd.log).encode()]
     assert any(b"--join" in text for text in found) and len(secrets) == 1
     assert [text for text in found if secrets[0] in text] == []
+
+
+@pytest.mark.parametrize("patience", [0.2, 1.5])
+def test_a_start_that_takes_too_long_leaves_nothing(head, far, cable, sshd, patience):
+    """While the process imports, and while it waits for a head that takes connections and says nothing."""
+
+    async def late() -> str:
+        async with head_at(cable.addresses["head"]) as (_, ticket):
+            with socket.create_server((cable.addresses["head"], 0)) as mute:
+                address = f"{cable.addresses['head']}:{mute.getsockname()[1]}"
+                launcher = SshLauncher(sshd.place, sys.executable, patience)
+                with pytest.raises(ClusterStartError) as caught:
+                    await launcher.start(replace(ticket, head=(address,)).line(), "host-1", {})
+            return str(caught.value)
+
+    with head.network():
+        assert f"did not answer within {patience:g} s" in asyncio.run(late())
+    assert all(ended_within(pid, 10) for pid in far.pids().values() if _is_ours(pid))

@@ -126,7 +126,7 @@ def test_places_nobody_is_at(launcher):
 
 def test_a_silent_machine_is_given_up(launcher, cable):
     with cable.silence():
-        assert "10.77.0.2:2222 did not log us in within 0.3 s" in refusal(launcher(patience=0.3))
+        assert "10.77.0.2:2222 did not log us in within 0.3 s" in refusal(launcher(login_patience=0.3))
 
 
 def test_something_else_listens_there(launcher, far, head):
@@ -143,7 +143,7 @@ def test_something_else_listens_there(launcher, far, head):
 
             serving = asyncio.create_task(asyncio.to_thread(serve))
             with pytest.raises(ClusterStartError) as caught:
-                await launcher("10.77.0.2:80", patience=5).start(ticket(), "host-3", {})
+                await launcher("10.77.0.2:80").start(ticket(), "host-3", {})
             await serving
             return str(caught.value)
 
