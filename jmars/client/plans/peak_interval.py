@@ -1,18 +1,18 @@
 """Predicts the peak memory of a planned run as an interval, since no prediction is exact and memory must not run out.
 
 On one host the run is simulated with the batches that the dispatcher sends ahead (`jmars.plan.simulation.windows`), in
-slots, up to 40 times: in the planned order and in the order that small graphs run in; with costs drawn around the
-predicted costs, spread as widely as predictions were off so far (`Accuracy.spread`), and twice as high; and with times
-of programs that the dispatcher knows, underestimates, or has still to learn. Functions of users may be promised all
-memory. On several machines, for very large graphs, and where memory will be short, the least and the greatest peak are
-those of the predicted run, of a run with work ahead (`predict`), and of 8 runs with drawn costs. The interval is
-widened by the median error of predicted peaks on this machine, at least a tenth.
+slots, up to 80 times: in the planned order and in the order that small graphs run in; with costs drawn around the
+predicted costs, spread as widely as predictions were off so far (`Accuracy.spread`) or as on a loaded host, and twice
+as high; and with times of programs that the dispatcher knows, underestimates, or has still to learn. Functions of users
+may be promised all memory. On several machines, for very large graphs, and where memory will be short, the least and
+the greatest peak are those of the predicted run, of a run with work ahead (`predict`), and of 8 runs with drawn costs.
+The interval is widened by the median error of predicted peaks on this machine, at least a tenth.
 """
 
 from __future__ import annotations
 
 import time
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,9 @@ _DRAWS = 8
 # Times that batches are filled by: known, still to learn, far too short; and how much slower than predicted the host is
 _MOODS: tuple[tuple[float | None, float], ...] = ((1.0, 1.0), (None, 1.0), (0.0, 1.0), (1.0, 2.0), (None, 2.0))
 _LEAST_OFF = 0.1
-_SECONDS = 0.2  # in which they are simulated; one is always
+_LOADED = 1.0  # sigma of the logarithm of costs where other programs take the processors
+_SECONDS = 0.2  # in which runs without windows are simulated; one is always
+_OPERANDS = 20_000  # that all runs with windows together have, about 0.2 s
 _SLOW = 2000  # operands from which a policy that places while it runs takes too long to be drawn
 _LARGE = 20_000  # operands from which windows take too long to simulate, and the graph's own memory counts
 _MOST = float(np.iinfo(np.int64).max // 2)
@@ -51,8 +53,8 @@ def peak_interval(
 ) -> NDArray[np.int64]:
     """Predicts the peak bytes of each machine, shape (P, 2), low and high.
 
-    The draws are seeded, so the same plan has the same interval, unless the graph is so large that time runs out before
-    the last run.
+    The draws are seeded, so the same plan has the same interval, unless it needs runs without windows and time runs out
+    before the last one.
 
     Parameters
     ----------
@@ -96,12 +98,11 @@ def _of_windows(
         for rank in (planned.rank, compiled.rank)
         for outputs, scratch in sizes
     ]
-    until = time.perf_counter() + _SECONDS
     peaks: list[int] = []
-    for seed, run, (believed, slower) in product(range(_DRAWS // 2), runs, _MOODS):
-        peaks.append(peak_of_windows(run, spread if seed else 0.0, seed, believed, slower))
-        if len(peaks) >= len(_MOODS) * len(sizes) and time.perf_counter() > until:
-            break
+    most = max(len(_MOODS) * len(sizes), _OPERANDS // graph.n)
+    for seed, run, (believed, slower) in islice(product(range(_DRAWS), runs, _MOODS), most):
+        noise = 0.0 if not seed else _LOADED if seed % 2 else spread
+        peaks.append(peak_of_windows(run, noise, seed, believed, slower))
     users = any(program.runs_user_code for program in after.programs)
     return min(peaks), int(workers.memory[0]) if users else max(peaks)
 
