@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any, Protocol
 
 from jmars.errors import ClusterStartError
 
-__all__ = ["HostOutput", "LastWords", "answer_in", "late_answer", "no_answer", "printable"]
+__all__ = ["PID_LINE", "HostOutput", "LastWords", "answer_in", "late_answer", "no_answer", "printable"]
 
+PID_LINE = "jmars process"  # begins a line of output, and its process id follows
 _PIECE = 2**14  # bytes that are read at once
 _MOST_NOISE = 2**18  # bytes before the answer
 _KEPT = 16_000  # bytes of output
@@ -60,10 +62,16 @@ class LastWords:
 
 
 class HostOutput:
-    """Reads the output of a host's process: the answer first, then all that follows, so that no writer waits."""
+    """Reads the output of a host's process: the answer first, then all that follows, so that no writer waits.
+
+    Attributes
+    ----------
+    pid
+        Process id on the host, if the output told it before the answer; else 0.
+    """
 
     def __init__(self, out: ByteStream, err: ByteStream, words: LastWords) -> None:
-        self.words = words
+        self.words, self.pid = words, 0
         self._out = out
         self._tasks = [asyncio.create_task(self._drain(err))]
 
@@ -77,7 +85,10 @@ class HostOutput:
                 if answer is not None:
                     self._tasks.append(asyncio.create_task(self._drain(self._out)))
                     return answer
-                self.words.add(line + b"\n")
+                if told := re.fullmatch(rf"{PID_LINE} (\d{{1,9}})".encode(), line):
+                    self.pid = int(told[1])
+                else:
+                    self.words.add(line + b"\n")
             noise += len(data)
         self.words.add(begun)
         if noise < _MOST_NOISE:

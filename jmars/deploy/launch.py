@@ -76,8 +76,8 @@ class HostProcess(Protocol):
         """Its exit status when it has ended, negative for a signal; None if the host does not say."""
         ...
 
-    async def kill(self) -> None:
-        """End the process, before it has answered, and the connection."""
+    async def kill(self, pid: int) -> None:
+        """End the process, which has not answered, and the connection; `pid` is 0 where nobody knows it."""
         ...
 
     async def run(self, words: Sequence[str], stdin: bytes, seconds: float) -> bytes | None:
@@ -212,7 +212,9 @@ async def hear(process: HostProcess, ticket: bytes, name: str, place: str, pytho
             await process.send(ticket.strip() + b"\n")
             answer = await output.answer()
             if answer is None:
-                raise no_answer(who, python, await process.status(), words.text())
+                status = await process.status()
+                output.pid = 0  # it has ended
+                raise no_answer(who, python, status, words.text())
         if "error" in answer:
             raise ClusterStartError(f"{who} did not start: {words.shown(answer['error'].encode())}")
         launched = Launched(place, python, answer, output, process)
@@ -220,7 +222,7 @@ async def hear(process: HostProcess, ticket: bytes, name: str, place: str, pytho
         return launched
     except BaseException as error:
         output.stop()
-        await process.kill()
+        await process.kill(output.pid)
         if isinstance(error, TimeoutError):
             raise late_answer(who, patience, words.text()) from None
         raise

@@ -89,7 +89,7 @@ class LocalProcess:
                 os.close(watch)
         return self._process.wait()
 
-    async def kill(self) -> None:
+    async def kill(self, pid: int = 0) -> None:
         """End it and what it has started, with SIGKILL."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)

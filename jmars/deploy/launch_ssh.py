@@ -19,12 +19,13 @@ from typing import Any
 
 from jmars.deploy.host_output import printable
 from jmars.deploy.launch import ANSWER_SECONDS, JOIN, Launched, hear
-from jmars.deploy.ssh_words import SshPlace, remote_command
+from jmars.deploy.ssh_words import SshPlace, remote_command, remote_program
 from jmars.errors import ClusterStartError, text_of
 
 __all__ = ["SshLauncher"]
 
 LOGIN_SECONDS = 20.0
+KILL_SECONDS = 5.0
 _CLOSE_SECONDS = 2.0  # for the last packets of a connection
 _CONFIG = ("~/.ssh/config", "/etc/ssh/ssh_config")
 _KNOWN_TO_USER = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
@@ -70,7 +71,7 @@ class SshLauncher:
         self._patience, self._login_patience = patience, login_patience
         self._route = SshRoute(place, config, known_hosts, client_keys)
         self._connection: Any = None  # that no process uses yet
-        remote_command(self._python, JOIN, {})
+        remote_program(self._python, JOIN, {})
 
     def __repr__(self) -> str:
         return f"SshLauncher({self.place!r})"
@@ -111,7 +112,7 @@ class SshLauncher:
 
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
         """Start a process there and wait for its answer; see `Launcher.start`."""
-        command = remote_command(self._python, JOIN, environment)
+        command = remote_program(self._python, JOIN, environment)
         connection, self._connection = self._connection or await self._connect(name), None
         try:
             process = await connection.create_process(command, encoding=None)
@@ -266,17 +267,15 @@ class SshProcess:
         status: int | None = self._process.returncode
         return status
 
-    async def kill(self) -> None:
-        """Send it SIGKILL, and end the connection; a process that reads stdin sees its end, too."""
-        try:
-            self._process.kill()
-        except OSError:
-            pass  # it has ended
+    async def kill(self, pid: int) -> None:
+        """End it with SIGKILL, and the connection."""
+        if pid:
+            await self.run(["kill", "-KILL", str(pid)], b"", KILL_SECONDS)
         await self.close()
 
     async def run(self, words: Sequence[str], stdin: bytes, seconds: float) -> bytes | None:
         """Standard output of a command there; dials again if the connection is broken."""
-        command = remote_command(words[0], words[1:], {})
+        command = remote_command(words[0], words[1:])
         try:
             async with asyncio.timeout(seconds):
                 output = await self._try(command, stdin, seconds / 2)

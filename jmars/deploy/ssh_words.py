@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from jmars.deploy.host_output import PID_LINE
 from jmars.errors import ClusterStartError
 
-__all__ = ["SshPlace", "remote_command"]
+__all__ = ["SshPlace", "remote_command", "remote_program"]
 
+# A shell that tells its process id, which the program then has: sshd signals no process for root, nor a forced command.
+_TELLS_PID = f'echo "{PID_LINE} $$"; exec "$0" "$@"'
 _PLACE = re.compile(r"(?:(?P<user>\w[\w.+\\$@-]*)@)?(?P<host>\w[\w.-]*|\[[\w:.%]+\])(?::(?P<port>\d{1,5}))?", re.ASCII)
 
 
@@ -57,8 +60,8 @@ class SshPlace:
         return cls(match["user"] or "", match["host"].strip("[]"), port)
 
 
-def remote_command(python: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The command line that replaces the login shell by a Python program.
+def remote_program(python: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The command line that replaces the login shell by a Python program, after a line with its process id.
 
     Parameters
     ----------
@@ -76,14 +79,29 @@ def remote_command(python: str, arguments: Sequence[str], environment: Mapping[s
 
     Examples
     --------
-    >>> remote_command("/opt/my env/python", ["-m", "jmars"], {"OMP_NUM_THREADS": "1"})
-    "exec env OMP_NUM_THREADS=1 '/opt/my env/python' -m jmars"
+    >>> remote_program("python3", ["-m", "jmars"], {"OMP_NUM_THREADS": "1"})
+    'exec env OMP_NUM_THREADS=1 sh -c \'echo "jmars process $$"; exec "$0" "$@"\' python3 -m jmars'
     """
-    if not python.isprintable() or not python or python.startswith("-"):
-        raise ClusterStartError(f"python={python!r} is no interpreter; give a name or a path, such as ~/env/bin/python")
     for name, value in environment.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not value.isprintable():
             raise ClusterStartError(f"{name!r} cannot be a variable with the value {value!r}; use printable characters")
-    program = f'"$HOME"/{shlex.quote(python[2:])}' if python.startswith("~/") else shlex.quote(python)
-    settings = [shlex.quote(f"{name}={value}") for name, value in environment.items()]
-    return " ".join(["exec", *(["env", *settings] if settings else []), program, *map(shlex.quote, arguments)])
+    settings = [f"{name}={value}" for name, value in environment.items()]
+    words = [*(["env", *settings] if settings else []), "sh", "-c", _TELLS_PID]
+    return " ".join(["exec", *map(shlex.quote, words), _interpreter(python), *map(shlex.quote, arguments)])
+
+
+def remote_command(program: str, arguments: Sequence[str]) -> str:
+    """The command line that replaces the login shell by a program; "~/" is the home folder there.
+
+    Examples
+    --------
+    >>> remote_command("~/my env/python", ["-m", "jmars"])
+    'exec "$HOME"/\'my env/python\' -m jmars'
+    """
+    return " ".join(["exec", _interpreter(program), *map(shlex.quote, arguments)])
+
+
+def _interpreter(python: str) -> str:
+    if not python.isprintable() or not python or python.startswith("-"):
+        raise ClusterStartError(f"python={python!r} is no interpreter; give a name or a path, such as ~/env/bin/python")
+    return f'"$HOME"/{shlex.quote(python[2:])}' if python.startswith("~/") else shlex.quote(python)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jmars.deploy.ssh_words import SshPlace, remote_command
+from jmars.deploy.ssh_words import SshPlace, remote_command, remote_program
 from jmars.errors import ClusterStartError
 
 HOSTILE = [
@@ -64,16 +64,18 @@ printable = st.text(st.characters(exclude_categories=["C", "Z"], include_charact
 @settings(max_examples=40)
 @given(st.lists(st.one_of(printable, st.sampled_from(HOSTILE)), max_size=4), st.one_of(printable, st.just("a='b'")))
 def test_goal_10_a_shell_gives_each_word_as_it_is(words, value):
-    command = remote_command(sys.executable, ["-c", PRINTS, *words], {"WORD": value})
-    done = subprocess.run([SHELLS[0], "-c", command], capture_output=True, text=True, timeout=20)
-    assert done.stdout == f"{(words, value)!r}\n"
+    command = remote_program(sys.executable, ["-c", PRINTS, *words], {"WORD": value})
+    with subprocess.Popen([SHELLS[0], "-c", command], stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout.read() == f"jmars process {shell.pid}\n{(words, value)!r}\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_goal_10_so_does_every_login_shell(shell, tmp_path):
-    command = remote_command(sys.executable, ["-c", PRINTS, *HOSTILE], {"WORD": HOSTILE[3]})
-    done = subprocess.run([shell, "-c", command], capture_output=True, text=True, timeout=20, cwd=tmp_path)
-    assert done.stdout == f"{(HOSTILE, HOSTILE[3])!r}\n"
+    for make in (remote_command, lambda *words: remote_program(*words, {"WORD": HOSTILE[3]})):
+        command = make(sys.executable, ["-c", PRINTS, *HOSTILE])
+        done = subprocess.run([shell, "-c", command], capture_output=True, text=True, timeout=20, cwd=tmp_path)
+        value = HOSTILE[3] if make is not remote_command else None
+        assert done.stdout.splitlines()[-1] == repr((HOSTILE, value))
     assert not list(tmp_path.iterdir())
 
 
@@ -81,7 +83,7 @@ def test_a_path_may_begin_in_the_home_folder_there(tmp_path):
     folder = tmp_path / "my env"
     folder.mkdir()
     (folder / "python").symlink_to(sys.executable)
-    command = remote_command("~/my env/python", ["-c", "print(17)"], {})
+    command = remote_command("~/my env/python", ["-c", "print(17)"])
     done = subprocess.run(
         [shutil.which("sh") or "sh", "-c", command],
         capture_output=True,
@@ -98,4 +100,4 @@ def test_a_path_may_begin_in_the_home_folder_there(tmp_path):
 )
 def test_what_cannot_be_a_word_is_refused(python, environment):
     with pytest.raises(ClusterStartError):
-        remote_command(python, [], environment)
+        remote_program(python, [], environment)

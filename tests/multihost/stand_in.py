@@ -54,6 +54,7 @@ def main(behaviour: str, arguments: list[str]) -> int:
         signal.pause()
     log = os.path.join(os.environ["TMPDIR"], "stand-in.log")
     reading, writing = os.pipe()
+    Path(log).write_text("the stand-in goes on\n")
     control = os.fork()
     if not control:
         os.close(reading)
@@ -81,7 +82,6 @@ def _leave(log: str) -> None:
 
 def _go_on(log: str, ticket: dict[str, str]) -> None:
     _leave(log)
-    print("the stand-in goes on", flush=True)
     if not ticket:
         signal.pause()
     host, port = ticket["head"]

@@ -183,7 +183,8 @@ def test_the_secret_of_a_ticket_is_nowhere(joined, sshd, caplog, monkeypatch):
     assert [text for text in found if secrets[0] in text] == []
 
 
-@pytest.mark.parametrize("patience", [0.2, 1.5])
+@pytest.mark.long(beyond=1)
+@pytest.mark.parametrize("patience", [1.5, 0.2])
 def test_a_start_that_takes_too_long_leaves_nothing(head, far, cable, sshd, patience):
     """While the process imports, and while it waits for a head that takes connections and says nothing."""
 

@@ -69,6 +69,18 @@ def secret_of(ticket: bytes) -> str:
     return json.loads(ticket)["secret"]
 
 
+def still_there(behaviour: str) -> list[int]:
+    """Stand-ins that have not ended within a while, as this machine numbers processes."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"stand_in.py\0{behaviour}\0".encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it has ended
+    return [pid for pid in found if not ended_within(pid, 10)]
+
+
 def launched(stage: Stage, ticket: bytes, then: Callable[[Launched], Awaitable[Any]], **environment: str) -> Any:
     async def all_of_it() -> Any:
         started = await stage.launcher("answers").start(ticket, "host-3", environment)
@@ -196,6 +208,7 @@ def test_a_process_that_ends_before_it_reads_the_ticket(stage, ticket):
 def test_a_host_that_never_answers_is_ended(stage, ticket):
     text = error_of(stage.launcher("dawdles", patience=0.5), ticket)
     assert "within 0.5 s" in text and "wait" in text and "looking for the disk" in text
+    assert still_there("dawdles") == []
 
 
 def test_a_cancelled_start_leaves_nothing(stage, ticket):
@@ -207,6 +220,7 @@ def test_a_cancelled_start_leaves_nothing(stage, ticket):
             await start
 
     asyncio.run(cancelled())
+    assert still_there("dawdles") == []
 
 
 @pytest.mark.long(beyond=5)
