@@ -217,7 +217,7 @@ class HostsHead(ClusterHead):
         found |= {"workers": row.workers, "capacity": row.memory}
         if told is not None:
             found |= {"memory": told["memory"], "pid": told["pid"], "janitor": told["janitor"]["pid"]}
-            found["fetched"] = told["fetched"]
+            found |= {"fetched": told["fetched"], "relayed": told["relayed"]}
         return found
 
     # -- memory

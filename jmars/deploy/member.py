@@ -9,18 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from jmars.actors import Mailbox, remote_method
+from jmars.actors.tls import Credentials
+from jmars.actors.tls_dial import parse_address
 from jmars.deploy.folders import Folders
 from jmars.deploy.host_facts import own_facts
 from jmars.deploy.host_machine import HostMachine
+from jmars.deploy.tickets import Ticket
 from jmars.model.reports import JobClosed, Report
 from jmars.storage import Arena
 from jmars.storage.chunk_checksums import received
 from jmars.worker import Zygote
+from jmars.worker.chunk_exchange import ChunkExchange, PeersActor
 from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.host_status import host_status
 from jmars.worker.recovery_snapshot import RecoverySnapshot
@@ -78,6 +84,10 @@ class Member:
         self.mailbox.add("passing", ChunkPiecesActor(self.machine.store, arena.memory))
         self.mailbox.add("serving", ServingActor(execution, arena.memory, folders.spill))
         self.mailbox.add("member", MemberActor(self))
+        self.exchange = ChunkExchange(
+            execution, self.machine.children, folders.spill, self._pull_by_head, self._listening
+        )
+        self.mailbox.add("peers", PeersActor(self.exchange, self._begin_carrier))
         self._gathered: list[Report] = []
         self._told_costs = 0.0
         self._pulls: set[asyncio.Task[None]] = set()
@@ -97,6 +107,8 @@ class Member:
     # -- to the head
     def _report(self, report: Report) -> None:
         """Send the reports of a turn of the loop as a single message, to save time at both ends."""
+        if isinstance(report, JobClosed):
+            self.tell_carried()
         if isinstance(report, JobClosed) and time.monotonic() - self._told_costs > COSTS_SECONDS:
             self._told_costs = time.monotonic()
             self.link.tell("reports", "costs", self.machine.execution.ledger.profile.as_data())
@@ -108,7 +120,26 @@ class Member:
         gathered, self._gathered = self._gathered, []
         self.link.tell("reports", "take", gathered)
 
+    def tell_carried(self) -> None:
+        """Tell of chunks that came from other hosts since the last call."""
+        for host, told in self.exchange.carrier.take_transfers().items():
+            self.link.tell("reports", "carried", host, *told)
+
     # -- chunks of other hosts
+    def joined(self, ticket: Ticket, credentials: Credentials) -> None:
+        """The host has joined as the ticket says."""
+        address = own_address(ticket.head)
+        begin = self.exchange.begin
+        self._begin = partial(begin, ticket.cluster, *ticket.identity, credentials, address)
+        self._address = address
+
+    def _begin_carrier(self) -> None:
+        self._begin()
+
+    def _listening(self, port: int) -> None:
+        address = f"[{self._address}]" if ":" in self._address else self._address
+        self.link.tell("roster", "listens", f"{address}:{port}")
+
     def _pull(
         self,
         chunk: int,
@@ -119,7 +150,20 @@ class Member:
         urgency: tuple[int, int],
         done: Callable[[str], None],
     ) -> None:
-        """Read bytes of a chunk of another host; a `Pull`. The head passes them on."""
+        """Read bytes of a chunk of another host; a `Pull`."""
+        self.exchange.pull(chunk, start, stop, offset, hosts, urgency, done)
+
+    def _pull_by_head(
+        self,
+        chunk: int,
+        start: int,
+        stop: int,
+        offset: int,
+        hosts: Sequence[int],
+        urgency: tuple[int, int],
+        done: Callable[[str], None],
+    ) -> None:
+        """Read bytes of a chunk of another host, which the head passes on; a `Pull`."""
         task = asyncio.ensure_future(self._relayed(chunk, start, stop, offset, hosts, done))
         self._pulls.add(task)
         task.add_done_callback(self._pulls.discard)
@@ -150,6 +194,7 @@ class Member:
 
     async def close(self) -> None:
         """End all processes, and remove all files."""
+        self.exchange.close()
         await self.machine.close()
         self.folders.remove()
 
@@ -165,7 +210,13 @@ class MemberActor:
         """Report processes that came or went; the memory, and the status for who asks why a job does not move."""
         machine = self._member.machine
         await machine.look(active, {})
-        return {"memory": machine.standing(), "status": host_status(machine.execution), "moved": machine.moved()}
+        self._member.tell_carried()
+        return {
+            "memory": machine.standing(),
+            "status": host_status(machine.execution),
+            "moved": machine.moved(),
+            "links": dict(self._member.exchange.carrier.links),
+        }
 
     @remote_method
     def info(self) -> dict[str, Any]:
@@ -175,6 +226,7 @@ class MemberActor:
         return {
             "workers": machine.workers_info(private),
             "memory": machine.memory_info(private),
+            "relayed": self._member.exchange.relayed,
             "fetched": machine.execution.chunks.fetched,
             "pid": os.getpid(),
             "janitor": {"pid": machine.janitor},
@@ -190,3 +242,17 @@ class MemberActor:
         """End the host."""
         log.info("the host ends: %s", why)
         self._member.ended.set()
+
+
+def own_address(heads: Sequence[str]) -> str:
+    """The address of this machine on the way to the head, where other hosts reach it, too."""
+    for head in heads:
+        try:
+            where, port = parse_address(head)
+            family, _, _, _, address = socket.getaddrinfo(where, port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect(address)  # sends nothing: the system chooses a route
+                return str(probe.getsockname()[0])
+        except OSError as error:
+            log.info("no way to %s: %s", head, error)
+    return "127.0.0.1"

@@ -125,6 +125,7 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str) ->
 
     link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0), on_end=ended)
     member.link = link
+    member.joined(ticket, credentials)
     async with asyncio.timeout(JOIN_SECONDS):
         await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
         await link.ask("roster", "join", member.facts())

@@ -79,6 +79,7 @@ class Roster:
         self.names: dict[int, str] = {}  # of hosts that may join
         self.facts: dict[int, dict[str, Any]] = {}
         self.channels: dict[int, LastingChannel] = {}
+        self.addresses: dict[int, str] = {}  # of hosts that listen for others
         self.membership = Membership()
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
         self._asking: dict[int, asyncio.Task[None]] = {}
@@ -159,9 +160,20 @@ class Roster:
         self.facts[number] = facts
         self.membership.joined(self.channels[number].peer, self._now())
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
-        log.info("host %d (%s) joined: %s", number, row.name, facts)
+        log.info("host %d (%s) joined with %d workers and %d bytes", number, row.name, row.workers, row.memory)
+        if len(self.links) > 1:
+            self.tell_all("peers", "begin")
+        for other, address in self.addresses.items():
+            link.channel.tell("peers", "add", other, self.channels[other].peer.incarnation, address)
         self.changed(number, "joined", "")
         return row
+
+    def listens(self, number: int, address: str) -> None:
+        """Other hosts can read chunks of a host at "address:port"."""
+        self.addresses[number] = address
+        for other, link in self.links.items():
+            if other != number:
+                link.channel.tell("peers", "add", number, self.channels[number].peer.incarnation, address)
 
     def lost(self, number: int, why: str) -> None:
         """A host is gone for good."""
@@ -169,6 +181,8 @@ class Roster:
         link = self.links.pop(number, None)
         if link is not None:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)
+            self.addresses.pop(number, None)
+            self.tell_all("peers", "drop", *self.channels[number].peer)
             self.hosts.lost(number, why)
             self.changed(number, "lost", why)
 
@@ -220,10 +234,21 @@ class Seat:
         return {"first": self._roster.join(self.number, facts).first}
 
     @remote_method
+    def listens(self, address: str) -> None:
+        """Other hosts can read chunks of the host there."""
+        if self.number in self._roster.links:
+            self._roster.listens(self.number, address)
+
+    @remote_method
     def take(self, reports: Sequence[Report]) -> None:
         """Reports of the host's workers."""
         if self.number in self._roster.links:
             self._roster.hosts.take(self.number, reports)
+
+    @remote_method
+    def carried(self, source: int, chunks: int, nbytes: int, seconds: float) -> None:
+        """Chunks came to the host from another one."""
+        self._roster.transferred(source, self.number, chunks, nbytes, seconds)
 
     @remote_method
     def costs(self, profile: dict[str, Any]) -> None:

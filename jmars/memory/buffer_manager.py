@@ -292,14 +292,14 @@ class BufferManager:
         elif message[0] == "gathered":
             _, ticket, number, error = message
             if error:
-                self._bad_file(self.gathers.chunk_of(ticket, number), error)
+                self.bad_file(self.gathers.chunk_of(ticket, number), error)
             self.gathers.moved(ticket, error)
         else:
             _, chunk, error = message
             self._loaded(chunk, error)
         self.advance()
 
-    def _bad_file(self, chunk: int, error: str) -> None:
+    def bad_file(self, chunk: int, error: str) -> None:
         """A chunk's file cannot be read; the chunk is lost unless in memory or being reloaded."""
         if chunk in self.chunks.moving:
             return

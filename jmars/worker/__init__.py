@@ -7,6 +7,7 @@
 - chunk_transfer.py: sends and receives chunks as messages (ChunkTransferActor)
 - chunk_pieces.py: takes chunks in pieces from the head of several hosts (ChunkPiecesActor)
 - carrier_link.py: the control process's end of the carrier (CarrierLink)
+- chunk_exchange.py: moves chunks between this host and others (ChunkExchange)
 - serving.py: serves chunks to other hosts, without memory of its own (ServingActor)
 - recovery_snapshot.py: tells a new scheduler the state of this host (RecoverySnapshot)
 - remote_scheduler.py: the port of a scheduler in a separate process (RemoteScheduler)

@@ -17,6 +17,7 @@ from jmars.deploy.why_service import WhyService
 from jmars.errors import ActorNotFoundError
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journaled import JournaledSession
+from jmars.worker.chunk_exchange import PeersActor
 from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.chunk_transfer import ChunkTransferActor
 from jmars.worker.serving import ServingActor
@@ -34,7 +35,8 @@ LISTED = {
     HostsChunks: "gather put put_piece",
     ServingActor: "read",
     MemberActor: "look info rest end",
-    Seat: "join take costs read",
+    Seat: "join listens take carried costs read",
+    PeersActor: "begin add drop",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     RelayedTasks: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",

@@ -233,17 +233,12 @@ def unreached() -> list[Definition]:
 
 # Definitions that no entry point reaches, with the reason why they stay.
 KEPT = {
-    "jmars.deploy.host_facts": "compared when a host joins, which the next issues bring",
-    "jmars.errors:HostRefusedError": "the link between hosts, which the next issues bring",
-    "jmars.deploy.host_output": "launchers for other machines, which the next issues bring",
-    "jmars.deploy.host_processes": "launchers for other machines, which the next issues bring",
-    "jmars.deploy.launch": "launchers for other machines, which the next issues bring",
-    "jmars.deploy.launch_local": "launchers for other machines, which the next issues bring",
-    "jmars.deploy.launch_ssh": "launchers for other machines, which the next issues bring",
-    "jmars.deploy.ssh_words": "launchers for other machines, which the next issues bring",
-    "jmars.scheduler.membership": "hosts by their silence, which the next issues bring",
+    "jmars.deploy.host_processes": "its source is sent to another machine and runs there",
+    "jmars.deploy.launch:log_tail": "the end of a far log, for errors of a host",
+    "jmars.deploy.launch_ssh:address_here": "our address on the way to a machine, as ssh sees it",
+    "jmars.scheduler.membership:next_look": "for a caller that sleeps until then",
     "jmars.deploy.beats": "beats of hosts from beside their control processes, which the next issues bring",
-    "jmars.worker.carrier_link": "chunks between hosts without the head, which the next issues bring",
+    "jmars.worker.carrier_link:serve_again": "for a place that is not known at once",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",

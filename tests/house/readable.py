@@ -21,7 +21,7 @@ INDEFINITE = frozenset(
 MOST_INDEFINITE = 2.5  # per 100 words of docstrings; dask has 1.7, distributed 1.9, jupyter_server 1.1
 MOST_LEVELS = {"memory": 8, "dispatch": 8, "processes": 8}  # folder: import levels inside
 
-MOST_UNREACHED = 3500  # while links between hosts are made before hosts use them; 500 from then on
+MOST_UNREACHED = 500
 
 # The parts of a docstring that are no sentences: sections, doctests, sources.
 _SECTION = re.compile(

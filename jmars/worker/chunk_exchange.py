@@ -1,0 +1,163 @@
+"""ChunkExchange: moves chunks between this host and others, by the carrier where there is a route, else by the head.
+
+The carrier (processes/carrier.py) reads straight from the carrier of another host into shared memory. Where two hosts
+cannot connect, the head passes the bytes on.
+Source: docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from jmars.actors import remote_method
+from jmars.actors.tls import Credentials
+from jmars.errors import ChunkLostError
+from jmars.memory.chunk_reads import Pull
+from jmars.processes.links import ChildLink, Children
+from jmars.worker.carrier_link import CarrierLink, ChunkPlace
+from jmars.worker.execution import ExecutionActor
+
+__all__ = ["ChunkExchange", "PeersActor"]
+
+log = logging.getLogger("jmars.worker")
+
+
+class ChunkExchange:
+    """Chunks to and from other hosts.
+
+    Parameters
+    ----------
+    children
+        Starts the carrier.
+    folder
+        Of the files of spilled chunks.
+    relay
+        Reads from other hosts by the head.
+    listening
+        Called with the port of the carrier.
+    """
+
+    def __init__(
+        self,
+        execution: ExecutionActor,
+        children: Children,
+        folder: str,
+        relay: Pull,
+        listening: Callable[[int], None],
+    ) -> None:
+        self._chunks, self._buffers = execution.chunks, execution.memory.buffers
+        self._children, self._folder, self._relay = children, folder, relay
+        self._incarnations: dict[int, int] = {}  # of peers
+        self._begun = False
+        self.relayed = 0  # pulls that the head passed on
+        self.carrier = CarrierLink(
+            self._start, serve=self._serve, served=self._served, damaged=self._buffers.bad_file, listening=listening
+        )
+
+    def begin(self, cluster: str, host: int, incarnation: int, credentials: Credentials, address: str) -> None:
+        """Start the carrier, which listens at `address`; no effect the second time."""
+        if not self._begun:
+            self._begun = True
+            self.carrier.begin(cluster, host, incarnation, credentials, address)
+
+    def add_peer(self, host: int, incarnation: int, address: str) -> None:
+        """Chunks of a host can be read at "address:port"."""
+        self._incarnations[host] = incarnation
+        self.carrier.add_peer(host, incarnation, address)
+
+    def drop_peer(self, host: int, incarnation: int) -> None:
+        """A host is gone."""
+        self._incarnations.pop(host, None)
+        if self._begun:
+            self.carrier.drop_peer(host, incarnation)
+
+    def pull(
+        self,
+        chunk: int,
+        start: int,
+        stop: int,
+        offset: int,
+        hosts: Sequence[int],
+        urgency: tuple[int, int],
+        done: Callable[[str], None],
+    ) -> None:
+        """Read bytes of a chunk of another host; a `Pull`."""
+        holders = [(host, self._incarnations[host]) for host in hosts if host in self._incarnations]
+        by_head = partial(self._pull_by_head, chunk, start, stop, offset, hosts, urgency, done)
+        if holders:
+            self.carrier.pull(
+                chunk, start, stop, offset, holders, urgency, lambda error: by_head(error) if error else done("")
+            )
+        else:
+            by_head("no host that has it can be reached from here")
+
+    def close(self) -> None:
+        """Start no carrier any more."""
+        self.carrier.close()
+
+    # -- own
+    def _pull_by_head(
+        self,
+        chunk: int,
+        start: int,
+        stop: int,
+        offset: int,
+        hosts: Sequence[int],
+        urgency: tuple[int, int],
+        done: Callable[[str], None],
+        why: str,
+    ) -> None:
+        log.info("the head passes chunk %d on: %s", chunk, why)
+        self.relayed += 1
+        self._relay(chunk, start, stop, offset, hosts, urgency, done)
+
+    def _start(self) -> ChildLink:
+        link = ChildLink("carrier", self.carrier.received, self.carrier.ended)
+        self._children.start(link, "carrier")
+        return link
+
+    def _serve(self, chunk: int, start: int, stop: int) -> ChunkPlace | None:
+        """Place of a chunk, which stays there until `_served`."""
+        chunks = self._chunks
+        slot, file = chunks.memory.get(chunk), chunks.disk.get(chunk)
+        if slot is not None and (chunk not in chunks.moving or chunk in self._buffers.spills):
+            chunks.pin(chunk)
+            return ("memory", slot, chunks.size(chunk))
+        if file is not None:
+            chunks.pin(chunk)
+            return ("file", f"{self._folder}/{file.name}", file.checksum, file.size)
+        raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
+
+    def _served(self, chunk: int) -> None:
+        self._buffers.delete(self._chunks.unpin(chunk))
+        self._buffers.advance()
+
+
+class PeersActor:
+    """The actor "peers": the head tells of other hosts.
+
+    Parameters
+    ----------
+    begin
+        Starts the carrier of this host.
+    """
+
+    def __init__(self, exchange: ChunkExchange, begin: Callable[[], None]) -> None:
+        self._exchange, self._begin = exchange, begin
+
+    @remote_method
+    def begin(self) -> None:
+        """There are other hosts: listen for them."""
+        self._begin()
+
+    @remote_method
+    def add(self, host: int, incarnation: int, address: str) -> None:
+        """A host listens."""
+        self._exchange.add_peer(host, incarnation, address)
+
+    @remote_method
+    def drop(self, host: int, incarnation: int) -> None:
+        """A host is gone."""
+        self._exchange.drop_peer(host, incarnation)
