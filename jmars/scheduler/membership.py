@@ -1,6 +1,8 @@
 """Membership: which hosts of a cluster are here, by their beats and their silence.
 
-Pure: takes beats with the time, and returns what happened. Any message of a host is a beat.
+Pure: takes beats with the time, and returns what happened. Any message of a host is a beat. A process beside the host's
+control process may vouch for it: then a control process that is only busy is waited for, and one that is stopped is
+named.
 
     joining ──joined──▶ here ──3 s silent──▶ suspect ──8 s silent──▶ gone
                          ▲                     │
@@ -25,10 +27,11 @@ STALL_SECONDS = 1.0  # a head that looks later than this was stalled itself
 
 @dataclass(frozen=True)
 class SilenceLimits:
-    """Seconds of silence after which a host is suspect, and gone."""
+    """Seconds of silence after which a host is suspect, and gone; `busy` is for hosts that somebody vouches for."""
 
     suspect: float = 3.0
     gone: float = 8.0
+    busy: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,9 @@ class HostBack:
 class HostGone:
     """A host is gone for good under this incarnation.
 
-    `how` is "silent", "stopped" (its control process does not run, though the machine answers), "late" (it did not
-    join), "replaced" (it joined again) or "ended" (it left, or its process has ended).
+    `how` is "silent", "stopped" (its control process is stopped, though the machine answers), "busy" (its control
+    process does nothing else for too long), "late" (it did not join), "replaced" (it joined again) or "ended" (it left,
+    or its process has ended).
     """
 
     identity: Identity
@@ -73,9 +77,10 @@ Change = HostHere | HostSuspect | HostBack | HostGone
 @dataclass(slots=True)
 class _Known:
     state: str  # "joining", "here", "suspect"
-    heard: float  # until when the host is known to have run
+    heard: float  # when it was heard last
     ends: float = math.inf  # when it must have joined
-    stopped: bool = False  # the last beat said that its control process is stopped
+    vouched: float = -math.inf  # when somebody vouched for it last
+    stopped: float = 0.0  # seconds for which its control process was stopped then
 
 
 class Membership:
@@ -148,29 +153,33 @@ class Membership:
         self._plan_look(now)
         return [*changes, HostHere(identity)]
 
-    def beat(self, identity: Identity, heard: float, stopped: float = 0.0) -> list[Change]:
-        """A host was heard; beats that tell nothing new, and those of hosts that are gone, are ignored.
+    def beat(self, identity: Identity, heard: float) -> list[Change]:
+        """A host was heard at this time, perhaps some time ago; what tells nothing new is ignored, and hosts that are
+        gone are.
+        """
+        known = self._known.get(identity)
+        if known is None or heard <= known.heard:
+            return []
+        silent, known.heard, known.stopped = heard - known.heard, heard, 0.0
+        if known.state != "suspect":
+            return []
+        known.state = "here"
+        self._plan_look(heard)
+        return [HostBack(identity, round(silent, 3))]
+
+    def vouch(self, identity: Identity, now: float, stopped: float = 0.0) -> list[Change]:
+        """A process beside the control process of a host tells that both are there.
 
         Parameters
         ----------
-        heard
-            When it was, perhaps some time ago.
         stopped
-            Seconds for which its control process had been stopped then, as a process beside it says; they count as
-            silence. A control process that is only busy is not stopped.
+            Seconds for which the control process has been stopped; 0 where it runs.
         """
         known = self._known.get(identity)
         if known is None:
             return []
-        ran = heard - stopped
-        known.stopped = stopped > 0 or (known.stopped and ran <= known.heard)
-        if ran > known.heard:
-            silent, known.heard = ran - known.heard, ran
-            if known.state == "suspect" and stopped < self.silence.suspect:
-                known.state = "here"
-                self._plan_look(heard)
-                return [HostBack(identity, round(silent, 3))]
-        return self._judge(identity, known, heard)
+        known.vouched, known.stopped = now, stopped
+        return self._judge(identity, known, now)
 
     def look(self, now: float) -> list[Change]:
         """Judge all hosts by their silence; call it when `next_look` has come.
@@ -182,6 +191,7 @@ class Membership:
         if late > STALL_SECONDS:
             for known in self._known.values():
                 known.heard = min(known.heard + late, now)
+                known.vouched = min(known.vouched + late, now)
                 known.ends += late
         changes = [one for identity, known in list(self._known.items()) for one in self._judge(identity, known, now)]
         self._plan_look(now)
@@ -200,18 +210,21 @@ class Membership:
                 return []
             return [self._end(identity, now, "late", f"{_called(identity)} did not join in time")]
         silent = now - known.heard
-        if silent >= self.silence.gone:
-            how = "stopped" if known.stopped else "silent"
-            return [self._end(identity, now, how, self._reason(identity, known, silent))]
+        how, since, limit = self._case(known, now)
+        if now - since >= limit:
+            return [self._end(identity, now, how, _reason(identity, how, now - since))]
         if silent >= self.silence.suspect and known.state == "here":
             known.state = "suspect"
-            return [HostSuspect(identity, self._reason(identity, known, silent))]
+            return [HostSuspect(identity, _reason(identity, how, now - since))]
         return []
 
-    def _reason(self, identity: Identity, known: _Known, silent: float) -> str:
+    def _case(self, known: _Known, now: float) -> tuple[str, float, float]:
+        """What is wrong with a silent host, since when, and for how many seconds that is borne."""
         if known.stopped:
-            return f"the control process of host {identity.host} has been stopped for {silent:.3g} s; continue it"
-        return f"host {identity.host} has not been heard for {silent:.3g} s"
+            return "stopped", known.vouched - known.stopped, self.silence.gone
+        if now - known.vouched < self.silence.suspect:
+            return "busy", known.heard, self.silence.busy
+        return "silent", max(known.heard, known.vouched), self.silence.gone
 
     def _end(self, identity: Identity, now: float, how: str, why: str) -> HostGone:
         del self._known[identity]
@@ -220,11 +233,20 @@ class Membership:
 
     def _plan_look(self, now: float) -> None:
         """The next look is when a host may change its state, at least as often as a stall must be noticed."""
-        due = math.inf
+        due = now + STALL_SECONDS if self._known else math.inf
         for known in self._known.values():
-            limit = {"here": self.silence.suspect, "suspect": self.silence.gone}.get(known.state)
-            due = min(due, known.ends if limit is None else known.heard + limit)
-        self._looks = due if due == math.inf else max(now, min(due, now + STALL_SECONDS))
+            _, since, limit = self._case(known, now)
+            times = (since + limit, known.heard + self.silence.suspect, known.vouched + self.silence.suspect)
+            due = min([due, *(at for at in (times if known.state != "joining" else (known.ends,)) if at > now)])
+        self._looks = due
+
+
+def _reason(identity: Identity, how: str, seconds: float) -> str:
+    if how == "stopped":
+        return f"the control process of host {identity.host} has been stopped for {seconds:.3g} s; continue it"
+    if how == "busy":
+        return f"the control process of host {identity.host} runs, and has said nothing for {seconds:.3g} s"
+    return f"host {identity.host} has not been heard for {seconds:.3g} s"
 
 
 def _called(identity: Identity) -> str:

@@ -18,14 +18,16 @@ class Story:
         self.now = 0.0
         self.changes = []
 
-    def until(self, end, beats=()):
-        """Time passes; `beats` are hosts that are heard every half second."""
+    def until(self, end, beats=(), vouched=()):
+        """Time passes; every half second hosts are heard, or others vouch for them."""
         while self.now < end:
             next_beat = (math.floor(self.now / 0.5) + 1) * 0.5
             self.now = min(end, next_beat, max(self.membership.next_look, self.now))
             if self.now == next_beat:
                 for one in beats:
                     self.changes += self.membership.beat(one, self.now)
+                for one in vouched:
+                    self.changes += self.membership.vouch(one, self.now)
             if self.now >= self.membership.next_look:
                 self.changes += self.membership.look(self.now)
         return self.changes
@@ -83,22 +85,22 @@ def test_a_host_that_is_gone_stays_gone_and_joins_as_another_incarnation():
 def test_a_stopped_control_process_is_named():
     story = Story()
     host = story.host(3)
-    for half in range(1, 6):
-        assert story.membership.beat(host, half / 2, stopped=0.0) == []
+    story.until(2.5, beats=[host])
     for half in range(6, 11):  # stopped since 2.5 s
-        found = story.membership.beat(host, half / 2, stopped=half / 2 - 2.5)
-        assert found == []
-    [suspect] = story.membership.beat(host, 5.5, stopped=3.0)
+        assert story.membership.vouch(host, half / 2, stopped=half / 2 - 2.5) == []
+    [suspect] = story.membership.vouch(host, 5.5, stopped=3.0)
     assert suspect == HostSuspect(host, "the control process of host 3 has been stopped for 3 s; continue it")
-    [gone] = story.membership.beat(host, 10.5, stopped=8.0)
+    assert story.membership.vouch(host, 10.0, stopped=7.5) == []
+    [gone] = story.membership.vouch(host, 10.5, stopped=8.0)
     assert (gone.how, gone.why) == ("stopped", "the control process of host 3 has been stopped for 8 s; continue it")
 
 
 def test_a_process_that_goes_on_is_back():
     story = Story()
     host = story.host(3)
-    story.membership.beat(host, 5.0, stopped=5.0)
-    assert story.membership.beat(host, 5.5, stopped=5.5) == []  # suspect already
+    [suspect] = story.membership.vouch(host, 5.0, stopped=5.0)
+    assert type(suspect) is HostSuspect
+    assert story.membership.vouch(host, 5.5) == []  # it runs, and has not said anything yet
     assert story.membership.beat(host, 6.0) == [HostBack(host, 6.0)]
 
 
@@ -108,23 +110,39 @@ def test_being_told_again_when_a_host_was_last_heard_changes_nothing():
     assert story.membership.beat(host, 1.0) == []
     story.until(4.1)
     assert story.membership.beat(host, 1.0) == [] and story.membership.state(host) == "suspect"
-    [gone] = story.membership.beat(host, 9.5, stopped=8.5)
-    assert gone.how == "stopped"
 
 
-def test_an_older_beat_does_not_hide_that_a_process_is_stopped():
+def test_a_stopped_process_that_nobody_vouches_for_any_more_is_named_still():
     story = Story()
     host = story.host(3)
-    assert len(story.membership.beat(host, 4.0, stopped=4.0)) == 1
-    assert story.membership.beat(host, 0.0) == []  # of the stopped process, read again
+    assert len(story.membership.vouch(host, 4.0, stopped=4.0)) == 1
+    assert story.membership.beat(host, 0.0) == []  # of the process before it was stopped, read again
     [gone] = story.until(9.0)
     assert gone.how == "stopped"
 
 
-def test_a_busy_process_is_not_stopped():
+def test_a_busy_process_is_waited_for():
     story = Story()
     host = story.host(3)
-    assert story.until(30.0, beats=[host]) == []  # the process beside it beats, with stopped=0
+    story.until(50.0, vouched=[host])
+    assert story.changes == [HostSuspect(host, "the control process of host 3 runs, and has said nothing for 3 s")]
+    assert story.membership.beat(host, 50.0) == [HostBack(host, 50.0)]
+
+
+def test_a_process_that_is_busy_for_ever_is_given_up():
+    story = Story()
+    host = story.host(3)
+    assert type(story.until(59.9, vouched=[host])[-1]) is HostSuspect
+    gone = story.until(60.1, vouched=[host])[-1]
+    assert (gone.how, gone.why) == ("busy", "the control process of host 3 runs, and has said nothing for 60 s")
+
+
+def test_a_machine_that_dies_with_a_busy_process_is_gone_8_seconds_later():
+    story = Story()
+    host = story.host(3)
+    story.until(20.0, vouched=[host])
+    assert type(story.until(27.9)[-1]) is HostSuspect
+    assert story.until(28.1)[-1] == HostGone(host, "silent", "host 3 has not been heard for 8 s")
 
 
 def test_a_host_that_does_not_join_is_given_up():
@@ -154,7 +172,8 @@ def test_a_host_that_leaves_is_gone_at_once():
 def test_unknown_hosts_are_refused_and_their_beats_ignored():
     membership = Membership()
     stranger = Identity(9, 1)
-    assert membership.beat(stranger, 0.0) == [] and membership.joined(stranger, 0.0) == []
+    assert membership.beat(stranger, 0.0) == membership.vouch(stranger, 0.0) == []
+    assert membership.joined(stranger, 0.0) == []
     assert (
         membership.refuses(stranger, 0.0)
         == "host 9 (incarnation 1) is not expected; let the cluster make a ticket for it"
@@ -183,7 +202,7 @@ def test_a_head_that_was_stalled_waits_for_who_is_joining():
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(("expect", "join", "beat", "beat", "beat", "stopped", "end", "wait", "wait", "wait")),
+            st.sampled_from(("expect", "join", "beat", "beat", "vouch", "stopped", "end", "wait", "wait", "wait")),
             st.integers(1, 3),
             st.floats(0.0, 4.0),
         ),
@@ -212,15 +231,15 @@ def test_any_story_is_legal(steps):
             changes = membership.joined(one, now)
         elif one is not None and what == "end":
             changes = membership.end(one, now, "left")
+        elif one is not None and what == "beat":
+            heard[one] = now
+            changes = membership.beat(one, now)
         elif one is not None:
-            stopped = span if what == "stopped" else 0.0
-            stopped = min(stopped, now)
-            heard[one] = max(heard[one], now - stopped)
-            changes = membership.beat(one, now, stopped)
+            changes = membership.vouch(one, now, min(span, now) if what == "stopped" else 0.0)
         for change in changes:
             seen.append((change.identity, type(change)))
-            if isinstance(change, HostGone) and change.how in ("silent", "stopped"):
-                assert now - heard[change.identity] >= 8.0 - 1e-6
+            if isinstance(change, HostGone) and change.how in ("silent", "busy"):
+                assert now - heard[change.identity] >= {"silent": 8.0, "busy": 60.0}[change.how] - 1e-6
             if isinstance(change, HostSuspect):
                 assert now - heard[change.identity] >= 3.0 - 1e-6
     legal = {None: {HostHere, HostGone}, HostHere: {HostSuspect, HostGone}, HostSuspect: {HostBack, HostGone}}
