@@ -33,6 +33,7 @@ log = logging.getLogger("jmars.host")
 ACTOR = "beats"
 BEAT_SECONDS = 0.5
 ANSWER_SECONDS = 3.0  # then the connection is made again
+ORDERLY_SECONDS = 2.0  # beyond the lease, in which the control process may end the host by itself
 FAREWELL_SECONDS = 0.5  # for the message that the control process has ended
 
 
@@ -94,7 +95,7 @@ class Beats:
         self._turn = 0  # of the order that counts
 
     def hear(self, line: bytes, end: Callable[[], object]) -> None:
-        """Beat as an order says; `end` is called where the head is silent for as long as the lease."""
+        """Beat as an order says; `end` is called where the head is silent for longer than the lease."""
         order = json.loads(line)
         credentials = Credentials(*(order[name].encode() for name in ("key", "certificate", "ca")))
         self._turn += 1
@@ -141,7 +142,7 @@ class Beats:
                     if why != said:
                         log.warning("%s", why)
                         said = why
-            if time.monotonic() - heard > lease:
+            if time.monotonic() - heard > lease + ORDERLY_SECONDS:
                 log.error("the head has not answered for %g s: this host ends", lease)
                 end()
                 return

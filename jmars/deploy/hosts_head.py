@@ -15,6 +15,7 @@ from typing import Any
 from jmars.actors.tls import server_context
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy import memory
+from jmars.deploy.beats import beats_door
 from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
@@ -77,7 +78,8 @@ class HostsHead(ClusterHead):
         context = server_context(authority.issue("head"), strangers=True)
         places = self.orders["hosts"]
         address = LOOPBACK if all(place["place"] == LOCAL for place in places) else ""
-        members = await serve_tls(address, 0, context, self.roster.accept, strangers(enrolment))
+        beats = beats_door(self.roster.check, self.roster.vouch)
+        members = await serve_tls(address, 0, context, self.roster.accept, strangers(enrolment), beats)
         launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port)
         self.roster.opinion = launches.opinion
         watching = [asyncio.ensure_future(self.roster.watch())]

@@ -18,6 +18,7 @@ from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity, client_context
 from jmars.actors.tls_dial import connect_tls
 from jmars.deploy import memory
+from jmars.deploy.beats import Beats, beats_order
 from jmars.deploy.enrolment import enrol
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import start_janitor
@@ -85,13 +86,13 @@ def _serve(ticket: Ticket, answer: Answer) -> None:
     log_file = _keep_log(folders)
     arena_fd = os.memfd_create(f"jmars-{ticket.cluster}-{ticket.host}", os.MFD_CLOEXEC)
     lock = folders.lock()  # held until both the janitor and this process have ended
-    janitor, alive = start_janitor(folders, 0, [answer.fd, arena_fd])
+    janitor, alive = start_janitor(folders, 0, [answer.fd, arena_fd], Beats(os.getpid()))
     arena = Arena(arena_fd, capacity)
     zygote = start_zygote(arena_fd, arena.size, [answer.fd, alive, lock])
 
     async def serve_until_the_end() -> None:
         try:
-            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer, log_file)
+            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer, log_file, alive)
         except Exception as error:  # whatever it is, who started the host must hear of it
             log.exception("the host ends")
             known = isinstance(error, JmarsError | TimeoutError)
@@ -115,8 +116,11 @@ def _keep_log(folders: Folders) -> str:
     return str(folders.log)
 
 
-async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str) -> None:
-    """Join, and compute until the head ends the host, or is silent for as long as the lease."""
+async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, alive: int) -> None:
+    """Join, and compute until the head ends the host, or is silent for as long as the lease.
+
+    The janitor reads `alive`, and beats from when the host has joined.
+    """
     credentials = await enrol(ticket)
 
     def ended(channel: LastingChannel, why: str) -> None:
@@ -129,6 +133,7 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str) ->
     async with asyncio.timeout(JOIN_SECONDS):
         await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
         await link.ask("roster", "join", member.facts())
+    os.write(alive, beats_order(ticket.head, ticket.cluster, credentials, ticket.lease))
     member.start()
     await member.machine.ready()
     answer.say({"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor, "log": log_file})

@@ -90,11 +90,15 @@ class Roster:
         self.names[number] = name
         return self.membership.expect(number, self._now())
 
-    def accept(self, identity: Identity) -> LastingChannel:
-        """The channel of a host whose certificate was checked; raises HostRefusedError for unexpected hosts."""
+    def check(self, identity: Identity) -> None:
+        """Raise HostRefusedError for a host that is not expected, or was given up."""
         why = self.membership.refuses(identity, self._now())
         if why:
             raise HostRefusedError(why)
+
+    def accept(self, identity: Identity) -> LastingChannel:
+        """The channel of a host whose certificate was checked; raises HostRefusedError as `check` does."""
+        self.check(identity)
         channel = self.channels.get(identity.host)
         if channel is None or channel.closed:
             seat = Seat(self, identity.host)
@@ -102,6 +106,13 @@ class Roster:
             channel = LastingChannel(seat.mailbox, Identity(HEAD, 1), identity, on_down=down, on_end=end)
             self.channels[identity.host] = channel
         return channel
+
+    def vouch(self, identity: Identity, stopped: float, ended: bool) -> None:
+        """The janitor of a host tells how the host's control process is; see `BeatsActor`."""
+        if ended:
+            self._act(self.membership.end(identity, self._now(), "its process has ended"))
+        else:
+            self._act(self.membership.vouch(identity, self._now(), stopped))
 
     async def watch(self) -> None:
         """Judge hosts by their silence, for ever."""
@@ -122,8 +133,10 @@ class Roster:
                     self._suspect(number, True, why)
                 case HostBack(_, silent):
                     self._suspect(number, False, f"it is heard again after {silent:.1f} s")
-                case HostGone(_, _, why):
-                    self.channels[number].give_up(why)
+                case HostGone(identity, _, why):
+                    channel = self.channels.get(number)
+                    if channel is not None and channel.peer == identity:  # else it never came, or came again
+                        channel.give_up(why)
 
     def _suspect(self, number: int, is_suspect: bool, why: str) -> None:
         if number in self.links:

@@ -19,6 +19,7 @@ from tests.actors.two_hosts import AUTHORITY, CLUSTER, HEAD, HOST, run, until
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
     monkeypatch.setattr(beats, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(beats, "ORDERLY_SECONDS", 0.0)
 
 
 class Ears:
