@@ -250,7 +250,7 @@ class HostsHead(ClusterHead):
             known = {one["name"]: one for one in rows}
             workers += [{**nothing, **known.get(f"worker-{n}", {}), "name": name} for n, name in enumerate(row.names)]
         told = merged_memory({number: one["memory"] for number, one in self._told.items()}, workers)
-        self.peak = max(self.peak, told["peak"])
+        told["peak"] = self.peak = max(self.peak, told["resident"])  # hosts that are lost tell theirs no more
         self.scheduler.note(events.MEMORY_CHANGED, "", told)
 
     # -- for the scheduler

@@ -26,10 +26,12 @@ How a run is shown:
 - view.py           names and types of the view's data
 - operand_table.py  operands by state, in boxes that can be drawn
 - marks.py          the squares in an opened box of a large graph
-- series.py         memory over time, bounded
+- series.py         a series with a bounded number of points
+- memory_state.py   memory over time
 - plan_state.py     predicted costs of a job beside the measured costs
 - lane_state.py     the time line of each worker, bounded
-- worker_rows.py   state, bytes and operands of each worker
+- worker_rows.py    state, bytes and operands of each worker
+- host_state.py     state and memory of each host, and bytes that came from other hosts
 - job_run.py        a job of a cell, and sums over all jobs of a cell
 - cell_facts.py     the cell's lines, first moment and end
 - run_state.py      folds events to the view's data

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from jmars.model.events import (
+    CHUNKS_MOVED,
     EXPECTED,
     GRAPH_BUILT,
+    HOST_MOVED,
     JOB_MOVED,
     JOB_SUBMITTED,
     MEMORY_CHANGED,
@@ -30,9 +32,10 @@ from jmars.model.events import (
 from jmars.model.states import TERMINAL, JobState
 from jmars.model.timing import spans
 from jmars.notebook.cell_facts import CellFacts
+from jmars.notebook.host_state import HostState
 from jmars.notebook.job_run import JobRun, JobSums
-from jmars.notebook.series import BoundedSeries
-from jmars.notebook.view import TRAITS, EarlierJob, Lanes, Picture, Series, Snap, WorkerRow, plain_text
+from jmars.notebook.memory_state import MemoryState
+from jmars.notebook.view import TRAITS, EarlierJob, HostHeading, Lanes, Picture, Snap, WorkerRow, plain_text
 from jmars.notebook.worker_rows import WorkerState
 
 __all__ = ["RunState"]
@@ -40,15 +43,10 @@ __all__ = ["RunState"]
 _MAX_PARTS = 50  # jobs of a cell that are listed, the newest
 _GRAPHS = 20  # earlier jobs of a cell whose graphs are kept
 _GRAPH_OPERANDS = 20_000  # operands of these together at most, before fusion and after
+_LATE = 0.1  # seconds after the end of a job in which its last transfers are told
 _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
-_OPERANDS = (
-    "snap",
-    "operand_states",
-    "operand_workers",
-    "stages",
-    "workers",
-    "lanes",
-)  # what follows from operands' states
+# what follows from operands' states
+_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers", "lanes")
 
 
 @dataclass
@@ -83,8 +81,8 @@ class RunState:
     past: JobSums = field(default_factory=JobSums)  # of all jobs before the newest one
     submitted: float | None = None  # time of the first submission
     workers: WorkerState = field(default_factory=WorkerState)
-    memory: dict[str, Any] = field(default_factory=dict)
-    series: BoundedSeries = field(default_factory=BoundedSeries)
+    hosts: HostState = field(default_factory=HostState)
+    memory: MemoryState = field(default_factory=MemoryState)
     explained: dict[str, str] = field(default_factory=dict)  # errors of jobs as the client tells them
     seq: int = 0  # number of the newest folded event that belongs to no job
     failure: str | None = None  # reason why no event will follow: the cluster is gone
@@ -189,7 +187,8 @@ class RunState:
             "backends": list(table.backends) if table else [],
             "stages": table.stage_counts.tolist() if table else [],
             "workers": self.worker_rows(),
-            "series": self.memory_series(),
+            "hosts": self.host_headings(),
+            "series": self.memory.part(),
             "lanes": self.lanes(),
             "plan": run.plan.part() if run else None,
             "earlier": self.earlier_jobs(),
@@ -198,20 +197,18 @@ class RunState:
     def trait(self, name: str, now: float) -> Any:
         """A field of `picture(now)`, without computing the other fields."""
         run, table = self.job, self.job.table if self.job else None
-        if name == "snap":
-            return self.snap(now)
-        if name == "workers":
-            return self.worker_rows()
-        if name == "series":
-            return self.memory_series()
-        if name == "plan":
-            return run.plan.part() if run else None
-        if name == "lanes":
-            return self.lanes()
-        if name == "earlier":
-            return self.earlier_jobs()
-        if name == "job_id":
-            return run.id if run else self.cell.id
+        own: dict[str, Callable[[], Any]] = {
+            "job_id": lambda: run.id if run else self.cell.id,
+            "snap": lambda: self.snap(now),
+            "workers": self.worker_rows,
+            "hosts": self.host_headings,
+            "series": self.memory.part,
+            "lanes": self.lanes,
+            "plan": lambda: run.plan.part() if run else None,
+            "earlier": self.earlier_jobs,
+        }
+        if name in own:
+            return own[name]()
         if run is None or table is None:
             return {"graph": None, "backends": [], "stages": []}.get(name, b"")
         parts: dict[str, Callable[[], Any]] = {
@@ -262,7 +259,11 @@ class RunState:
 
     def worker_rows(self) -> list[WorkerRow]:
         """A row per executor process, in the order of worker numbers."""
-        return self.workers.rows(self.job.table if self.job else None)
+        return self.workers.rows(self.job.table if self.job else None, self.hosts.of_worker)
+
+    def host_headings(self) -> list[HostHeading]:
+        """A row per host of a cluster of several hosts."""
+        return self.hosts.headings(self.first)
 
     def lanes(self) -> Lanes | None:
         """The time line of each worker for the newest job."""
@@ -284,21 +285,6 @@ class RunState:
                     break
                 found.append(kept)
         return found
-
-    def memory_series(self) -> Series:
-        """Memory over time."""
-        columns = [[int(row[k]) for row in self.series.values] for k in range(3)]
-        return {
-            "t": [round(t, 2) for t in self.series.times],
-            "used": columns[0],
-            "resident": columns[1],
-            "spilled": columns[2],
-            "limit": int(self.memory.get("limit") or 0),
-            "engine": plain_text(self.memory.get("engine") or "", 20),
-            "peak": int(self.memory.get("peak", 0)),
-            "spilled_total": int(self.memory.get("spilled_total", 0)),
-            "reloaded_total": int(self.memory.get("reloaded_total", 0)),
-        }
 
     def _changed(self, *traits: str) -> None:
         for trait in traits:
@@ -367,19 +353,30 @@ class RunState:
         self.job.calm = bool(data.get("calm"))
         self._changed("snap")
 
-    def _worker_moved(self, time: float, data: dict[str, Any]) -> None:
+    def _at(self, time: float) -> float | None:
+        """Seconds on the view's time axis; None before and after the run."""
         first = self.first
-        self.workers.moved(data, counted=first is not None and time >= first and self.live)
+        return time - first if first is not None and time >= first and self.live else None
+
+    def _worker_moved(self, time: float, data: dict[str, Any]) -> None:
+        self.workers.moved(data, counted=self._at(time) is not None)
         self._changed("workers")
+
+    def _host_moved(self, time: float, data: dict[str, Any]) -> None:
+        self.hosts.moved(data, time)
+        self._changed("workers", "hosts")
+
+    def _chunks_moved(self, time: float, data: dict[str, Any]) -> None:
+        first, ended = self.first, self.job.ended if self.job is not None else None
+        if first is not None and time >= first and (self.live or (ended is not None and time - ended < _LATE)):
+            self.hosts.arrived(data, time - first)
+            self._changed("hosts")
 
     def _memory_changed(self, time: float, data: dict[str, Any]) -> None:
         self.workers.measured(data, ended=self.job is not None and self.job.state == JobState.SUCCEEDED)
-        self.memory = data
-        first = self.first
-        if first is not None and time >= first and self.live:
-            values = (data.get("used", 0), data.get("resident", 0), data.get("spilled", 0))
-            self.series.add(time - first, values)
-        self._changed("workers", "series")
+        self.memory.measured(data, self._at(time))
+        self.hosts.measured(data)
+        self._changed("workers", "series", *(["hosts"] if "hosts" in data else []))
 
 
 _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
@@ -392,5 +389,7 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
     STALLED: RunState._stalled,
     REPLANNED: RunState._replanned,
     WORKER_MOVED: RunState._worker_moved,
+    HOST_MOVED: RunState._host_moved,
+    CHUNKS_MOVED: RunState._chunks_moved,
     MEMORY_CHANGED: RunState._memory_changed,
 }

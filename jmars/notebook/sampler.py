@@ -42,6 +42,7 @@ _REST = {
     "operand_seconds": 0.5,
     "operand_marks": 0.3,
     "workers": 0.3,
+    "hosts": 0.3,
     "series": 0.5,
     "lanes": 0.5,
     "earlier": 5.0,

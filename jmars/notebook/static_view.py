@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from jmars.model.states import STATE_NAMES, OperandState
-from jmars.notebook.view import MIME_TYPE, DrawnGraph, Picture, PlanPart, Series, Snap, as_json
+from jmars.notebook.view import MIME_TYPE, DrawnGraph, HostHeading, Picture, PlanPart, Series, Snap, as_json
 from jmars.units import format_bytes
 
 __all__ = ["COLOURS", "final_bundle", "picture_svg", "summary", "text_line"]
@@ -27,6 +27,7 @@ ORDER = (
     *(_S.READY, _S.UNSCHEDULED, _S.CANCELLED, _S.FATAL),
 )
 _WIDTH, _LEFT = 640, 76
+_LOST = 3  # lost hosts that are named
 
 
 def final_bundle(picture: Picture) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
     dict
         `application/vnd.jmars.job.v1+json`, `text/html` and `text/plain`.
     """
-    text = summary(picture["snap"], picture["graph"], picture["series"], picture["plan"])
+    text = summary(picture["snap"], picture["graph"], picture["series"], picture["plan"], picture["hosts"])
     image = b64encode(picture_svg(picture).encode()).decode()
     return {
         MIME_TYPE: as_json(picture),
@@ -51,9 +52,15 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
     }
 
 
-def summary(snap: Snap, graph: DrawnGraph | None, series: Series | None, plan: PlanPart | None = None) -> str:
+def summary(
+    snap: Snap,
+    graph: DrawnGraph | None,
+    series: Series | None,
+    plan: PlanPart | None = None,
+    hosts: Sequence[HostHeading] = (),
+) -> str:
     """A line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), spilled 0 B"."""
-    parts = [f"jmars {snap['state']} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
+    parts = [f"jmars {snap['state']}{_place(hosts)} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
     totals = snap["totals"]
     if totals["planned"] and totals["planned"] == totals["jobs"] and totals["ran"]:
         parts.append(f" (ran {totals['ran']:.1f} s, predicted {totals['predicted']:.1f} s)")
@@ -73,6 +80,14 @@ def summary(snap: Snap, graph: DrawnGraph | None, series: Series | None, plan: P
     return "".join(parts)
 
 
+def _place(hosts: Sequence[HostHeading]) -> str:
+    """ " on 2 hosts"; " on 1 of 2 hosts" where one was lost during the run; "" without hosts."""
+    mine = [host for host in hosts if host["state"] != "lost" or host["since"] >= 0]
+    here = sum(host["state"] != "lost" for host in mine)
+    n = f"{len(mine)} host{'s' if len(mine) != 1 else ''}"
+    return f" on {n}" if mine and here == len(mine) else f" on {here} of {n}" if mine else ""
+
+
 def text_line(picture: Picture) -> str:
     """A line that is the same for all runs of a cell: no times, no bytes."""
     snap, graph = picture["snap"], picture["graph"]
@@ -86,7 +101,11 @@ def picture_svg(picture: Picture) -> str:
     snap, series = picture["snap"], picture["series"]
     parts: list[str] = []
     y = 20.0
-    told = [summary(snap, picture["graph"], series, picture["plan"]), *_plan_lines(picture["plan"])]
+    told = [
+        summary(snap, picture["graph"], series, picture["plan"], picture["hosts"]),
+        *_host_lines(picture["hosts"]),
+        *_plan_lines(picture["plan"]),
+    ]
     for line in [line for text in told for line in _lines(text, 92)[:3]]:
         parts.append(f'<text x="10" y="{y:.0f}" font-size="13">{escape(line)}</text>')
         y += 17
@@ -101,6 +120,15 @@ def picture_svg(picture: Picture) -> str:
         f'<rect x="0.5" y="0.5" width="{_WIDTH - 1}" height="{height - 1:.0f}" rx="5" fill="#fff" stroke="#bbb"/>'
         f"{''.join(parts)}</svg>"
     )
+
+
+def _host_lines(hosts: Sequence[HostHeading]) -> list[str]:
+    """Hosts that were lost during the run, and bytes that came from other hosts."""
+    lost = [host for host in hosts if host["state"] == "lost" and host["since"] >= 0]
+    lines = [f"{host['name']} was lost after {host['since']:.1f} s: {host['why']}" for host in lost[:_LOST]]
+    lines += [f"and {len(lost) - _LOST} more hosts were lost"] if len(lost) > _LOST else []
+    received = sum(host["received"] for host in hosts)
+    return lines + ([f"{format_bytes(received)} came from other hosts"] if received else [])
 
 
 def _plan_lines(plan: PlanPart | None) -> list[str]:

@@ -24,6 +24,7 @@ __all__ = [
     "BoxGraph",
     "DrawnGraph",
     "EarlierJob",
+    "HostHeading",
     "JobPart",
     "Kind",
     "Lane",
@@ -154,7 +155,8 @@ class DrawnGraph(TypedDict):
 class WorkerRow(TypedDict):
     """A row of the Workers tab: a worker and its executor process."""
 
-    name: str
+    name: str  # on several hosts with the host's name: "host-0/worker-1"
+    host: int  # row in `hosts`, -1 none
     pid: int
     state: str
     assigned: int  # operands of the initial assignment
@@ -163,6 +165,22 @@ class WorkerRow(TypedDict):
     memory: int  # bytes, proportional set size of its process
     stored: int  # bytes of stored chunks that the worker made; after the end, as last measured
     replaced: int  # times that the worker's process was replaced since the first job was submitted
+
+
+class HostHeading(TypedDict):
+    """A host of a cluster of several hosts, as the heading above its workers."""
+
+    name: str
+    state: str  # "joined", "suspect" or "lost"
+    why: str  # reason of the state, "" for none
+    since: float  # when the state began, in seconds since the first job was submitted
+    memory: int  # bytes of all its processes and of its shared memory; 0 where unknown
+    limit: int  # bytes, 0 where unknown
+    spilled: int  # bytes on its disk
+    received: int  # bytes that came from other hosts since the first job was submitted
+    begin: list[float]  # of arrivals of chunks, in seconds since the first job was submitted
+    end: list[float]
+    nbytes: list[int]
 
 
 class Series(TypedDict):
@@ -267,6 +285,7 @@ class Picture(TypedDict):
     backends: list[str]  # what ran the operands of each of `graph.kinds`; "" where none has ended
     stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
     workers: list[WorkerRow]
+    hosts: list[HostHeading]  # by number; empty for a cluster that is not one of several hosts
     series: Series
     lanes: Lanes | None
     plan: PlanPart | None
@@ -312,6 +331,7 @@ def typescript() -> str:
         Kind,
         DrawnGraph,
         WorkerRow,
+        HostHeading,
         Series,
         OpenPiece,
         Lane,

@@ -64,6 +64,7 @@ class JobView(anywidget.AnyWidget):
     backends: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
+    hosts: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     lanes: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     plan: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
@@ -113,5 +114,6 @@ class JobView(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if bundle is not None else ({}, {})
-        text = summary(self.snap, self.graph, self.series, self.plan) if self.snap else "jmars: no job yet"
+        told = (self.snap, self.graph, self.series, self.plan, self.hosts)
+        text = summary(*told) if self.snap else "jmars: no job yet"
         return dict(data) | {"text/plain": text}, dict(metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ class WorkerState:
     --------
     >>> workers = WorkerState()
     >>> workers.moved({"worker": 0, "name": "worker-0", "pid": 7, "state": "replaced"}, counted=True)
-    >>> row, = workers.rows(None)
+    >>> row, = workers.rows(None, lambda name: -1)
     >>> row["name"], row["pid"], row["replaced"]
     ('worker-0', 7, 1)
     """
@@ -47,8 +47,8 @@ class WorkerState:
             rows = {name: {**row, "bytes": self.memory.get(name, row).get("bytes", 0)} for name, row in rows.items()}
         self.memory = rows
 
-    def rows(self, table: OperandTable | None) -> list[WorkerRow]:
-        """A row per executor process, in the order of worker numbers."""
+    def rows(self, table: OperandTable | None, host_of: Callable[[str], int]) -> list[WorkerRow]:
+        """A row per executor process, in the order of worker numbers; `host_of` is `HostState.of_worker`."""
         n = max(self.known, default=-1) + 1
         nothing = [0] * n
         assigned = table.assigned_by_worker(n) if table else nothing
@@ -60,6 +60,7 @@ class WorkerState:
             rows.append(
                 WorkerRow(
                     name=worker["name"],
+                    host=host_of(worker["name"]),
                     pid=int(row.get("pid") or worker["pid"] or 0),
                     state=worker["state"] if not running[at] or worker["state"] == "lost" else "busy",
                     assigned=assigned[at],

@@ -106,10 +106,10 @@ describe('lanes', () => {
     const el = document.createElement('div');
     const { workers, series } = picture();
     const x = (t: number) => 82 + ((640 - 82 - 14) * t) / 1.4;
-    expect(pieceAt(el, lanes, workers, series, 1.0, x(0.4), 10)).toBe('worker-0, 0.2 s to 0.6 s: rand+add (calculating 0.40 s)');
-    expect(pieceAt(el, lanes, workers, series, 1.0, x(1.0), 10)).toContain('3 operands (waiting for memory 0.10 s, reloading inputs 50 ms, calculating 0.50 s, storing 0.10 s)');
-    expect(pieceAt(el, lanes, workers, series, 1.0, x(1.3), 50)).toBe('');
-    expect(pieceAt(el, lanes, workers, series, 1.0, x(0.4), 500)).toBe('');
-    expect(pieceAt(el, lanes, workers, series, 1.4, x(1.2), 50)).toBe('worker-1, since 1.0 s: 2 operands rand+add, running for 0.40 s, one after the other');
+    expect(pieceAt(el, lanes, workers, null, series, 1.0, x(0.4), 10)).toBe('worker-0, 0.2 s to 0.6 s: rand+add (calculating 0.40 s)');
+    expect(pieceAt(el, lanes, workers, null, series, 1.0, x(1.0), 10)).toContain('3 operands (waiting for memory 0.10 s, reloading inputs 50 ms, calculating 0.50 s, storing 0.10 s)');
+    expect(pieceAt(el, lanes, workers, null, series, 1.0, x(1.3), 50)).toBe('');
+    expect(pieceAt(el, lanes, workers, null, series, 1.0, x(0.4), 500)).toBe('');
+    expect(pieceAt(el, lanes, workers, null, series, 1.4, x(1.2), 50)).toBe('worker-1, since 1.0 s: 2 operands rand+add, running for 0.40 s, one after the other');
   });
 });

@@ -63,9 +63,10 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       [1, 0, 0, 0, 0, 0, 0, 0, 0]
     ],
     workers: [
-      { name: 'worker-0', pid: 10, state: 'busy', assigned: 2, running: 1, done: 1, memory: 2 ** 20, stored: 64, replaced: 0 },
-      { name: 'worker-1', pid: 11, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 21, stored: 64, replaced: 0 }
+      { name: 'worker-0', host: -1, pid: 10, state: 'busy', assigned: 2, running: 1, done: 1, memory: 2 ** 20, stored: 64, replaced: 0 },
+      { name: 'worker-1', host: -1, pid: 11, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 21, stored: 64, replaced: 0 }
     ],
+    hosts: [],
     series: { t: [0, 1], used: [0, 128], resident: [2 ** 20, 2 ** 21], spilled: [0, 64], limit: 2 ** 22, engine: '', peak: 2 ** 21, spilled_total: 64, reloaded_total: 0 },
     lanes: null,
     plan: null,

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import as_json
 from tests.browser.simulated import simulate
+from tests.browser.simulated_hosts import on_hosts
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "jmars" / "notebook" / "static"
@@ -74,11 +75,12 @@ def on_each_tab(page: Page, expression: str) -> dict[str, Any]:
 def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict[str, Any]:
     """What is shown `t` seconds after the first event."""
     run = RunState(attached=attached)
-    run.follow(events[0][3])
-    now = events[0][1] + t
+    job, begun = next((event[3], event[1]) for event in events if event[2] == "JobSubmitted")
+    run.follow(job)
+    now = begun + t
     run.fold([event for event in events if event[1] <= now])
     run.advise(
-        events[0][3],
+        job,
         [("chunk_size 64.0 MiB: −38 % time (5.1 s), peak 2.1 GiB (predictions here were off by 12 % of time)", 0.38)],
     )
     return as_json(run.picture(now))
@@ -106,6 +108,9 @@ def main(folder: Path, width: int = 1000) -> None:
         "failed": picture_at(simulate(60, fail_at=4.0), 9.0),
         "done": picture_at(simulate(32), 60.0),
         "stuck": picture_at(stuck(simulate(32), 3.5), 60.0),
+        "hosts": picture_at(on_hosts(2, 4), 3.5),
+        "host-lost": picture_at(on_hosts(2, 4, lost_at=4.0), 6.0),
+        "many-hosts": picture_at(on_hosts(40, 160, lost_at=4.0, width=200), 6.0),
     }
     with sync_playwright() as pw:
         browser = pw.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=FLAGS)
@@ -115,7 +120,7 @@ def main(folder: Path, width: int = 1000) -> None:
             open_view(page, dark)
             for name, picture in scenes.items():
                 page.evaluate("p => window.put(p)", json.loads(json.dumps(picture)))
-                for tab in TABS if name in ("running", "big", "done", "stuck") else TABS[:1]:
+                for tab in TABS if name in ("running", "big", "done", "stuck") or "host" in name else TABS[:1]:
                     page.get_by_role("tab", name=tab).click()
                     if tab == "Graph" and name == "running":
                         page.locator("canvas").last.press("End")

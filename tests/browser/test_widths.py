@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.look import on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
+from tests.browser.simulated_hosts import on_hosts
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -20,10 +21,14 @@ CUT = """[...document.querySelectorAll('.jm, .jm-head, .jm-panel:not([hidden]), 
 
 
 @pytest.mark.long(beyond=1)
-@pytest.mark.parametrize("run", ["running", "big", "done"])
+@pytest.mark.parametrize("run", ["running", "big", "done", "host lost", "many hosts"])
 def test_nothing_is_cut_at_any_width(page, run):
-    events = simulate(1000, seconds=20) if run == "big" else simulate(32, n_workers=4)
-    picture = picture_at(events, {"running": 3.5, "big": 9.0, "done": 60.0}[run])
+    events = {
+        "big": lambda: simulate(1000, seconds=20),
+        "host lost": lambda: on_hosts(2, 4, lost_at=4.0),
+        "many hosts": lambda: on_hosts(40, 160, lost_at=4.0, width=200),
+    }.get(run, lambda: simulate(32, n_workers=4))()
+    picture = picture_at(events, {"running": 3.5, "done": 60.0, "big": 9.0}.get(run, 6.0))
     picture["workers"][1]["replaced"] = 12
     open_view(page)
     page.evaluate("p => window.put(p)", json.loads(json.dumps(picture)))

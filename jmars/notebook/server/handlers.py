@@ -47,13 +47,14 @@ class ClustersHandler(APIHandler):
         self.finish(json.dumps(rows))
 
     async def _row(self, finder: ClusterFinder, entry: Entry) -> dict[str, Any]:
-        row = {"id": entry.id, "name": plain_text(entry.name), "alive": False, "workers": 0, "jobs": []}
+        row = {"id": entry.id, "name": plain_text(entry.name), "alive": False, "workers": 0, "hosts": 0, "jobs": []}
         try:
             summary = await finder.ask(entry.id, "cluster", "summary")
             jobs = await finder.ask(entry.id, "cluster", "jobs")
         except (JmarsError, OSError, KeyError) as error:
             return row | {"error": plain_text(error)}
-        return row | {"alive": True, "workers": int(summary["workers"]), "jobs": [job_row(job) for job in jobs]}
+        counts = {name: int(summary.get(name, 0)) for name in ("workers", "hosts")}
+        return row | {"alive": True, **counts, "jobs": [job_row(job) for job in jobs]}
 
 
 class CancelHandler(APIHandler):

@@ -2,7 +2,8 @@
 import { plural } from '../model/format';
 import { GONE } from '../model/last';
 import { done } from '../model/states';
-import { PlanPart, Series, Snap } from '../model/view';
+import { lossText, placeText } from '../model/hosts';
+import { HostHeading, PlanPart, Series, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
 import { h } from './dom';
 import { computes, headerText } from './header';
@@ -12,7 +13,7 @@ const ASK_AGAIN = 3000; // ms after which Cancel may be clicked again
 
 export interface Head {
   nodes: HTMLElement[];
-  draw(snap: Snap | null, plan: PlanPart | null, series: Series | null): void;
+  draw(snap: Snap | null, plan: PlanPart | null, series: Series | null, hosts: HostHeading[]): void;
 }
 
 /** The header with its buttons; `details` shows and hides the rest, `later` draws the view again. */
@@ -32,12 +33,14 @@ export function makeHead(host: Host, details: HTMLElement, later: () => void): H
     asked = Date.now();
     window.setTimeout(later, ASK_AGAIN + 50);
     host.cancel?.(host.get('snap')?.job || host.get('job_id') || '');
-    draw(host.get('snap') ?? null, host.get('plan') ?? null, host.get('series') ?? null);
+    draw(host.get('snap') ?? null, host.get('plan') ?? null, host.get('series') ?? null, host.get('hosts') ?? []);
   });
   background.addEventListener('click', () => host.background?.());
 
-  function draw(snap: Snap | null, plan: PlanPart | null, series: Series | null): void {
-    place.textContent = series?.engine ? `on ${series.engine}` : '';
+  function draw(snap: Snap | null, plan: PlanPart | null, series: Series | null, hosts: HostHeading[]): void {
+    place.textContent = series?.engine ? `on ${series.engine}` : placeText(hosts);
+    place.title = lossText(hosts);
+    place.classList.toggle('jm-bad', Boolean(place.title));
     if (!snap || !snap.counts) {
       state.textContent = host.gone?.() ? GONE : 'preparing';
       background.hidden = cancel.hidden = error.hidden = why.hidden = true;

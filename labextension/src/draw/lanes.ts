@@ -1,52 +1,110 @@
 // Draws the time line of each worker: above the baseline calculating and storing, below it waiting for memory and reloading
-// inputs. SVG with a path per state and lane, in real pixels. Running operands are an open piece, which ends now.
-import { count, fine, seconds } from '../model/format';
+// inputs. SVG with a path per state and lane, in real pixels. Running operands are an open piece, which ends now. Lanes of
+// several hosts stand below the headings of their hosts, which have marks where chunks came from other hosts.
+import { bytes, count, fine, plural, seconds } from '../model/format';
+import { Group, Groups, hostTitle } from '../model/hosts';
+import { BUSY, busyShares, LaneRow, laneRows, WAIT, workerName } from '../model/lane_rows';
 import { Lane, Lanes, Series, WorkerRow } from '../model/view';
 import { meaning } from '../model/words';
 import { h, morph, s } from './dom';
+import { moreHosts } from './host_rows';
 
 const LEFT = 82;
 const RIGHT = 14;
 const TOP = 4;
-const BUSY = 18; // pixels of calculating and storing
-const WAIT = 6; // pixels of waiting and reloading
-const LANE = BUSY + WAIT + 10;
 const BOTTOM = 22;
+const BIN = 4; // pixels of a step of the lane of a closed host
+const MARK = 6; // height of a mark of arrived chunks
 const WORDS = ['waiting for memory', 'reloading inputs', 'calculating', 'storing']; // of WORKER_STATES
+const ARRIVED = 'from other hosts';
 const LEAST = 0.7; // least width of a piece in pixels, so that it is visible
 
+/** Where the time line stands: pixels of a time, and times of pixels. */
+interface Axis {
+  width: number;
+  end: number; // seconds
+  x(t: number): number;
+}
+
+function axisOf(el: HTMLElement, lanes: Lanes, series: Series | null, elapsed: number): Axis {
+  const width = Math.max(220, el.clientWidth || 640);
+  const end = Math.max(1e-6, Number(elapsed) || 0, ...lanes.lanes.map(lane => last(lane.end)), last(series?.t || []));
+  return { width, end, x: t => LEFT + ((width - LEFT - RIGHT) * Math.min(Math.max(Number(t) || 0, 0), end)) / end };
+}
+
 /** Draws the lanes; `el` keeps a line about the piece under the pointer. */
-export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerRow[], series: Series | null, elapsed: number): void {
+export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number): void {
   if (!lanes || !lanes.lanes.length) {
     morph(el, []);
     return;
   }
-  const width = Math.max(220, el.clientWidth || 640);
-  const end = Math.max(1e-6, Number(elapsed) || 0, ...lanes.lanes.map(lane => last(lane.end)), last(series?.t || []));
-  const x = (t: number) => LEFT + ((width - LEFT - RIGHT) * Math.min(Math.max(Number(t) || 0, 0), end)) / end;
-  const height = TOP + lanes.lanes.length * LANE + BOTTOM;
-  const rows = lanes.lanes.map((lane, i) => {
-    const base = TOP + i * LANE + BUSY;
-    return s(
-      'g',
-      { 'data-lane': i },
-      s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, workerName(lane, workers)),
-      s('path', { class: 'jm-grid', d: `M${LEFT} ${base + 0.5}H${width - RIGHT}` }),
-      ...paths(lane, base, x).map((d, state) => (d ? s('path', { class: `jm-lane jm-t${state}`, d }) : null)).filter((one): one is SVGElement => one !== null),
-      ...(lane.open ? [s('rect', { class: 'jm-lane jm-t2 jm-open', x: x(lane.open.begin).toFixed(1), y: base - BUSY, width: Math.max(LEAST, x(elapsed) - x(lane.open.begin)).toFixed(1), height: BUSY })] : [])
-    );
-  });
+  const axis = axisOf(el, lanes, series, elapsed);
+  const { width, end, x } = axis;
+  const found = laneRows(lanes, workers, groups, TOP);
+  const height = found.reduce((sum, row) => sum + row.height, TOP) + BOTTOM;
+  const rows = found.map((row, i) => (row.heading ? heading(row, row.heading, axis, end) : row.share ? shareLane(row, axis, elapsed) : workerLane(row, row.lane!, i, axis, elapsed)));
   const shares = width < 460 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]; // as many as do not touch
   const ticks = shares.map(share =>
     s('text', { x: x(end * share).toFixed(1), y: height - 6, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, seconds(end * share))
   );
   const told = el.querySelector('.jm-told')?.textContent || '';
+  const key = (word: string, name: string) => h('li', { title: meaning(word) }, h('i', { class: `jm-swatch ${name}`, 'aria-hidden': 'true' }), word);
+  const arrived = groups?.listed.some(({ host }) => host.begin.length);
   morph(el, [
     h('h4', {}, 'Time line of each worker'),
-    h('ul', { class: 'jm-legend' }, ...WORDS.map((word, state) => h('li', { title: meaning(word) }, h('i', { class: `jm-swatch jm-t${state}`, 'aria-hidden': 'true' }), word)), h('li', { title: meaning('still running') }, h('i', { class: 'jm-swatch jm-t2 jm-open', 'aria-hidden': 'true' }), 'still running')),
-    s('svg', { class: 'jm-chart jm-lanes', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': summary(lanes, workers) }, ...rows, ...ticks),
+    h('ul', { class: 'jm-legend' }, ...WORDS.map((word, state) => key(word, `jm-t${state}`)), key('still running', 'jm-t2 jm-open'), arrived ? key(ARRIVED, 'jm-t4') : null),
+    s('svg', { class: 'jm-chart jm-lanes', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': summary(found, lanes, workers) }, ...rows, ...ticks),
+    groups && moreHosts(groups),
     h('p', { class: 'jm-note jm-told' }, told || 'Point at a piece to see its operands.')
   ]);
+}
+
+function workerLane({ top, name }: LaneRow, lane: Lane, i: number, { x, width }: Axis, elapsed: number): SVGElement {
+  const base = top + BUSY;
+  return s(
+    'g',
+    { 'data-lane': i },
+    s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, name),
+    s('path', { class: 'jm-grid', d: `M${LEFT} ${base + 0.5}H${width - RIGHT}` }),
+    ...paths(lane, base, x).map((d, state) => (d ? s('path', { class: `jm-lane jm-t${state}`, d }) : null)).filter((one): one is SVGElement => one !== null),
+    ...(lane.open ? [s('rect', { class: 'jm-lane jm-t2 jm-open', x: x(lane.open.begin).toFixed(1), y: base - BUSY, width: Math.max(LEAST, x(elapsed) - x(lane.open.begin)).toFixed(1), height: BUSY })] : [])
+  );
+}
+
+/** The heading of a host: its name, marks of chunks that came from other hosts, and a cross where it was lost. */
+function heading({ top, height }: LaneRow, { host, open }: Group, { x, width }: Axis, end: number): SVGElement {
+  const lost = host.state === 'lost';
+  const at = x(Math.min(host.since, end));
+  const middle = top + height - MARK / 2 - 1;
+  const marks = host.begin.map((begin, i) => `M${x(begin).toFixed(1)} ${top + height - MARK - 1}h${Math.max(2, x(host.end[i]) - x(begin)).toFixed(1)}v${MARK}H${x(begin).toFixed(1)}z`);
+  return s(
+    'g',
+    { class: 'jm-hostline', 'data-host': host.name, 'data-state': host.state },
+    s('title', {}, hostTitle(host)),
+    s('rect', { class: 'jm-shade', x: 0, y: top, width, height: height - 1 }),
+    s('text', { x: 4, y: top + 13 }, open ? '▾ ' : '▸ ', s('tspan', { class: 'jm-hostname' }, host.name), host.state === 'joined' ? '' : ` ${host.state}`),
+    marks.length ? s('path', { class: 'jm-lane jm-t4', d: marks.join('') }) : null,
+    lost ? s('path', { class: 'jm-cross', d: `M${at - 4} ${middle - 4}l8 8m0 -8l-8 8` }) : null
+  );
+}
+
+/** The workers of a closed host as one lane: how many of them calculate or store. */
+function shareLane({ top, share, name }: LaneRow, axis: Axis, elapsed: number): SVGElement {
+  const base = top + BUSY;
+  const shares = sharesOf(share!, axis, elapsed);
+  const wide = (axis.width - LEFT - RIGHT) / shares.length;
+  const d = shares.map((one, i) => `${i ? 'V' : `M${LEFT} ${base}V`}${(base - BUSY * one).toFixed(1)}H${(LEFT + wide * (i + 1)).toFixed(1)}`).join('');
+  return s(
+    'g',
+    { 'data-host': share!.group.host.name },
+    s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, name),
+    s('path', { class: 'jm-grid', d: `M${LEFT} ${base + 0.5}H${axis.width - RIGHT}` }),
+    s('path', { class: 'jm-lane jm-t2', d: `${d}V${base}z` })
+  );
+}
+
+function sharesOf({ group, lanes }: NonNullable<LaneRow['share']>, { width, end }: Axis, elapsed: number): number[] {
+  return busyShares(lanes, group.workers.length, end, elapsed, Math.max(1, Math.floor((width - LEFT - RIGHT) / BIN)));
 }
 
 /** Path data of the four states of a lane. */
@@ -80,16 +138,32 @@ function paths(lane: Lane, base: number, x: (t: number) => number): string[] {
 }
 
 /** Describes the piece under the pointer; "" if there is none. */
-export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], series: Series | null, elapsed: number, px: number, py: number): string {
-  const width = Math.max(220, el.clientWidth || 640);
-  const end = Math.max(1e-6, Number(elapsed) || 0, ...lanes.lanes.map(lane => last(lane.end)), last(series?.t || []));
-  const at = Math.floor((py - TOP) / LANE);
-  const lane = lanes.lanes[at];
-  if (!lane || px < LEFT - 2) {
+export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number): string {
+  const axis = axisOf(el, lanes, series, elapsed);
+  const row = laneRows(lanes, workers, groups, TOP).find(one => py >= one.top && py < one.top + one.height);
+  if (!row || px < LEFT - 2) {
     return '';
   }
-  const t = ((px - LEFT) / (width - LEFT - RIGHT)) * end;
-  const slack = (2 / (width - LEFT - RIGHT)) * end;
+  const second = axis.end / (axis.width - LEFT - RIGHT); // of a pixel
+  const t = (px - LEFT) * second;
+  if (row.heading) {
+    return arrivalAt(row.heading, t, 2 * second);
+  }
+  if (row.share) {
+    const shares = sharesOf(row.share, axis, elapsed);
+    const { host, workers: all } = row.share.group;
+    const share = shares[Math.min(shares.length - 1, Math.max(0, Math.floor((t / axis.end) * shares.length)))];
+    return `${host.name}, at ${seconds(t)}: ${(share * all.length).toFixed(1)} of ${plural(all.length, 'worker')} calculate or store`;
+  }
+  return operandsAt(row.lane!, lanes, workers, elapsed, t, 2 * second);
+}
+
+function arrivalAt({ host }: Group, t: number, slack: number): string {
+  const found = host.begin.findIndex((begin, i) => t >= begin - slack && t <= host.end[i] + slack);
+  return found < 0 ? '' : `${host.name}, ${seconds(host.begin[found])} to ${seconds(host.end[found])}: ${bytes(host.nbytes[found])} came from other hosts`;
+}
+
+function operandsAt(lane: Lane, lanes: Lanes, workers: WorkerRow[], elapsed: number, t: number, slack: number): string {
   let found = -1;
   let near = slack;
   lane.begin.forEach((begin, i) => {
@@ -111,23 +185,24 @@ export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], ser
   return `${workerName(lane, workers)}, ${seconds(lane.begin[found])} to ${seconds(lane.end[found])}: ${what} (${times.join(', ')})`;
 }
 
-const workerName = (lane: Lane, workers: WorkerRow[]) => workers[lane.worker]?.name ?? `worker-${Number(lane.worker)}`;
-
 /** "rand+add", or "3 operands rand+add" of a piece. */
 function operands(lanes: Lanes, n: number, label: number): string {
   const name = lanes.labels[label] || '';
   return Number(n) === 1 ? name || 'one operand' : `${count(n)} operands${name ? ` ${name}` : ''}`;
 }
 
-function summary(lanes: Lanes, workers: WorkerRow[]): string {
-  return lanes.lanes
-    .map(lane => {
-      const sums = WORDS.map((name, state) => [name, lane.took.reduce((sum, took) => sum + (Number(took[state]) || 0), 0)] as const);
-      const parts = sums.filter(([, sum]) => sum >= 1e-4).map(([name, sum]) => `${name} ${fine(sum)}`);
-      parts.push(...(lane.open ? [`${operands(lanes, lane.open.n, lane.open.label)} running since ${seconds(lane.open.begin)}`] : []));
-      return `${workerName(lane, workers)}: ${parts.join(', ') || 'nothing'}`;
-    })
+/** The rows in words: sums of the states of each lane. */
+function summary(rows: LaneRow[], lanes: Lanes, workers: WorkerRow[]): string {
+  return rows
+    .map(({ lane, heading, share }) => (heading ? hostTitle(heading.host) : lane ? `${workerName(lane, workers)}: ${laneText([lane], lanes)}` : `${plural(share!.lanes.length, 'worker')}: ${laneText(share!.lanes, lanes)}`))
     .join('; ');
+}
+
+function laneText(some: Lane[], lanes: Lanes): string {
+  const sums = WORDS.map((name, state) => [name, some.reduce((all, lane) => all + lane.took.reduce((sum, took) => sum + (Number(took[state]) || 0), 0), 0)] as const);
+  const parts = sums.filter(([, sum]) => sum >= 1e-4).map(([name, sum]) => `${name} ${fine(sum)}`);
+  parts.push(...some.flatMap(({ open }) => (open ? [`${operands(lanes, open.n, open.label)} running since ${seconds(open.begin)}`] : [])));
+  return parts.join(', ') || 'nothing';
 }
 
 const last = (values: number[]) => values.reduce((most, value) => Math.max(most, Number(value) || 0), 0);

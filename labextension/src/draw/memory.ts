@@ -1,8 +1,10 @@
 // Draws memory over time, and bytes on disk on a panel of their own with its own scale, as SVG in real pixels.
 import { bytes, seconds } from '../model/format';
+import { Groups, received } from '../model/hosts';
 import { Series } from '../model/view';
 import { meaning } from '../model/words';
 import { h, morph, s } from './dom';
+import { hostsTable } from './host_rows';
 
 const LEFT = 68;
 const RIGHT = 14;
@@ -16,7 +18,7 @@ const CURVES = [
 ] as const;
 const ON_DISK = [['spilled', 'chunks on disk', 'jm-spilled']] as const;
 
-export function drawMemory(el: HTMLElement, series: Series | null, live: boolean): void {
+export function drawMemory(el: HTMLElement, series: Series | null, groups: Groups | null, live: boolean): void {
   if (!series || series.t.length === 0) {
     morph(el, [h('p', { class: 'jm-note' }, 'No memory has been measured yet.')]);
     return;
@@ -27,7 +29,8 @@ export function drawMemory(el: HTMLElement, series: Series | null, live: boolean
     [live ? 'chunks and scratch now' : 'chunks and scratch at the end', last(series.used)],
     [live ? 'on disk now' : 'on disk at the end', last(series.spilled)],
     ['spilled in total', series.spilled_total],
-    ['reloaded in total', series.reloaded_total]
+    ['reloaded in total', series.reloaded_total],
+    ...(groups ? [['from other hosts', received(groups.hosts)] as [string, number]] : [])
   ];
   const width = Math.max(220, el.clientWidth || 640);
   const spilled = Math.max(...series.spilled);
@@ -36,7 +39,8 @@ export function drawMemory(el: HTMLElement, series: Series | null, live: boolean
     chart(series, CURVES, series.limit, HEIGHT, width, `memory over ${seconds(span(series))}: peak ${bytes(series.peak)}`),
     spilled ? legend(ON_DISK) : null,
     spilled ? chart(series, ON_DISK, 0, DISK, width, `chunks on disk over ${seconds(span(series))}: at most ${bytes(spilled)}, ${bytes(last(series.spilled))} at the end`) : null,
-    h('dl', { class: 'jm-facts' }, ...facts.map(([word, value]) => h('div', { title: meaning(word) }, h('dt', {}, word), h('dd', {}, word === 'limit' && !value ? 'none' : bytes(value)))))
+    h('dl', { class: 'jm-facts' }, ...facts.map(([word, value]) => h('div', { title: meaning(word) }, h('dt', {}, word), h('dd', {}, word === 'limit' && !value ? 'none' : bytes(value))))),
+    ...(groups ? hostsTable(groups) : [])
   ]);
 }
 

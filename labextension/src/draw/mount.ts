@@ -4,6 +4,7 @@ import { bytes, count, plural } from '../model/format';
 import { asBytes } from '../model/bytes';
 import { Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
 import { earlier } from '../model/earlier';
+import { ALL, Groups, grouped, Unfolded } from '../model/hosts';
 import { asOutput, GONE, lastSeen } from '../model/last';
 import { recall, remember } from '../model/remembered';
 import { Picture, Snap } from '../model/view';
@@ -77,6 +78,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let byWorker = before?.byWorker ?? false;
   let worker = before?.worker ?? -1;
   let line = before?.line; // chosen by a click
+  let unfolded: Unfolded = before?.unfolded ?? {};
   let selection: (Spot & { side: Side }) | null = null;
   let opening = before?.box ?? null; // the open box
   let drawn: string | undefined; // job and stage of the drawn graph
@@ -94,6 +96,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
   /** The picture of the job whose graph is drawn. */
   const shown = () => earlier(picture(), chosen)?.picture ?? picture();
+  const groupsOf = (now: Picture): Groups | null => grouped(now.hosts || [], now.workers || [], unfolded);
   function end(snap: Snap): void {
     const last = () => root.dispatchEvent(new CustomEvent(LAST, { bubbles: true, detail: asOutput(picture()) }));
     ending = window.setTimeout(last, snap.state === GONE ? 0 : KERNEL_REPLACES);
@@ -113,7 +116,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       key = keyOf(now.snap); // the next job of the cell
       keep();
     }
-    head.draw(now.snap, now.plan, now.series);
+    head.draw(now.snap, now.plan, now.series, now.hosts || []);
     root.dataset.state = now.snap?.state ?? '';
     drawJobs(jobs, now.snap, chosen || now.snap?.job || '');
     const short = isLine(now.snap);
@@ -157,12 +160,13 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
     if (tab === 'workers') {
-      drawWorkers(table, now.workers || [], now.series?.limit || 0, now.series?.engine || '');
-      drawLanes(lanes, now.lanes, now.workers || [], now.series, now.snap?.elapsed || 0);
+      const groups = groupsOf(now);
+      drawWorkers(table, now.workers || [], groups, now.series?.limit || 0, now.series?.engine || '');
+      drawLanes(lanes, now.lanes, now.workers || [], groups, now.series, now.snap?.elapsed || 0);
     } else if (tab === 'operands') {
       drawOperands(panels.operands, now.graph, now.stages || [], now.snap);
     } else if (tab === 'memory') {
-      drawMemory(panels.memory, now.series, Boolean(newest.snap?.live));
+      drawMemory(panels.memory, now.series, groupsOf(now), Boolean(newest.snap?.live));
     } else if (tab === 'plan') {
       drawPlan(panels.plan, now.plan);
     } else {
@@ -229,7 +233,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
 
   function keep(): void {
     if (key) {
-      remember(key, { tab, byWorker, worker, line, box: opening });
+      remember(key, { tab, byWorker, worker, line, unfolded, box: opening });
     }
   }
   function mark(): void {
@@ -301,6 +305,17 @@ export function mount(el: HTMLElement, host: Host): () => void {
     keep();
     draw();
   });
+  [panels.workers, panels.memory].forEach(panel =>
+    panel.addEventListener('click', event => {
+      const name = (event.target as Element).closest<HTMLElement | SVGElement>('[data-host]')?.dataset.host;
+      if (name !== undefined) {
+        const open = name === ALL ? unfolded[ALL] : groupsOf(shown())?.listed.find(({ host }) => host.name === name)?.open;
+        unfolded = { ...unfolded, [name]: !open };
+        keep();
+        draw();
+      }
+    })
+  );
   lanes.addEventListener('mousemove', event => {
     const chart = lanes.querySelector('svg');
     const told = lanes.querySelector('.jm-told');
@@ -310,7 +325,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return;
     }
     const box = chart.getBoundingClientRect();
-    const text = pieceAt(lanes, now.lanes, now.workers || [], now.series, now.snap?.elapsed || 0, event.clientX - box.left, event.clientY - box.top);
+    const text = pieceAt(lanes, now.lanes, now.workers || [], groupsOf(now), now.series, now.snap?.elapsed || 0, event.clientX - box.left, event.clientY - box.top);
     if (text) {
       told.textContent = text;
     }
@@ -344,4 +359,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'workers', 'series', 'lanes', 'plan', 'earlier'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'workers', 'hosts', 'series', 'lanes', 'plan', 'earlier'];

@@ -1,68 +1,51 @@
 // Draws the tables of workers and operands, which also serve readers who cannot see the canvas.
 import { bytes, count, plural } from '../model/format';
 import { LETTERS, MEANINGS } from '../model/states';
+import { Groups, lossText, receivedText, shortName } from '../model/hosts';
 import { DrawnGraph, Snap, STATE_NAMES, WorkerRow } from '../model/view';
-import { meaning } from '../model/words';
 import { smallBar } from './bar';
-import { Child, h, morph } from './dom';
-
-const WORDS = ['worker', 'state', 'operand', 'line', 'progress']; // columns of words are left-aligned
-const ASIDE = ['pid', 'assigned']; // the first columns to go where there is little room
-const SPARE = ['running', 'chunks made']; // the next columns to go: state and memory say nearly the same
-const EACH = 'each state'; // columns that the bar of progress replaces where there is little room
-const look = (name: string) =>
-  WORDS.includes(name) ? 'jm-word' : ASIDE.includes(name) ? 'jm-aside' : SPARE.includes(name) ? 'jm-spare' : name === EACH ? 'jm-each' : null;
-const head = (...names: Child[]) =>
-  h('thead', {}, h('tr', {}, ...names.map(name => h('th', { scope: 'col', class: look(typeof name === 'string' ? name : EACH), title: typeof name === 'string' ? meaning(name) : null }, name))));
-const number = (value: number, column = '') => h('td', { class: [value ? '' : 'jm-0', look(column)].filter(Boolean).join(' ') || null }, count(value));
-
-/** A bar that shows `value` bytes as a share of `most`. */
-function meter(value: number, most: number, label: string): HTMLElement {
-  const share = most > 0 ? Math.min(1, value / most) : 0;
-  return h(
-    'span',
-    {
-      class: 'jm-meter',
-      role: 'meter',
-      'aria-label': label,
-      'aria-valuemin': 0,
-      'aria-valuemax': Math.max(1, Math.round(most)),
-      'aria-valuenow': Math.round(Math.min(value, most)),
-      'aria-valuetext': `${bytes(value)} of ${bytes(most)}`
-    },
-    h('i', { style: `width:${(100 * share).toFixed(1)}%` })
-  );
-}
+import { h, morph } from './dom';
+import { hostRow, moreHosts } from './host_rows';
+import { EACH, head, look, meter, number } from './table_parts';
 
 /** Draws the workers: operands assigned, running and done, bytes of chunks and memory. */
-export function drawWorkers(el: HTMLElement, workers: WorkerRow[], limit: number, engine: string): void {
+export function drawWorkers(el: HTMLElement, workers: WorkerRow[], groups: Groups | null, limit: number, engine: string): void {
   if (!workers.length) {
     morph(el, [h('p', { class: 'jm-note' }, 'No worker is known yet.')]);
     return;
   }
-  const most = limit || Math.max(1, ...workers.map(worker => worker.memory));
-  const rows = workers.map((worker, i) =>
+  const all = limit || Math.max(1, ...workers.map(worker => worker.memory));
+  const row = (worker: WorkerRow, i: number, name = worker.name, most = all) =>
     h(
       'tr',
-      {},
-      h('th', { scope: 'row' }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), worker.name),
+      groups ? { class: 'jm-ofhost', 'data-state': groups.hosts[worker.host]?.state } : {},
+      h('th', { scope: 'row' }, h('i', { class: `jm-dot jm-w${i % 8}`, 'aria-hidden': 'true' }), name),
       h('td', { class: 'jm-word' }, worker.replaced ? `${worker.state}, replaced ${worker.replaced > 1 ? `${count(worker.replaced)} times` : 'once'}` : worker.state),
       h('td', { class: look('pid') }, worker.pid ? String(Number(worker.pid)) : '–'),
-      number(worker.assigned, 'assigned'),
+      groups ? h('td', { class: look('assigned') }) : number(worker.assigned, 'assigned'), // a host chooses the worker itself
       number(worker.running, 'running'),
       number(worker.done),
       h('td', { class: look('chunks made') }, bytes(worker.stored)),
       h('td', { class: 'jm-cell' }, h('span', {}, worker.memory ? bytes(worker.memory) : '–'), meter(worker.memory, most, `memory of ${worker.name}`))
-    )
-  );
+    );
+  const rows = groups
+    ? groups.listed.flatMap(group => [hostRow(group, workers), ...(group.open ? group.workers.map(at => row(workers[at], at, shortName(workers[at], group.host), group.host.limit || all)) : [])])
+    : workers.map((worker, i) => row(worker, i));
+  const lost = lossText(groups?.hosts ?? []);
+  const received = receivedText(groups?.hosts ?? []);
+  const kept = groups
+    ? 'Memory of a host: all its processes and the chunks that it keeps, as a share of its limit; of a worker: the process itself'
+    : `${engine ? `${engine} keeps the chunks; memory is that of ${engine}'s process` : "Chunks lie in shared memory or on disk, memory is the process's own"}${limit ? `, shown as a share of the cluster's ${bytes(limit)}` : ''}`;
   morph(el, [
-    h('p', { class: 'jm-note' }, `Assigned: operands assigned before the run. ${engine ? `${engine} keeps the chunks; memory is that of ${engine}'s process` : "Chunks lie in shared memory or on disk, memory is the process's own"}${limit ? `, shown as a share of the cluster's ${bytes(limit)}` : ''}.`),
+    lost ? h('p', { class: 'jm-note jm-loss' }, lost) : null,
+    h('p', { class: 'jm-note' }, `Assigned: operands assigned ${groups ? 'to the host ' : ''}before the run. ${kept}.${received ? ` ${received}.` : ''}`),
     h(
       'table',
       { class: 'jm-t', 'aria-label': 'workers' },
       head('worker', 'state', 'pid', 'assigned', 'running', 'done', 'chunks made', 'memory'),
       h('tbody', {}, ...rows)
-    )
+    ),
+    groups && moreHosts(groups)
   ]);
 }
 

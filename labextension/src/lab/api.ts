@@ -14,6 +14,7 @@ export interface ClusterRow {
   name: string;
   alive: boolean;
   workers: number;
+  hosts: number; // 0 for a cluster that is not one of several hosts
   jobs: JobRow[];
   error?: string;
 }

@@ -77,7 +77,7 @@ export class Sidebar extends Widget {
             'button',
             { type: 'button', class: 'jm-card', 'data-cluster': row.id, 'aria-pressed': String(row.id === this._cluster), disabled: !row.alive },
             h('b', {}, row.name || row.id),
-            h('span', {}, row.alive ? `${plural(row.workers, 'worker')}, ${plural(row.jobs.length, 'job')}` : 'does not answer')
+            h('span', {}, row.alive ? `${plural(row.workers, 'worker')}${row.hosts ? ` on ${plural(row.hosts, 'host')}` : ''}, ${plural(row.jobs.length, 'job')}` : 'does not answer')
           )
         )
       )

@@ -7,6 +7,7 @@ export interface ViewChoices {
   byWorker: boolean;
   worker: number;
   line?: boolean; // whether only the header is shown
+  unfolded?: Record<string, boolean>; // hosts that were opened or closed
   box: { side: string; at: number } | null; // the open box of an aggregated graph
 }
 

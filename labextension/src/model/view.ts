@@ -104,6 +104,7 @@ export interface DrawnGraph {
 /** A row of the Workers tab: a worker and its executor process. */
 export interface WorkerRow {
   name: string;
+  host: number;
   pid: number;
   state: string;
   assigned: number;
@@ -112,6 +113,21 @@ export interface WorkerRow {
   memory: number;
   stored: number;
   replaced: number;
+}
+
+/** A host of a cluster of several hosts, as the heading above its workers. */
+export interface HostHeading {
+  name: string;
+  state: string;
+  why: string;
+  since: number;
+  memory: number;
+  limit: number;
+  spilled: number;
+  received: number;
+  begin: number[];
+  end: number[];
+  nbytes: number[];
 }
 
 /** Memory over time, at most 240 points; merged points keep the peaks. */
@@ -207,6 +223,7 @@ export interface Picture {
   backends: string[];
   stages: number[][];
   workers: WorkerRow[];
+  hosts: HostHeading[];
   series: Series;
   lanes: Lanes | null;
   plan: PlanPart | null;

@@ -116,6 +116,7 @@ def test_clusters_are_listed_without_their_secrets(server):
                 "name": "local",
                 "alive": True,
                 "workers": 2,
+                "hosts": 0,
                 "jobs": [{"id": "job-1", "name": "cell 1", "state": "running", "elapsed": 1.0}],
             }
         ]
