@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import whole_number
-from jmars.deploy.hosts_host import LOCAL, HostsHost
-from jmars.deploy.ssh_words import SshPlace
 
 __all__ = ["HostClusters"]
 
@@ -73,13 +71,12 @@ class HostClusters:
         ...     float(mt.arange(10, chunk_size=4).sum())
         45.0
         """
+        from jmars.deploy.hosts_host import HostsHost
+
         workers = 0 if n_workers is None else whole_number("n_workers", n_workers)
         threads = whole_number("threads_per_worker", threads_per_worker)
         if isinstance(places, str) or not places:
             raise ValueError(f"places is {places!r}; give a list with a place for each host: ['local', 'local']")
-        for place in places:
-            if place != LOCAL:
-                SshPlace.parse(place)
         if name:
             refuse_twin(name)
         rows = [
@@ -116,5 +113,8 @@ class HostClusters:
 
 
 def _name(number: int, place: str) -> str:
-    """Name of a host in lists; unique."""
+    """Name of a host in lists; unique; raises ClusterStartError for a text that is no place."""
+    from jmars.deploy.hosts_host import LOCAL
+    from jmars.deploy.ssh_words import SshPlace
+
     return f"host-{number}" if place == LOCAL else f"host-{number}-{SshPlace.parse(place).host}"

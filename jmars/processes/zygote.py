@@ -20,7 +20,6 @@ from typing import Any
 
 from jmars.actors.frames import pack, unpack
 from jmars.processes.batch_semaphore import BatchSemaphore
-from jmars.processes.carrier import run_carrier
 from jmars.processes.executor import run_executor
 from jmars.processes.mover import run_mover
 
@@ -137,6 +136,8 @@ def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args:
         if role == "executor":
             run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), *args)
         elif role == "carrier":
+            from jmars.processes.carrier import run_carrier  # only hosts among several need it
+
             run_carrier(link, arena_fd, arena_size)
         else:
             run_mover(link, arena_fd, arena_size, *args)
