@@ -10,6 +10,7 @@ from jmars.notebook.view import HostHeading, plain_text
 
 __all__ = ["HostState"]
 
+_TOLD = 0.5  # seconds between two reports of a host about arrivals, at most
 _ARRIVALS = 40  # marks of arrived chunks for each host
 
 
@@ -59,7 +60,8 @@ class HostState:
         """Notes chunks that came to a host until `at`, in seconds on the view's time axis."""
         found = self.arrivals.setdefault(int(data["to"]), [])
         most = self.most.setdefault(int(data["to"]), 1)
-        begin = max(at - float(data["seconds"]), found[-1].end if found else 0.0)
+        took = min(float(data["seconds"]), _TOLD)  # a sum over transfers that may overlap
+        begin = max(at - took, found[-1].end if found else 0.0)
         arrival = _Arrival(min(begin, at), at, int(data["bytes"]))
         if found and found[-1].n < most:
             found[-1] = found[-1].joined(arrival)

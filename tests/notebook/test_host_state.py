@@ -82,6 +82,13 @@ def test_what_came_from_other_hosts_is_added_up_from_the_submission_to_the_end()
     assert run.picture(0)["hosts"][1]["received"] == 49
 
 
+def test_transfers_that_overlapped_began_no_earlier_than_the_report_before() -> None:
+    log = started_on_hosts()
+    log.add("ChunksMoved", 3.0, "", **{"from": 1, "to": 2}, chunks=9, bytes=9, seconds=2.5)
+    found = run_of(log).picture(0)["hosts"][1]
+    assert (found["begin"], found["end"]) == ([2.8], [3.3])
+
+
 def test_however_many_transfers_there_were_the_marks_are_bounded_and_the_sum_is_true() -> None:
     log = started_on_hosts()
     for _ in range(1000):
