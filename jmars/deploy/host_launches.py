@@ -9,8 +9,8 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from jmars.deploy.enrolment import Enrolment
 from jmars.deploy.environment import process_settings
@@ -19,10 +19,11 @@ from jmars.deploy.launch import Launched, Launcher
 from jmars.deploy.launch_local import LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.deploy.roster import Roster
-from jmars.deploy.ssh_words import SshPlace
 from jmars.deploy.tickets import Ticket
 
-__all__ = ["LOOPBACK", "HostLaunches", "addresses_of_head"]
+__all__ = ["LOOPBACK", "HostLaunches"]
+
+Result = TypeVar("Result")
 
 log = logging.getLogger("jmars.host")
 
@@ -58,38 +59,45 @@ class HostLaunches:
         ClusterStartError
             If a host does not come up; the others are ended.
         """
-        addresses = addresses_of_head([str(place["place"]) for place in self._places])
-        numbered = list(enumerate(self._places, start=1))  # the head is number 0
-        tasks = [asyncio.ensure_future(self._start(number, place, addresses)) for number, place in numbered]
+        numbered = dict(enumerate(self._places, start=1))  # the head is number 0
+        by_ssh = {n: SshLauncher(place["place"], place["python"]) for n, place in numbered.items() if _is_far(place)}
         try:
-            await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+            logins = [launcher.address_here(numbered[n]["name"]) for n, launcher in by_ssh.items()]
+            ours = dict(zip(by_ssh, await _all(logins), strict=True))  # addresses of this machine on the way to hosts
+            known = [address for address in dict.fromkeys(ours.values()) if address]
+            starts = []
+            for n, place in numbered.items():
+                if n in by_ssh:
+                    addresses = [*filter(None, [ours[n]]), socket.gethostname()]
+                    starts.append(self._start(by_ssh[n], n, place, addresses, LEASE))
+                else:  # by an address that other hosts know, too
+                    starts.append(self._start(LocalLauncher(), n, place, known or [LOOPBACK], LOCAL_LEASE))
+            await _all(starts)
+        finally:
+            for launcher in by_ssh.values():
+                await launcher.close()
 
-    async def _start(self, number: int, place: Mapping[str, Any], addresses: Sequence[str]) -> None:
-        name, where = str(place["name"]), str(place["place"])
-        launcher: Launcher = LocalLauncher()
-        if where != LOCAL:
-            launcher = SshLauncher(where, place["python"])
+    async def _start(
+        self, launcher: Launcher, number: int, place: Mapping[str, Any], addresses: Sequence[str], lease: float
+    ) -> None:
+        """Start a host; `addresses` of this machine are tried in that order."""
+        name = str(place["name"])
         identity = self._roster.expect(number, name)
         ticket = Ticket(
             self._cluster,
             name,
             *identity,
-            tuple(f"{address}:{self._port}" for address in addresses),
+            tuple(f"[{one}]:{self._port}" if ":" in one else f"{one}:{self._port}" for one in addresses),
             self._enrolment.authority.certificate,
             self._enrolment.invite(identity, time.monotonic()),
             place["limit"],
             place["workers"] or None,
             place["threads"],
             place["spill"],
-            LOCAL_LEASE if where == LOCAL else LEASE,
+            lease,
         )
         self._launched[number] = await launcher.start(ticket.line(), name, process_settings(place["threads"]))
-        log.info("host %d (%s) runs: %s", number, where, self._launched[number].answer)
+        log.info("host %d (%s) runs: %s", number, launcher.place, self._launched[number].answer)
 
     async def opinion(self, number: int) -> str:
         """What the control process of a host does: "running", "stopped", "gone"; "" where nobody can tell."""
@@ -107,18 +115,17 @@ class HostLaunches:
                 log.warning("whether host %d has ended is not known (%s); its lease ends it", number, sure)
 
 
-def addresses_of_head(places: Sequence[str]) -> list[str]:
-    """Addresses by which hosts at these places reach this machine, the likeliest first."""
-    found = [] if any(place != LOCAL for place in places) else [LOOPBACK]
-    for place in places:
-        if place != LOCAL:
-            there = SshPlace.parse(place)
-            try:
-                *_, address = socket.getaddrinfo(there.host, 9, type=socket.SOCK_DGRAM)[0]
-                family = socket.AF_INET6 if len(address) == 4 else socket.AF_INET
-                with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                    probe.connect(address)  # sends nothing: the system chooses a route
-                    found.append(str(probe.getsockname()[0]))
-            except OSError as error:
-                log.info("no route to %s is known before ssh finds one: %s", place, error)
-    return list(dict.fromkeys([*found, *([] if found == [LOOPBACK] else [socket.gethostname()])]))
+def _is_far(place: Mapping[str, Any]) -> bool:
+    return bool(place["place"] != LOCAL)
+
+
+async def _all(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Results of works that run at once; after an error the others are cancelled, and have ended."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

@@ -97,6 +97,14 @@ class SshServer:
         line = b"[%s]:%s " % (host.encode(), port.encode()) + key.export_public_key()
         (self.home / ".ssh" / "known_hosts").write_bytes(line)
 
+    def call(self, name: str, *settings: str) -> str:
+        """Give the server a name in the clients' settings, with more settings; returns the name."""
+        user, _, address = self.place.partition("@")
+        host, port = address.split(":")
+        lines = [f"Host {name}", f"HostName {host}", f"Port {port}", f"User {user}", *settings, ""]
+        (self.home / ".ssh" / "config").write_text("\n".join(lines))
+        return name
+
     def close(self) -> None:
         """End it and its sessions; what was started in them goes on."""
         for pid in self._machine.pids().values():

@@ -31,10 +31,9 @@ def here(head: Machine, sshd: SshServer) -> Iterator[None]:
 
 @pytest.fixture
 def cluster(here: None, sshd: SshServer) -> Iterator[jmars.Cluster]:
-    """A host on this machine and one on the other."""
-    with jmars.Cluster.hosts(
-        ["local", sshd.place], n_workers=1, memory_limit="256MiB", python=sys.executable
-    ) as cluster:
+    """A host on this machine and one on the other, by a name that only the settings of ssh know."""
+    places = ["local", sshd.call("node")]
+    with jmars.Cluster.hosts(places, n_workers=1, memory_limit="256MiB", python=sys.executable) as cluster:
         yield cluster
 
 

@@ -155,11 +155,7 @@ def test_settings_of_ssh_are_used(launcher, sshd):
     """An alias, with address, port, user and key, as `ssh` would take them; a key elsewhere than by default."""
     folder = sshd.home / ".ssh"
     (folder / "id_ed25519").rename(folder / "for_node")
-    user, _, _ = sshd.place.partition("@")
-    (folder / "config").write_text(
-        f"Host node\n  HostName 10.77.0.2\n  Port {PORT}\n  User {user}\n  IdentityFile ~/.ssh/for_node\n"
-    )
-    assert started(launcher("node"), number) == 3
+    assert started(launcher(sshd.call("node", "IdentityFile ~/.ssh/for_node")), number) == 3
 
     async def address(place: str) -> str:
         one = launcher(place)
@@ -175,9 +171,7 @@ def test_settings_of_ssh_are_used(launcher, sshd):
 @pytest.mark.long
 def test_a_machine_behind_another_one(launcher, sshd):
     """By ProxyJump, both keys checked; our address is not known then."""
-    user, _, _ = sshd.place.partition("@")
-    jump = f"Host node\n  HostName 10.77.0.2\n  Port {PORT}\n  User {user}\n  ProxyJump {sshd.place}\n"
-    (sshd.home / ".ssh" / "config").write_text(jump)
+    sshd.call("node", f"ProxyJump {sshd.place}")
 
     async def address() -> str:
         one = launcher("node")
