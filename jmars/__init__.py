@@ -16,11 +16,13 @@ from typing import Any
 from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
 from jmars.config import config
+from jmars.tensor.annotations import annotate
 
 __all__ = [
     "Cluster",
     "Job",
     "Session",
+    "annotate",
     "array_api",
     "config",
     "connect",

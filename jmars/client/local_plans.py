@@ -89,6 +89,8 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) 
     capacity
         Bytes of the cluster for chunks.
     """
+    if any(operand.annotation is not None for operand in linked.operands):
+        return None
     room = min(MEMORY, capacity // SHARE)
     graph = canonical(TensorGraph.from_linked(linked, [""] * len(linked.nodes)))
     try:

@@ -13,6 +13,7 @@ fuse_groups            builds a graph with groups of operands as operands
 rematerialise          generates cheap sources within their readers
 generation_cost        seconds to generate a chunk
 priority               ranks operands: the lower rank runs first
+keep_apart             rows that are never fused, by their annotations
 rebuild                renumbers the arrays of a chunk graph
 decompose              the inverse of fusion
 unfolding_nodes        nodes of a graph that unfolds while it runs

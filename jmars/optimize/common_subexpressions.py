@@ -15,7 +15,7 @@ __all__ = ["merge_equal"]
 
 
 def merge_equal(graph: TensorGraph) -> TensorGraph:
-    """Merges operands of equal (token, inputs, chunks); returns `graph` itself if all differ.
+    """Merges operands of equal (token, annotation, inputs, chunks); returns `graph` itself if all differ.
 
     Of equal operands the first stays, with its source line; if a merged operand is a result, the remaining operand
     takes the result's key. Two equal results both stay, since clients retain and release them separately, but readers
@@ -24,7 +24,7 @@ def merge_equal(graph: TensorGraph) -> TensorGraph:
     Operands whose token is None (random numbers without a seed, user functions) are never merged.
     """
     results = set(graph.results)
-    first: dict[Hashable, int] = {}  # (token, inputs, shape, dtype, chunks): the operand that stays
+    first: dict[Hashable, int] = {}  # (token, annotation, inputs, shape, dtype, chunks): the operand that stays
     stands_for = list(range(len(graph.operands)))
     metas = list(graph.metas)
     gone: set[int] = set()
@@ -32,7 +32,8 @@ def merge_equal(graph: TensorGraph) -> TensorGraph:
         token = operand.token()
         if token is None:
             continue
-        known = (token, tuple(stands_for[i] for i in inputs), meta.shape, meta.dtype, meta.chunks)
+        read = tuple(stands_for[i] for i in inputs)
+        known = (token, operand.annotation, read, meta.shape, meta.dtype, meta.chunks)
         stays = first.setdefault(known, k)
         stands_for[k] = stays
         if stays == k or (k in results and stays in results):

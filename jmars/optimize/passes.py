@@ -21,6 +21,7 @@ from jmars.optimize.chains import fuse_chains
 from jmars.optimize.colors import fuse_colors
 from jmars.optimize.common_subexpressions import merge_equal
 from jmars.optimize.fuse_groups import FusedGraph
+from jmars.optimize.keep_apart import Apart, keep_apart
 from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.prune import prune
 from jmars.optimize.regions import FusionLimits, fuse_regions
@@ -147,11 +148,12 @@ def compile_graph(
         after, group = prune(tiled)
     if switch["fuse_enabled"]:
         go_on()
-        joined = _fused(after, switch["fuse"], limits, workers)
+        joined = _fused(after, switch["fuse"], limits, workers, keep_apart(after))
         after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
     copied = None
     if switch["fuse_enabled"] and switch["redraw"]:
-        redrawn = rematerialise(after, None if room is None else 2 * room * workers)  # `room` is half of a share
+        memory = None if room is None else 2 * room * workers  # `room` is half of a share
+        redrawn = rematerialise(after, memory, keep_apart(after))
         if redrawn is not None:
             copied = group, redrawn
             after, group = redrawn.graph, np.append(redrawn.first, np.int32(-1))[group]
@@ -163,11 +165,12 @@ def compile_graph(
     return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused, copied)
 
 
-def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int) -> FusedGraph:
+def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int, apart: Apart) -> FusedGraph:
     """Fuses the graph by the rule that the switch `fuse` names."""
     if mode == "chain":
-        return fuse_chains(graph)
-    return fuse_regions(graph, limits, workers) if mode == "region" else fuse_colors(graph, limits, workers)
+        return fuse_chains(graph, apart=apart)
+    fuse = fuse_regions if mode == "region" else fuse_colors
+    return fuse(graph, limits, workers, apart)
 
 
 def _always() -> None:

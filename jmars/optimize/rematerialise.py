@@ -65,7 +65,9 @@ class Rematerialised:
         return found
 
 
-def rematerialise(graph: ChunkGraph, memory: int | None = None) -> Rematerialised | None:
+def rematerialise(
+    graph: ChunkGraph, memory: int | None = None, apart: NDArray[np.integer] | None = None
+) -> Rematerialised | None:
     """Generates chunks within their readers where that is cheaper than storing them.
 
     Parameters
@@ -74,6 +76,8 @@ def rematerialise(graph: ChunkGraph, memory: int | None = None) -> Rematerialise
         Any chunk graph, after fusion. Results and stored chunks stay.
     memory
         Bytes that chunks may take: if the candidates together take more, storing them costs a spill. None: no bound.
+    apart : shape (graph.n,)
+        Rows with different numbers here do not generate each other's chunks.
 
     Returns
     -------
@@ -88,6 +92,8 @@ def rematerialise(graph: ChunkGraph, memory: int | None = None) -> Rematerialise
         return None
     src, dst = graph.input_idx, readers(graph)
     fits = _takes(graph)[dst] & (_is_plain(graph)[src] | ~_adds(graph)[dst])
+    if apart is not None:
+        fits &= apart[src] == apart[dst]
     drawn &= np.bincount(src[fits], minlength=graph.n) == degree
     spilled = memory is not None and graph.nbytes[drawn].sum() > memory
     whole = np.bincount(src[~flows(graph, lambda program: True)], minlength=graph.n)

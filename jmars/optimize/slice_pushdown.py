@@ -51,9 +51,13 @@ class RandomSlice(Operand):
 
 
 def push_down_slices(graph: TensorGraph) -> TensorGraph:
-    """Generates slices of random doubles alone where that is cheaper; returns `graph` itself if no slice is."""
+    """Generates slices of random doubles alone where that is cheaper; returns `graph` itself if none is, or if operands
+    are annotated.
+    """
     if not any(isinstance(operand, Doubles) for operand in graph.operands):
         return graph
+    if any(operand.annotation is not None for operand in graph.operands):
+        return graph  # its random numbers are generated where the user says
     now = _uncut(graph)
     parts, readers = _parts(now), _readers(now)
     by_source: dict[int, list[int]] = {}

@@ -83,7 +83,7 @@ def _roots(graph: TensorGraph, limits: FusionLimits) -> list[int]:
         own = operand.expression.ops
         ends = {root[reader] for reader in readers[k]}
         end = ends.pop() if len(ends) == 1 else k
-        if end in ops and end != k and k not in results and _alike(graph.metas[k], graph.metas[end]):
+        if end in ops and end != k and k not in results and _alike(graph, k, end):
             both = (inputs[end] | own_inputs) - {k}
             size = sum(_largest(graph.metas[i]) for i in both) + _largest(graph.metas[end])
             if ops[end] + own <= limits.ops and len(both) <= limits.inputs and size <= room:
@@ -95,8 +95,12 @@ def _roots(graph: TensorGraph, limits: FusionLimits) -> list[int]:
     return root
 
 
-def _alike(one: TensorMeta, other: TensorMeta) -> bool:
-    return one.shape == other.shape and one.chunks == other.chunks
+def _alike(graph: TensorGraph, one: int, other: int) -> bool:
+    """Whether two tensors have the same shape and chunks, and annotations that let them become one."""
+    (a, b), annotation = (graph.metas[one], graph.metas[other]), graph.operands[one].annotation
+    if annotation != graph.operands[other].annotation or (annotation is not None and not annotation.fuse):
+        return False
+    return a.shape == b.shape and a.chunks == b.chunks
 
 
 def _largest(meta: TensorMeta) -> int:
@@ -116,4 +120,4 @@ def _fused(graph: TensorGraph, members: list[int]) -> tuple[FusedElementwise, tu
     last = parts[-1]
     assert isinstance(last, ElementwiseOperand)
     name = "+".join(part.label for part in parts)
-    return FusedElementwise(name, expression, last.splits, line=last.line), read
+    return FusedElementwise(name, expression, last.splits, line=last.line, annotation=last.annotation), read

@@ -56,7 +56,7 @@ def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int 
     for operand, inputs, meta in zip(graph.operands, graph.inputs, graph.metas, strict=True):
         if check is not None:
             check()
-        layer, before = GraphLayer(operand.label, operand.line), builder.n
+        layer, before = GraphLayer(operand.label, operand.line, operand.annotation), builder.n
         chunks = prod(map(len, meta.chunks))
         if most is not None and chunks > most:
             raise TooManyOperandsError(chunks, layer)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import GraphError
+from jmars.tensor.annotations import annotated
 from jmars.tensor.dynamic import Dynamic, Placeholder
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.tensor_graph import Stored, TensorGraph
@@ -111,7 +112,8 @@ class UnfoldingNodes:
         inputs = [self._now(one) for one in self._inputs[node]]
         values = {i: self._values[one] for i, one in enumerate(inputs) if one in self._values}
         try:
-            piece = op.expand([self.meta(one) for one in inputs], values)
+            with annotated(op.annotation):
+                piece = op.expand([self.meta(one) for one in inputs], values)
         except Exception as error:
             if op.line is not None:
                 error.add_note(f"in operand {op.label} of line {op.line.lineno} ({op.line.text.strip()})")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
 from jmars.plan.assign.initial import assign_initial
+from jmars.plan.assign.shuffled import assign_shuffled
 
 __all__ = ["Plan", "make_plan"]
 
@@ -53,6 +54,7 @@ def make_plan(
     stored: NDArray[np.bool_] | None = None,
     search: str = "bfs",
     seed: int = 0,
+    reducers: NDArray[np.bool_] | None = None,
 ) -> Plan:
     """Makes the plan of a graph on some workers.
 
@@ -65,16 +67,23 @@ def make_plan(
     workers
         Slots of each worker.
     stored
-        Whether each operand's chunk is stored already, shape (n,); such operands get no worker. None: no chunk is.
+        Whether each operand's chunk is stored already, or its worker is fixed, shape (n,); such operands get no worker.
+        None: no operand is.
     search, seed
         See `assign_initial`.
+    reducers
+        Whether each operand reads a piece of each input, shape (n,): after a shuffle its inputs count as none, so it
+        is placed as an initial operand. None: no operand does.
 
     Raises
     ------
     GraphError
         If there are operands and no slots, or `rank` does not fit the graph.
     """
-    sources = dag.sources()
-    if stored is not None:
-        sources = sources[~stored[sources]]
-    return Plan(dag, assign_initial(dag, sources, workers, search, seed), rank.astype(np.int64))
+    fixed = np.zeros(dag.n, np.bool_) if stored is None else stored
+    if reducers is not None and (reducers & ~fixed).any():
+        assign = assign_shuffled(dag, reducers, fixed, workers, search, seed)
+    else:
+        sources = dag.sources()
+        assign = assign_initial(dag, sources[~fixed[sources]], workers, search, seed)
+    return Plan(dag, assign, rank.astype(np.int64))

@@ -11,6 +11,7 @@ shards.py      a job's operands spread over several shards
 picture.py     the graph for the live view
 ranking.py     the order that a job runs in (Machine, rank_operands)
 fitting.py     refuses operands that can never fit in memory
+pins.py        workers that users annotated operands with
 retries.py     how often an operand that raised is tried again (RetryRule)
 prepare.py     compiles a graph, plans it and lays it out for workers
 plans.py       prepared graphs by structure, to be run again

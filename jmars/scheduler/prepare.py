@@ -24,6 +24,7 @@ from jmars.plan import Plan, PlanGraph, Workers, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
 from jmars.scheduler.picture import graph_built, prediction, with_lines
+from jmars.scheduler.pins import pinned_workers
 from jmars.scheduler.plan_monitor import PlanMonitor
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.retries import RetryRule
@@ -234,10 +235,8 @@ def prepare(
     laps.append(time.monotonic())
     check()
     stored = after.program < 0
-    if ranked.assign is None:
-        plan = make_plan(compiled.dag, ranked.rank, [1] * len(workers), stored, settings.get("assigner", "bfs"))
-    else:
-        plan = Plan(compiled.dag, ranked.assign.astype(np.int16), ranked.rank.astype(np.int64))
+    pinned = pinned_workers(after, workers)
+    plan = _placed(compiled, ranked, settings, len(workers), pinned)
     laps.append(time.monotonic())
     check()
     kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
@@ -262,6 +261,7 @@ def prepare(
         planned=[] if ranked.assign is None else plan.assign.tolist(),
         tight=machine is not None and 2 * int(after.nbytes.sum()) > machine.memory,
         late=settings.get("dispatch") == "late",
+        pinned=pinned,
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
@@ -286,6 +286,25 @@ def prepare(
         made=laps[-1],
         phases=tuple((name, after - before) for name, (before, after) in zip(PHASES, pairwise(laps), strict=True)),
     )
+
+
+def _placed(
+    compiled: Compiled, ranked: Ranked, settings: Mapping[str, Any], workers: int, pinned: Mapping[int, int]
+) -> Plan:
+    """The plan of a compiled graph: order, and workers of first, pinned and shuffled operands."""
+    after, dag, rank = compiled.after, compiled.dag, ranked.rank.astype(np.int64)
+    assign = None if ranked.assign is None else ranked.assign.astype(np.int16)
+    if assign is None:
+        fixed = after.program < 0
+        fixed[list(pinned)] = True
+        reducers = np.array([*(program.gathers for program in after.programs), False])[after.program]
+        search = settings.get("assigner", "bfs")
+        plan = make_plan(dag, rank, [1] * workers, fixed, search, reducers=reducers)
+        if not pinned:
+            return plan
+        assign = plan.assign.copy()
+    assign[list(pinned)] = list(pinned.values())
+    return Plan(dag, assign, rank)
 
 
 def _compiled(

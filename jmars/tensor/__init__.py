@@ -4,6 +4,7 @@ In reading order:
 
 - source_line.py: the line of the user's code that made an operand
 - unknown.py: lengths that only a run can tell
+- annotations.py: what a user asks for operands: a worker, no fusion
 - operand.py: `Operand`, `TensorData`, `TensorMeta`
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
 - from_array.py: NumPy arrays as leaves of the graph

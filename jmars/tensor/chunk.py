@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.fusing import share_inputs
 from jmars.kernels.program import Program
+from jmars.tensor.annotations import Annotation
 from jmars.tensor.operand import Splits
 from jmars.tensor.source_line import SourceLine
 
@@ -37,10 +38,11 @@ class ChunkGrid:
 
 @dataclass(frozen=True)
 class GraphLayer:
-    """Name and source line of the tensor operand that a layer of chunk-level operands comes from."""
+    """Name, source line and annotation of the tensor operand that a layer of chunk-level operands comes from."""
 
     name: str
     line: SourceLine | None = None
+    annotation: Annotation | None = None
 
 
 @dataclass(frozen=True, eq=False)

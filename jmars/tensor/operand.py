@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.annotations import Annotation, current_annotation
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.source_line import SourceLine, source_line
 from jmars.tensor.unknown import Length, Unknown, axis_length, is_known
@@ -141,6 +142,7 @@ class Operand:
     dynamic: ClassVar[bool] = False  # whether other operands must run before it can be tiled: tensor/dynamic.py
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None
+    annotation: Annotation | None = None
 
     @property
     def label(self) -> str:
@@ -183,8 +185,10 @@ class Operand:
 
 
 def new_data(op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
-    """Make a node, and note the user's source line on its operand."""
+    """Make a node, and note the user's source line and annotation on its operand."""
     if op.line is None:
         object.__setattr__(op, "line", source_line())
+    if op.annotation is None and (annotation := current_annotation()) is not None:
+        object.__setattr__(op, "annotation", annotation)
     assert tuple(map(sum, chunks)) == shape or tuple(map(axis_length, chunks)) == shape, (op.label, shape, chunks)
     return TensorData(op, shape, dtype, chunks)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import JmarsError, UnsupportedError, text_of
+from jmars.tensor.annotations import Annotation
 from jmars.tensor.deferring import Deferred
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.infer import check_dtype
@@ -45,6 +46,7 @@ _TELLING = {  # operands whose lengths only a run can tell
     "Deferred", "MaskSelection", "UniqueElements", "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField",
 }  # fmt: skip
 _ARRAY, _MAP = "array", "MapBlocks"
+_KEYS = {"op", "fields", "inputs", "dtype", "chunks", "line", "annotation", "array", "calls"}
 _MAPPED = (
     "function",
     "which",
@@ -99,6 +101,8 @@ def _row(
     row: dict[str, Any] = {"inputs": list(inputs), "dtype": encode(node.dtype), "chunks": encode(node.chunks)}
     if operand.line is not None:
         row["line"] = [operand.line.filename[:1000], operand.line.lineno, operand.line.text[:1000]]
+    if operand.annotation is not None:
+        row["annotation"] = [operand.annotation.worker, operand.annotation.gpu, operand.annotation.fuse]
     if isinstance(operand, FromArray):
         operand.check()
         return {"op": _ARRAY, "array": upload(operand.array), **row}
@@ -167,8 +171,8 @@ def graph_of(
 def _node(
     row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor | None], limits: DocumentLimits
 ) -> TensorData:
-    if type(row) is not dict or row.keys() - {"op", "fields", "inputs", "dtype", "chunks", "line", "array", "calls"}:
-        raise ValueError("an operand has op, fields, inputs, dtype, chunks and line")
+    if type(row) is not dict or row.keys() - _KEYS:
+        raise ValueError("an operand has op, fields, inputs, dtype, chunks, line and annotation")
     dtype, chunks = decode(row["dtype"]), _chunks(decode(row["chunks"]), limits)
     if not isinstance(dtype, np.dtype):
         raise ValueError("its dtype is none")
@@ -179,7 +183,7 @@ def _node(
     if type(links) is not list or any(type(one) is not int or not 0 <= one < len(nodes) for one in links):
         raise ValueError("its inputs are numbers of operands before it")
     inputs = tuple(nodes[one] for one in links)
-    line = _line(row.get("line"))
+    line, annotation = _line(row.get("line")), _annotation(row.get("annotation"))
     if row["op"] not in _TELLING and not _unknown(chunks) <= set().union(*(_unknown(one.chunks) for one in inputs)):
         raise ValueError("it has lengths that none of its inputs has and that it does not tell")
     if row["op"] == _MAP:
@@ -190,9 +194,11 @@ def _node(
         own = {name: decode(row["fields"][name]) for name in _MAPPED}
         if not all(has_type(value, field_types(map_blocks.MapBlocks)[name]) for name, value in own.items()):
             raise ValueError(f"{', '.join(_MAPPED)} are of other types")
-        operand: Operand = map_blocks.MapBlocks(**own, blob=map_blocks.pickled(what), inputs=inputs, line=line)
+        blob = map_blocks.pickled(what)
+        operand: Operand = map_blocks.MapBlocks(**own, blob=blob, inputs=inputs, line=line, annotation=annotation)
     elif row["op"] in KINDS:
-        operand = decode_fields(KINDS[row["op"]], row["fields"], inputs=inputs, line=line)
+        more: dict[str, Any] = {"inputs": inputs, "line": line, "annotation": annotation}
+        operand = decode_fields(KINDS[row["op"]], row["fields"], **more)
     else:
         raise ValueError(f"there is no operand {str(row['op'])[:60]!r} that travels")
     return TensorData(operand, tuple(map(axis_length, chunks)), dtype, chunks)
@@ -223,6 +229,16 @@ def _chunks(given: Any, limits: DocumentLimits) -> Splits:
     if count > limits.chunks:
         raise ValueError(f"it has {count} chunks, more than {limits.chunks}")
     return given
+
+
+def _annotation(given: Any) -> Annotation | None:
+    if given is None:
+        return None
+    if type(given) is not list or len(given) != 3 or not isinstance(given[0], str | int | None):
+        raise ValueError("its annotation is a worker, and whether it needs a GPU and may be fused")
+    if type(given[0]) is bool or [type(one) for one in given[1:]] != [bool, bool]:
+        raise ValueError("its annotation has a number or a name, and two booleans")
+    return Annotation(given[0][:1000] if isinstance(given[0], str) else given[0], given[1], given[2])
 
 
 def _line(given: Any) -> SourceLine | None:

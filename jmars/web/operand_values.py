@@ -107,14 +107,14 @@ def encode(value: Any) -> Any:
 
 
 def encode_fields(value: Any) -> dict[str, Any]:
-    """Encodes the fields of a dataclass or NamedTuple; an operand's inputs and line are encoded elsewhere."""
+    """Encodes the fields of a dataclass or NamedTuple, without inputs, line and annotation of an operand."""
     return {name: encode(getattr(value, name)) for name in _names(type(value))}
 
 
 def _names(kind: type[Any]) -> list[str]:
     if not is_dataclass(kind):
         return list(kind._fields)
-    apart = ("inputs", "line") if issubclass(kind, Operand) else ()
+    apart = ("inputs", "line", "annotation") if issubclass(kind, Operand) else ()
     return [one.name for one in fields(kind) if one.name not in apart]
 
 

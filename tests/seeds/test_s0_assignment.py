@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
+import jmars
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.config import config
+from jmars.errors import GraphError, UnsupportedError
 from jmars.graph import Dag
+from jmars.model.states import OperandState as S
 from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan
 from tests.graph.examples import random_dag, tree, wavefront
 from tests.seeds.worked import follow_inputs, moved
@@ -28,6 +34,40 @@ def test_s0_11_pinned_operands_stay_and_the_search_leaves_them_alone():
         assert np.all(chosen.assign[pinned] == 2)
         found = assign_initial(dag, dag.sources()[1::2], [1, 1, 1])
         assert np.all(found[pinned] == -1)
+
+
+@pytest.mark.parametrize("dispatch", ["central", "late"])
+def test_s0_11_a_user_pins_operands_to_a_worker_and_they_run_there(dispatch):
+    with Cluster(n_workers=2) as cluster, config.using(task=config.task | {"dispatch": dispatch}):
+        with jmars.annotate(worker=1):
+            x = mt.random.default_rng(1).random(40, chunk_size=1)
+        with jmars.annotate(worker="worker-0"):
+            y = x + 1
+        job = cluster.submit(y)
+        assert np.array_equal(job.result(30), mt.random.default_rng(1).random(40, chunk_size=1).fetch() + 1)
+        label = next(event[4] for event in job.events() if event[2] == "GraphBuilt")["after_labels"]
+        ran: dict[str, set[int]] = {}
+        for _, _, kind, _, data in job.events():
+            if kind == "OperandsMoved" and data["state"] == S.RUNNING:
+                for operand in np.frombuffer(data["ids"], "<u4").tolist():
+                    ran.setdefault(label[operand], set()).add(data["worker"])
+        assert ran == {"random": {1}, "add": {0}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "text"),
+    [
+        ({"worker": 2}, GraphError, r"random is annotated with worker=2, .* workers 0 to 1 \(worker-0, worker-1\)"),
+        ({"worker": "b"}, GraphError, "random is annotated with worker='b'"),
+        ({"gpu": True}, UnsupportedError, "workers have no GPU"),
+    ],
+)
+def test_s0_11_a_worker_that_is_not_there_is_an_error(asked, error, text):
+    with Cluster(n_workers=2) as cluster:
+        with jmars.annotate(**asked):
+            x = mt.random.default_rng(1).random(4)
+        with pytest.raises(error, match=text):
+            cluster.submit(x).result(30)
 
 
 @pytest.mark.parametrize("search", ["bfs", "dfs"])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jmars
 import jmars.tensor as mt
 from jmars.config import Config
 from jmars.errors import ChunkSizeError
@@ -145,6 +146,17 @@ def test_s0_10_results_stored_chunks_and_what_runs_elsewhere_are_not_fused(drawn
             assert not (results | stored) & set(members[:-1].tolist())
             assert len(members) == 1 or not stored & set(members.tolist())
         assert values(joined.graph) == values(before)
+
+
+@pytest.mark.parametrize("other", [{"worker": 1}, {"gpu": True}, {"fuse": False}], ids=str)
+@pytest.mark.parametrize("mode", ["chain", "region", "color"])
+def test_s0_10_gpu_flag_expected_worker_and_hint_of_an_operand_keep_it_apart(mode, other):
+    with jmars.annotate(worker=0):
+        x = mt.random.default_rng(1).random(12, chunk_size=6) + 1
+    with jmars.annotate(**({"worker": 0} | other)):
+        y = mt.exp(x)
+    after = compile_graph(TensorGraph.of([y.data]), {"fuse": mode}).after
+    assert sorted(after.programs[k].name for k in after.program.tolist()) == ["exp"] * 2 + ["random+add"] * 2
 
 
 def test_s0_10_a_chunk_of_unknown_size_ends_what_is_fused():

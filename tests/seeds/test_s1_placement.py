@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
+import jmars.tensor as mt
 from jmars.graph import Dag, levels
 from jmars.plan import assign_bfs_v1, initial_v1, make_plan, shares, statistics
+from jmars.scheduler.prepare import prepare
 from jmars.switches import checked
+from jmars.tensor import Tensor
+from jmars.tensor.ops.chunks.shuffle import shuffle
+from jmars.tensor.structure import canonical
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.graph.examples import tree
 
 
@@ -27,6 +33,22 @@ def test_s1_4_eight_operands_placed_by_hand(seed):
     # second extra rule: 6 has 1 for a neighbour, so worker 0; then 5 has 6. 7 has nobody: worker 1 has more left.
     assigned = assign_bfs_v1(dag, initial, quota, shuffles=shuffles, seed=seed)
     assert assigned.tolist() == [0, 0, 1, -1, -1, 0, -1, 1]
+
+
+@pytest.mark.parametrize("assigner", ["bfs-v1", "bfs", "dfs", "random"])
+def test_s1_4_a_run_places_reducers_after_a_shuffle_as_if_they_read_nothing(assigner):
+    x = mt.ones((8, 8), chunk_size=(1, 8))
+    y = Tensor(shuffle((x + 1).data, ((8,), (2, 2, 2, 2))))
+    graph = canonical(TensorGraph.of([(y * 2).data]))
+    prepared = prepare(graph, {"assigner": assigner, "fuse_enabled": False}, ["a", "b"], lambda: None)
+    after, assign = prepared.compiled.after, prepared.plan.assign
+    reducers = np.array([program.gathers for program in after.programs])[after.program]
+    initial = np.diff(after.input_ptr) == 0
+    assert (reducers.sum(), initial.sum()) == (4, 8)
+    assert np.array_equal(assign >= 0, reducers | initial), "others follow their inputs"
+    assert np.bincount(assign[reducers | initial]).tolist() == [6, 6]
+    if assigner != "bfs-v1":  # which lets reducers vote
+        assert np.bincount(assign[reducers]).tolist() == [2, 2]
 
 
 def test_s1_4_the_old_placement_is_a_setting_and_a_plan():

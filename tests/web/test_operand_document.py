@@ -9,6 +9,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.annotations import Annotation, annotate
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, unpickled
 from jmars.tensor.structure import digest_of
@@ -93,6 +94,16 @@ def test_a_tensor_comes_back_as_it_was(what):
     assert "gASV" not in text  # the beginning of a pickle in base64
 
 
+def test_annotations_travel():
+    with annotate(worker="worker-1", fuse=False):
+        value = mt.percentile(x, [10, 50], axis=1) + 1
+    back, _ = there_and_back(value)
+    before, after = (TensorGraph.of([one]).operands for one in (value.data, back))
+    notes = [one.annotation for one in before if not isinstance(one, FromArray)]
+    assert notes == [one.annotation for one in after if not isinstance(one, FromArray)]
+    assert Annotation("worker-1", False, False) in notes
+
+
 def test_a_mapped_function_of_ours_is_taken_apart_and_put_together():
     q = mt.percentile(x, [10, 50], axis=1)
     back, text = there_and_back(q)
@@ -150,6 +161,10 @@ MAPPED = next(number for number, row in enumerate(GOOD["operands"]) if row["op"]
         (changed("operands", 0, "chunks", to=[[]]), "for each axis"),
         (changed("operands", 0, "dtype", to={"dtype": "|O"}), "Python objects"),
         (changed("operands", 0, "line", to=0), None),  # a line is not needed
+        (changed("operands", MAPPED, "annotation", to=[1, False]), "its annotation"),
+        (changed("operands", MAPPED, "annotation", to=[True, False, True]), "its annotation"),
+        (changed("operands", MAPPED, "annotation", to=[1, 0, True]), "its annotation"),
+        (changed("operands", MAPPED, "annotation", to=[1, False, True]), None),
         (changed("operands", MAPPED, "calls", "function", to={"function": "numpy:load"}), "no function"),
         (changed("operands", MAPPED, "calls", "function", to={"function": "os:system"}), "no function"),
         (changed("operands", MAPPED, "calls", "function", to={"function": "builtins:eval"}), "no function"),
