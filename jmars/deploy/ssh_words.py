@@ -61,7 +61,7 @@ class SshPlace:
 
 
 def remote_program(python: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The command line that replaces the login shell by a Python program, after a line with its process id.
+    r"""The command line that replaces the login shell by a Python program, after a line with its process id.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def remote_program(python: str, arguments: Sequence[str], environment: Mapping[s
 
 
 def remote_command(program: str, arguments: Sequence[str]) -> str:
-    """The command line that replaces the login shell by a program; "~/" is the home folder there.
+    r"""The command line that replaces the login shell by a program; "~/" is the home folder there.
 
     Examples
     --------

@@ -133,7 +133,8 @@ class TaskQueue:
                 heappop(heap)
             if not offers and not any(heaps):
                 del self._jobs[number]
-            return number, key & _MASK
+            operand = key & _MASK
+            return number, operand
         return None
 
     def is_offered(self, worker: int) -> bool:

@@ -15,6 +15,8 @@ from jmars.scheduler.journal import Journal, read_journal
 
 VALUES = {
     "Sequence[int]": [1, 2**20],
+    "Sequence[Sequence[int]]": [(2, 1), (3,)],
+    "Mapping[int, Sequence[int]] | None": {3: (2, 2)},
     "Sequence[bytes]": [b"", b"\1\0\0\0"],
     "Sequence[tuple[int, str]]": [(0, "numpy"), (3, "numexpr")],
     "Mapping[int, tuple[int, ...]] | None": {3: (2, 2)},

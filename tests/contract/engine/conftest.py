@@ -21,8 +21,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if call is None:
         return
     is_again = call.params.get("kind") == "threads" and name == "test_a_program_has_the_same_bits"
+    is_own = call.params.get("kind") == "own"  # hosts run the same processes
     is_slow = name == "test_a_worker_killed_in_a_work_costs_no_value" and call.id != "dask-sort"
-    if is_again or is_slow:
+    if is_again or is_own or is_slow:
         item.add_marker(pytest.mark.long)
 
 

@@ -1,0 +1,100 @@
+"""Work on two hosts beside one host: python -m tests.benchmarks hosts [--check] [--rounds N].
+
+Both hosts are on this machine, with one worker each, so that the links are those of loopback. The same works run on one
+host with one worker, and on one host with two, in interleaved rounds; the fastest round counts. Values are compared.
+Goals: compute-bound work is 1.7 times as fast as on one worker, and the hosts move at most 1.1 times the bytes that the
+plan said. `--check` fails when a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import numpy as np
+
+import jmars
+import jmars.tensor as mt
+from jmars.config import config
+from tests.benchmarks.machine import this_machine
+
+SPEEDUP, MOVED = 1.7, 1.1  # goals
+
+
+def compute_bound() -> mt.Tensor:
+    """Ufuncs over 36 million elements, and a sum."""
+    x = mt.random.default_rng(1).random((6000, 6000), chunk_size=1000)
+    return (mt.sin(x) + mt.exp(-x) * mt.sqrt(x)).sum()
+
+
+def matmul() -> mt.Tensor:
+    """A product of a matrix with its transpose, and a sum."""
+    x = mt.random.default_rng(2).random((3000, 3000), chunk_size=600)
+    return (x @ x.T).sum()
+
+
+def rechunk() -> mt.Tensor:
+    """Rows to columns: each piece moves to the host that needs it."""
+    x = mt.random.default_rng(3).random((6000, 3000), chunk_size=(500, 3000))
+    return x.rechunk((6000, 250)).max(axis=0).sum()
+
+
+WORKS: dict[str, Callable[[], mt.Tensor]] = {"compute": compute_bound, "matmul": matmul, "rechunk": rechunk}
+
+
+def run(cluster: jmars.Cluster, work: Callable[[], mt.Tensor]) -> tuple[float, float, float, float]:
+    """Value, seconds, bytes that hosts moved, and bytes that the plan said."""
+    tensor = work()
+    begun = time.perf_counter()
+    job = cluster.submit(tensor)
+    value = float(job.result(300))
+    took = time.perf_counter() - begun
+    events = job.events()
+    ended = [event[4] for event in events if event[2] == "JobMoved" and event[4].get("measured")]
+    built = [event[4] for event in events if event[2] == "GraphBuilt"]
+    moved = float(ended[-1]["measured"]["moved"]) if ended else 0.0
+    predicted = (built[-1].get("predicted") or {}).get("moved", 0.0) if built else 0.0
+    return value, took, moved, float(predicted)
+
+
+def main() -> int:
+    """Print the seconds of each work on one worker, two workers and two hosts, and what moved."""
+    parser = argparse.ArgumentParser("python -m tests.benchmarks hosts", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
+    given = parser.parse_args()
+    print(this_machine())
+    missed = False
+    with ExitStack() as stack:
+        stack.enter_context(config.using(local_seconds=0))  # each value by a job of the cluster
+        clusters = {
+            "one worker": stack.enter_context(jmars.Cluster(1, memory_limit="1GiB")),
+            "two workers": stack.enter_context(jmars.Cluster(2, memory_limit="1GiB")),
+            "two hosts": stack.enter_context(jmars.Cluster.hosts(["local"] * 2, n_workers=1, memory_limit="1GiB")),
+        }
+        for name, work in WORKS.items():
+            best: dict[str, float] = {}
+            moved = predicted = 0.0
+            for number in range(given.rounds + 1):
+                values = {}
+                for where, cluster in clusters.items():
+                    values[where], took, moved, predicted = run(cluster, work)
+                    if number:  # the first round compiles and learns
+                        best[where] = min(took, best.get(where, took))
+                np.testing.assert_allclose(list(values.values()), values["one worker"], rtol=1e-9)
+            seconds = ", ".join(f"{where} {took:.3f} s" for where, took in best.items())
+            speedup = best["one worker"] / best["two hosts"]
+            told = f"moved {moved / 1e6:.1f} MB of {predicted / 1e6:.1f} planned"
+            print(f"{name:9} {seconds}: {speedup:.2f} times one worker; {told}")
+            missed |= name == "compute" and speedup < SPEEDUP
+            missed |= moved > MOVED * predicted + 1e6
+    goals = f"compute {SPEEDUP} times one worker, moved at most {MOVED} times the plan"
+    print(f"goals ({goals}): {'MISSED' if missed else 'met'}")
+    return int(missed and given.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
