@@ -129,6 +129,7 @@ def test_a_host_outlives_its_ssh_connection(joined):
     assert joined(then)[1] == []
 
 
+@pytest.mark.long
 def test_a_host_whose_head_is_silent_ends_with_all_its_processes_and_files(joined, cable):
     async def then(roster, host, pids):
         with cable.silence():

@@ -58,6 +58,7 @@ def test_bytes_come_as_they_are_and_nothing_beside_them(spilled, start, stop, od
     pump(spilled, lambda: not source.open_requests)
 
 
+@pytest.mark.long
 def test_many_small_pulls_are_all_right(pair):
     reader, source = pair
     tickets = [reader.pull(1, 1001 * n, 1001 * n + 1 + n, INTO + 8192 * n, source) for n in range(2000)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ def test_a_pull_in_the_middle_is_withdrawn():
         assert not any(reader.memory[INTO : INTO + CHUNK]) and ticket not in reader.pulled
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(st.integers(0, 12), st.booleans())
 def test_a_pull_that_streams_is_withdrawn(requests, from_file):
