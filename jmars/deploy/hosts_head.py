@@ -86,6 +86,7 @@ class HostsHead(ClusterHead):
         try:
             await launches.start()
             self._check_bits()
+            self.roster.approve = self._approve
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
             names, machine = self.hosts.names, self._machine
@@ -122,19 +123,37 @@ class HostsHead(ClusterHead):
 
     def _check_bits(self) -> None:
         """Raise ClusterStartError where CPUs of hosts differ, so that a value may depend on its host."""
-        facts = {row.name: HostFacts.of_wire(self.roster.facts[row.number]["host"]) for row in self.hosts.here}
         if not self.orders["same_bits"]:
             return
-        found = same_bits(facts)
+        found = same_bits(self._facts())
         for name, variables in found.environment.items():
             if variables:
-                told = " ".join(f"{variable}='{value}'" for variable, value in variables.items())
                 raise ClusterStartError(
                     f"{name} has another CPU than other hosts, and the last bits of a value would depend on the host "
-                    f"that computes it; set {told} in the environment there, or start with same_bits=False"
+                    f"that computes it; set {_told(variables)} in the environment there, or start with same_bits=False"
                 )
         for note in found.notes:
             log.warning("%s", note)
+
+    def _approve(self, name: str, facts: HostFacts) -> None:
+        """Raise ClusterStartError for a host that joins late and would compute other bits than those that are here."""
+        others = self._facts()
+        if not self.orders["same_bits"] or not others:
+            return
+        found = same_bits({**others, name: facts}).environment
+        if any(found[other] for other in others):
+            raise ClusterStartError(
+                f"{name} has an older CPU than the hosts that are here, and the last bits of a value would depend on "
+                "the host that computes it; start a cluster with this host, or with same_bits=False"
+            )
+        if found[name]:
+            raise ClusterStartError(
+                f"{name} has another CPU than the hosts that are here, and the last bits of a value would depend on "
+                f"the host that computes it; set {_told(found[name])} in the environment there"
+            )
+
+    def _facts(self) -> dict[str, HostFacts]:
+        return {row.name: HostFacts.of_wire(self.roster.facts[row.number]["host"]) for row in self.hosts.here}
 
     def _costs(self, profile: dict[str, Any]) -> None:
         self._profile = Profile.of(profile)
@@ -282,3 +301,8 @@ class HostsHead(ClusterHead):
             "latency": LATENCY,
             "disk": [self.roster.facts[row.number]["disk"] for row in hosts],
         }
+
+
+def _told(variables: Mapping[str, str]) -> str:
+    """Variables of an environment as a shell takes them."""
+    return " ".join(f"{variable}='{value}'" for variable, value in variables.items())

@@ -98,6 +98,7 @@ class Member:
         return {
             "workers": len(self.machine.names),
             "host": own_facts().to_wire(),
+            "machine": socket.gethostname(),
             "limit": self.machine.limit,
             "memory": arena.capacity,
             "room": arena.capacity + folders.disk_room(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -65,6 +66,8 @@ class Roster:
     ----------
     opinion
         Asks a launcher what the control process of a host does.
+    approve
+        Called with name and facts of a host that joins; raises ClusterStartError for a host that must not compute here.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Roster:
         self.addresses: dict[int, str] = {}  # of hosts that listen for others
         self.membership = Membership()
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
+        self.approve: Callable[[str, HostFacts], None] = _approved
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._heard: dict[int, float] = {}  # when the membership was told last
 
@@ -89,6 +93,12 @@ class Roster:
         """A host of this number is started, and may join."""
         self.names[number] = name
         return self.membership.expect(number, self._now())
+
+    def named(self, number: int, machine: str) -> str:
+        """Name of a host, which is called after its machine where nobody gave it a name."""
+        if not self.names[number]:
+            self.names[number] = f"host-{number}-{re.sub('[^0-9A-Za-z.-]', '_', machine[:64])}"
+        return self.names[number]
 
     def check(self, identity: Identity) -> None:
         """Raise HostRefusedError for a host that is not expected, or was given up."""
@@ -169,10 +179,11 @@ class Roster:
 
     def join(self, number: int, facts: dict[str, Any]) -> HostRow:
         """A host joined."""
-        link = self.links[number] = MemberLink(self.channels[number])
         self.facts[number] = facts
         self.membership.joined(self.channels[number].peer, self._now())
+        link = MemberLink(self.channels[number])
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
+        self.links[number] = link
         log.info("host %d (%s) joined with %d workers and %d bytes", number, row.name, row.workers, row.memory)
         if len(self.links) > 1:
             self.tell_all("peers", "begin")
@@ -244,6 +255,7 @@ class Seat:
             name: HostFacts.of_wire(one) for name, one in (("the head", own_facts().to_wire()), ("it", facts["host"]))
         }
         check_versions(told)
+        self._roster.approve(self._roster.named(self.number, str(facts["machine"])), told["it"])
         return {"first": self._roster.join(self.number, facts).first}
 
     @remote_method
@@ -291,3 +303,7 @@ class Seat:
 
 async def _no_opinion(number: int) -> str:
     return ""
+
+
+def _approved(name: str, facts: HostFacts) -> None:
+    pass

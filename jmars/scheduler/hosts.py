@@ -67,11 +67,25 @@ class Hosts:
         self._scheduler = scheduler
 
     def add(self, number: int, name: str, link: HostLink, workers: int, memory: int, room: int) -> HostRow:
-        """A host of a fresh number joined; it opens the jobs that run."""
-        row = HostRow(number, name, link, len(self._rows.host_of), workers, memory, room)
+        """A host joined, or one that was lost is back and empty; it opens the jobs that run.
+
+        Raises
+        ------
+        ValueError
+            If the host is here, or is back with another number of workers: these keep their numbers.
+        """
+        before = self._rows.hosts.get(number)
+        if before is not None and (before.here or before.workers != workers):
+            what = "is here already" if before.here else f"had {before.workers} workers and is back with {workers}"
+            raise ValueError(f"host {number} {what}")
+        first = before.first if before is not None else len(self._rows.host_of)
+        row = HostRow(number, name, link, first, workers, memory, room)
         row.names = [f"{name}/worker-{one}" for one in range(workers)]
         self._rows.hosts[number] = row
-        self._rows.host_of += [number] * workers
+        if before is None:
+            self._rows.host_of += [number] * workers
+        for worker, called in enumerate(row.names, first):
+            self._report(WorkerMoved(worker, called, 0, "starting"))
         for job in self._rows.jobs.values():
             if not job.closing and job.refused is None:
                 job.opened.add(row.number)

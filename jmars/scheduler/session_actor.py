@@ -247,6 +247,8 @@ class SessionActor:
         """Log an event of the host; MEMORY_CHANGED gets the bytes of each worker's chunks."""
         if kind == events.HOST_MOVED:
             self._hosts[data["host"]] = data
+            if data["state"] in ("joined", "lost"):
+                self.plans.forget()  # they are for the hosts that were there
         if kind == events.MEMORY_CHANGED:
             held = self.held()
             data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]

@@ -73,6 +73,7 @@ def room() -> tuple[Hosts, list[Link], Scheduler]:
     hosts.connect(scheduler)
     for number, link in enumerate(links):
         hosts.add(number, "ab"[number], link, workers=2, memory=1000, room=1000)
+    scheduler.take()
     hosts.open_job(_table())
     assert [[type(order) for order in link.take()] for link in links] == [[OpenJob], [OpenJob]]
     return hosts, links, scheduler
@@ -287,3 +288,40 @@ def test_an_operand_that_is_pinned_goes_to_its_worker_and_nowhere_else() -> None
     assert isinstance(link.take()[0], EnqueueGraph)
     hosts.balance(0.0)
     assert hosts.balance(1.0) == []
+
+
+def test_a_host_that_joins_late_opens_the_jobs_that_run_and_gets_work(room: Any) -> None:
+    hosts, _, scheduler = room
+    late = Link()
+    hosts.add(7, "c", late, workers=2, memory=1000, room=1000)
+    assert scheduler.take() == [
+        WorkerMoved(4, "c/worker-0", 0, "starting"),
+        WorkerMoved(5, "c/worker-1", 0, "starting"),
+    ]
+    assert [type(order) for order in late.take()] == [OpenJob]
+    hosts.enqueue_graph("job-1", [0], [5])
+    assert late.take() == [EnqueueGraph("job-1", [0], [0])]
+
+
+def test_a_host_that_is_back_is_empty_and_its_workers_keep_their_numbers(room: Any) -> None:
+    hosts, (_, b), scheduler = room
+    hosts.enqueue_graph("job-1", [0], [2])
+    hosts.take(1, [Finished("job-1", [0], 0)])
+    with pytest.raises(ValueError, match="is here already"):
+        hosts.add(1, "b", b, workers=2, memory=1000, room=1000)
+    hosts.lost(1, "silent")
+    scheduler.take()
+    with pytest.raises(ValueError, match="had 2 workers and is back with 3"):
+        hosts.add(1, "b", b, workers=3, memory=1000, room=1000)
+    again = Link()
+    hosts.add(1, "b", again, workers=2, memory=1000, room=1000)
+    assert hosts.places.holders(100) == []
+    assert scheduler.take() == [
+        WorkerMoved(2, "b/worker-0", 0, "starting"),
+        WorkerMoved(3, "b/worker-1", 0, "starting"),
+    ]
+    b.take()
+    hosts.enqueue_graph("job-1", [1], [3])
+    assert [type(order) for order in again.take()] == [OpenJob, EnqueueGraph] and b.take() == []
+    hosts.take(1, [Finished("job-1", [1], 1)])
+    assert scheduler.take() == [Finished("job-1", [1], 3)]

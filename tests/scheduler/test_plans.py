@@ -324,3 +324,15 @@ def test_who_fell_behind_is_told_of_each_host_once():
         assert one.log.standing("") == [("HostMoved", "", {"host": 3, "name": "a", "state": "lost", "why": ""})]
 
     asyncio.run(story())
+
+
+def test_plans_are_made_again_when_a_host_comes_or_goes():
+    async def story():
+        one, _, _ = session()
+        graph = canonical(TensorGraph.of([(mt.ones(8, chunk_size=2) + 1).data]))
+        for state, kept in (("suspect", 1), ("joined", 0), ("lost", 0)):
+            one.plans.keep("digest", prepare(graph, {}, ["a"], lambda: None))
+            one.note("HostMoved", "", {"host": 3, "name": "a", "state": state, "why": ""})
+            assert len(one.plans) == kept
+
+    asyncio.run(story())
