@@ -15,7 +15,7 @@ usage: python -m jmars status [NAME]      the clusters of this user, or the jobs
        python -m jmars web [--cluster NAME] [--port N]
        python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …
        python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs an operand that Job.operand wrote
-(`host`, `head` and `scheduler` are started by jmars.Cluster)"""
+(`host`, `head` and `scheduler` are started by jmars.Cluster, `entry` by jmars.connect)"""
 
 COMMANDS = {  # by name: module, function of the other arguments that gives the exit status
     "status": ("jmars.deploy.commands", "status"),
@@ -23,6 +23,7 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "web": ("jmars.web.server", "main"),
     "slurm": ("jmars.deploy.slurm", "main"),
     "operand": ("jmars.deploy.operand_runner", "main"),
+    "entry": ("jmars.deploy.far_entry", "entry"),
 }
 PROCESSES = {
     ("host",): "jmars.deploy.host",

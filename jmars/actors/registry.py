@@ -37,7 +37,8 @@ class Entry:
     started
         Seconds since the epoch.
     engine
-        Kind of the engine whose workers compute; "" for workers that share memory with clients.
+        Kind of the engine whose workers compute; "ssh" for a cluster of another machine, to which ssh leads; "" for
+        workers that share memory with clients.
     """
 
     id: str
@@ -47,6 +48,11 @@ class Entry:
     folder: str = ""
     started: float = 0.0
     engine: str = ""
+
+    @property
+    def far(self) -> bool:
+        """Whether the processes run on another machine."""
+        return self.engine == "ssh"
 
     def __repr__(self) -> str:
         return f"Entry({self.id!r})"

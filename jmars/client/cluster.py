@@ -130,7 +130,9 @@ class Cluster(EngineClusters, HostClusters):
             ready: dict[str, Any] = self._connection.ask("host", "ready")
             self._facts = ready
             self.detached: bool = ready["detached"]
-            host.pid, host.janitor, host.limit = ready["pid"], ready["janitor"], ready["limit"]
+            host.limit = ready["limit"]
+            if not host.far:
+                host.pid, host.janitor = ready["pid"], ready["janitor"]
             connection.watch(host.name, host.pid, lambda: bool(self._jobs.running))
             self.shared = arrays_of(self._connection, self._host.arena, ready["arena"], ready["capacity"])
             self.uploads = Uploads(self)

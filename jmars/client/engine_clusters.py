@@ -34,6 +34,7 @@ class ClusterHost(Protocol):
     janitor: int
     arena: int
     detached: bool
+    far: bool  # on another machine, whose process ids mean nothing here
     words: str
 
     @property

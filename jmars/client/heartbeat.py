@@ -58,7 +58,12 @@ class Silence:
 
 
 def unanswered(name: str, pid: int, seconds: float, stopped: bool) -> str:
-    """Text: a control process has not answered for so long, and what the user can do."""
+    """Text: a control process has not answered for so long, and what the user can do; `pid` is 0 on another machine."""
+    if not pid:
+        return (
+            f"the control process of {name} has not answered for {format_seconds(seconds)}; that machine or the "
+            "network may be busy"
+        )
     who = f"the control process of {name} (process {pid})"
     if stopped:
         return f"{who} is stopped, for {format_seconds(seconds)} now; it goes on after `kill -CONT {pid}`"
@@ -78,7 +83,7 @@ def reason(ask: Callable[..., Any], name: str, pid: int, *question: Any) -> str:
         found = ask("why", *question, timeout=PATIENCE)
     except ClusterLostError:
         waited = time.monotonic() - began
-        if waited < PATIENCE or ended_within(pid, 0):
+        if waited < PATIENCE or (pid and ended_within(pid, 0)):
             raise
         return unanswered(name, pid, waited, is_stopped(pid))
     return str(found["text"] if isinstance(found, dict) else found)

@@ -143,5 +143,5 @@ class StreamedArrays:
 
 
 def arrays_of(connection: Connection, fd: int, size: int, capacity: int) -> Arrays:
-    """The arrays of a cluster: in its shared memory `fd`, or over the connection where `size` is 0."""
-    return SharedMemory(connection, fd, size, capacity) if size else StreamedArrays(connection)
+    """The arrays of a cluster: in its shared memory `fd`, or over the connection where `fd` is -1."""
+    return SharedMemory(connection, fd, size, capacity) if fd >= 0 else StreamedArrays(connection)

@@ -45,6 +45,8 @@ hosts_head.py  the head of a cluster of several hosts
 member.py    a host that joined: workers, without clients
 member_process.py  the process of such a host: `python -m jmars host --join -`
 attached.py  a cluster that another process started
+far_entry.py  tells a kernel on another machine how to reach a cluster
+far_host.py  a cluster of another machine, reached by ssh
 commands.py  lists and ends clusters from a shell
 operand_runner.py  runs an operand without a cluster
 slurm.py     a batch script for a node of a SLURM cluster

@@ -41,6 +41,7 @@ class AttachedHost:
         self._socket = Path(entry.socket)
         self.limit = 0  # bytes; told by the cluster, as the processes
         self.pid = self.janitor = 0
+        self.far = entry.far
         self.arena = -1 if entry.engine else received(entry.socket, entry.token, "host", "descriptor")
 
     @property

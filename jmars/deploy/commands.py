@@ -57,7 +57,8 @@ def stop(args: list[str]) -> int:
         except ClusterError as error:
             _say(error, sys.stderr)
             return 1
-        end_control(ready["pid"], ready["janitor"], PATIENCE)
+        if not entry.far:
+            end_control(ready["pid"], ready["janitor"], PATIENCE)
         _say(f"{entry.id} ({entry.name}) has ended")
     return 0
 

@@ -45,6 +45,7 @@ class ControlProcess:
 
     command: Sequence[str]  # of `python -m jmars`
     start_seconds = START_SECONDS
+    far = False
 
     def __init__(self, name: str, kind: str, spill_dir: str | None, detached: bool = False) -> None:
         if sys.platform != "linux":

@@ -47,7 +47,7 @@ class EngineHost:
     """
 
     arena = -1  # no memory is shared
-    detached = False
+    detached = far = False
 
     def __init__(self, engine: TaskEngine, name: str = "", mode: str = "tasks") -> None:
         sweep()

@@ -32,7 +32,7 @@ from jmars.scheduler import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import Zygote, start_zygote
-from jmars.worker.chunk_transfer import ChunkTransferActor
+from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.host_status import host_status
 
 __all__ = ["Host", "main"]
@@ -48,14 +48,14 @@ class Host(ClusterHead):
         self.arena, self.janitor = arena, janitor
         self.machine = HostMachine(orders, folders, zygote, janitor, arena, self.ended.set)
         self.execution = self.machine.execution
-        passing = ChunkTransferActor(self.machine.store, arena.memory)
+        passing = ChunkPiecesActor(self.machine.store, arena.memory)
         scheduler = self._make_scheduler(self.machine.names, passing)
         status = partial(host_status, self.execution)
         watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
         self.serve_with(scheduler, self.machine.store, watch, passing)
         self._watching: asyncio.Task[None] | None = None
 
-    def _make_scheduler(self, workers: list[str], passing: ChunkTransferActor) -> SchedulerPort:
+    def _make_scheduler(self, workers: list[str], passing: ChunkPiecesActor) -> SchedulerPort:
         """A scheduler in this process; for a detached cluster in a separate process, where it may die without harm."""
         plans = memory.plan_bytes(self.orders["limit"])
 

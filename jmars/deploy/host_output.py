@@ -132,7 +132,9 @@ def answer_in(line: bytes) -> dict[str, Any] | None:
     return told if fits and pid else None
 
 
-def no_answer(host: str, python: str, status: int | None, words: str) -> ClusterStartError:
+def no_answer(
+    host: str, python: str, status: int | None, words: str, failure: str = "did not start"
+) -> ClusterStartError:
     """The error for a process that ended without an answer.
 
     Parameters
@@ -145,6 +147,8 @@ def no_answer(host: str, python: str, status: int | None, words: str) -> Cluster
         Its exit status, negative for a signal; None if not known.
     words
         The end of its output.
+    failure
+        The predicate of the error's first sentence.
     """
     lower = words.lower()
     if "unknown option: -p" in lower:
@@ -162,7 +166,7 @@ def no_answer(host: str, python: str, status: int | None, words: str) -> Cluster
     else:
         ended = "" if status is None else f" with status {status}"
         why = f"its process ended{ended} before it answered"
-    return ClusterStartError(f"{host} did not start: {why}. Its last words:\n{words or '(none)'}")
+    return ClusterStartError(f"{host} {failure}: {why}. Its last words:\n{words or '(none)'}")
 
 
 def late_answer(host: str, seconds: float, words: str) -> ClusterStartError:

@@ -130,7 +130,10 @@ class SshLauncher:
 
 
 class SshRoute:
-    """How to log in to a machine: settings, keys, and the keys that the machine may show."""
+    """How to log in to a machine: settings, keys, and the keys that the machine may show.
+
+    `failure` is the predicate of errors, after the name of what is there.
+    """
 
     def __init__(
         self,
@@ -138,8 +141,9 @@ class SshRoute:
         config: Sequence[str] | None,
         known_hosts: Sequence[str] | None,
         client_keys: Sequence[str] | None,
+        failure: str = "did not start",
     ) -> None:
-        self.place = SshPlace.parse(place)
+        self.place, self._failure = SshPlace.parse(place), failure
         self.ssh = _asyncssh()
         self._config, self._known_hosts, self._client_keys = config, known_hosts, client_keys
         self._detour = False  # whether connections lead through another machine or a program
@@ -165,7 +169,7 @@ class SshRoute:
             known = self._known(options, who)
         except (ValueError, OSError) as error:
             raise ClusterStartError(
-                f"{who} did not start: the settings of ssh cannot be used ({_told(error)}); correct ~/.ssh/config or "
+                f"{who} {self._failure}: the settings of ssh cannot be used ({_told(error)}); correct ~/.ssh/config or "
                 "the key that it names"
             ) from error
         try:
@@ -176,7 +180,7 @@ class SshRoute:
                 )
         except (self.ssh.Error, OSError, TimeoutError) as error:
             why = self._why(error, options, known, seconds)
-            raise ClusterStartError(f"{who} did not start: {why}") from error
+            raise ClusterStartError(f"{who} {self._failure}: {why}") from error
 
     def address_here(self, connection: Any) -> str:
         """Our end of a connection, "" where it does not lead to the machine itself."""
@@ -203,7 +207,7 @@ class SshRoute:
             return self.ssh.read_known_hosts(list(self._known_hosts))
         if options.known_hosts is None:
             raise ClusterStartError(
-                f"{who} did not start: the settings of ssh say `UserKnownHostsFile none`, so that no key is checked; "
+                f"{who} {self._failure}: the settings of ssh say `UserKnownHostsFile none`, so that no key is checked; "
                 "name a file there"
             )
         return self.ssh.read_known_hosts(_existing([*(options.known_hosts or _KNOWN_TO_USER), *_KNOWN_TO_ALL]))
@@ -337,6 +341,6 @@ def _asyncssh() -> Any:
         return importlib.import_module("asyncssh")
     except ImportError as error:
         raise ClusterStartError(
-            f"hosts on other machines are started by asyncssh, which cannot be imported ({error}); "
+            f"other machines are reached by asyncssh, which cannot be imported ({error}); "
             "pip install 'jmars[ssh]' on this machine"
         ) from error

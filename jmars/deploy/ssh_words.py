@@ -14,7 +14,7 @@ from typing import Self
 from jmars.deploy.host_output import PID_LINE
 from jmars.errors import ClusterStartError
 
-__all__ = ["SshPlace", "remote_command", "remote_program"]
+__all__ = ["FarPlace", "SshPlace", "remote_command", "remote_program"]
 
 # A shell that tells its process id, which the program then has: sshd signals no process for root, nor a forced command.
 _TELLS_PID = f'echo "{PID_LINE} $$"; exec "$0" "$@"'
@@ -58,6 +58,50 @@ class SshPlace:
         if match is None or port > 65535:
             raise ClusterStartError(f'{text!r} is no place for ssh; write "host", "user@host" or "user@host:port"')
         return cls(match["user"] or "", match["host"].strip("[]"), port)
+
+
+@dataclass(frozen=True)
+class FarPlace:
+    """A cluster of a machine that ssh reaches: "ssh://user@host:port/name".
+
+    Attributes
+    ----------
+    ssh
+        The machine, as `SshPlace` reads it.
+    name
+        Name or id of the cluster; "" for the newest cluster there.
+    """
+
+    ssh: str
+    name: str
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """The cluster that a URL names.
+
+        Raises
+        ------
+        ClusterStartError
+            If it names none.
+
+        Examples
+        --------
+        >>> FarPlace.parse("ssh://ada@node-7:2222/daily")
+        FarPlace(ssh='ada@node-7:2222', name='daily')
+        """
+        machine, _, name = url.removeprefix("ssh://").partition("/")
+        SshPlace.parse(machine)
+        if not name.isprintable():
+            raise ClusterStartError(f"{name!r} is no name of a cluster; write ssh://user@host/name")
+        return cls(machine, name.strip("/"))
+
+    @property
+    def machine(self) -> str:
+        """The machine alone."""
+        return SshPlace.parse(self.ssh).host
+
+    def __str__(self) -> str:
+        return f"ssh://{self.ssh}" + (f"/{self.name}" if self.name else "")
 
 
 def remote_program(python: str, arguments: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""`%%jmars --on PLACE`: the cluster of a cell by its place: a Dask or Ray cluster, or a cluster of jmars by name."""
+"""`%%jmars --on PLACE`: the cluster of a cell by its place: Dask, Ray, another machine, or a cluster by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def cluster_on(place: str) -> Cluster:
     ----------
     place
         `dask://HOST:PORT`, `dask:///PATH` of a scheduler file, `dask://` for the newest Dask client of this process;
-        `ray://HOST:PORT`, `ray://` for the Ray of this process or a new one; else the name or id of a cluster.
+        `ray://HOST:PORT`, `ray://` for the Ray of this process or a new one; `ssh://USER@HOST/NAME` for a cluster of
+        another machine; else the name or id of a cluster.
 
     Raises
     ------
@@ -43,7 +44,7 @@ def cluster_on(place: str) -> Cluster:
         make_default(known)
         return known
     kind, separator, rest = place.partition("://")
-    if not separator:
+    if not separator or kind == "ssh":
         found = connect(place)
     elif kind == "dask":
         found = Cluster.dask(_dask_client() if not rest else rest if rest.startswith("/") else f"tcp://{rest}")
@@ -51,7 +52,8 @@ def cluster_on(place: str) -> Cluster:
         found = Cluster.ray(place if rest else None)
     else:
         raise UsageError(
-            f"--on {place}: no {kind!r} is known; give dask://HOST:PORT, ray://HOST:PORT or a cluster's name"
+            f"--on {place}: no {kind!r} is known; give dask://HOST:PORT, ray://HOST:PORT, ssh://HOST/NAME or a "
+            "cluster's name"
         )
     _opened[place] = found
     return found

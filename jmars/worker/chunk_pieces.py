@@ -1,9 +1,13 @@
-"""ChunkPiecesActor: takes chunks in pieces from the head of a cluster of several hosts, and gives them up."""
+"""ChunkPiecesActor: takes large chunks in pieces, from senders that do not map the memory.
+
+Such a sender is the head of a cluster of several hosts, or a kernel on another machine.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import mmap
+from collections.abc import Iterable
 
 from jmars.actors import remote_method
 from jmars.errors import ClusterError
@@ -15,12 +19,13 @@ __all__ = ["ChunkPiecesActor"]
 
 
 class ChunkPiecesActor(ChunkTransferActor):
-    """The actor "passing" of a host that joined; only the head reaches it."""
+    """The actor "passing" of a host."""
 
     def __init__(self, store: StoreActor, memory: mmap.mmap) -> None:
         super().__init__(store, memory)
         self._left: dict[int, int] = {}  # chunk that comes in pieces: bytes that have not come
         self._slots: dict[int, asyncio.Future[int]] = {}  # and the slot that was asked for
+        store.on_abandon = self._forget
 
     @remote_method
     async def put_piece(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
@@ -42,12 +47,15 @@ class ChunkPiecesActor(ChunkTransferActor):
     @remote_method
     def abandon(self, first: int, count: int) -> None:
         """Free fresh chunks that wait, come in pieces or were stored."""
-        for chunk in range(first, first + count):
+        self._store.abandon(first, count)
+
+    def _forget(self, chunks: Iterable[int]) -> None:
+        """An upload was abandoned."""
+        for chunk in chunks:
             self._left.pop(chunk, None)
             slot = self._slots.pop(chunk, None)
             if slot is not None:
                 slot.add_done_callback(_heard)
-        self._store.abandon(first, count)
 
 
 def _heard(slot: asyncio.Future[int]) -> None:

@@ -19,7 +19,13 @@ __all__ = ["StoreActor"]
 
 
 class StoreActor:
-    """Slots and pins of a client; they count as used until released."""
+    """Slots and pins of a client; they count as used until released.
+
+    Attributes
+    ----------
+    on_abandon
+        Called with the chunks of an upload that is abandoned.
+    """
 
     def __init__(self, execution: ExecutionActor) -> None:
         self._execution = execution
@@ -28,6 +34,7 @@ class StoreActor:
         self._waiting: dict[int | str, AllocationRequest] = {}  # fresh chunk or ticket: its request for memory
         self._reserved: dict[int, int] = {}  # chunk: slot that the client fills
         self._pinned: dict[str, tuple[Sequence[int], bool]] = {}  # ticket: chunks, and whether for a view that lasts
+        self.on_abandon: Callable[[Sequence[int]], object] = len  # which has no effect
 
     def reserve(self, chunk: int, size: int) -> Awaitable[int]:
         """Offset of a slot of `size` bytes for a fresh chunk, once there is room."""
@@ -58,6 +65,7 @@ class StoreActor:
     def abandon(self, first: int, count: int) -> None:
         """Abandon an upload: free chunks that wait, are being filled, or are stored already."""
         chunks = range(first, first + count)
+        self.on_abandon(chunks)
         self._leave_line(chunks)
         for chunk in chunks:
             slot = self._reserved.pop(chunk, None)

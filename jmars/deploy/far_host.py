@@ -1,0 +1,209 @@
+"""FarHost: a running cluster of another machine, reached by ssh, as the kernel holds it.
+
+    kernel ──▶ socket here ══ ssh ══▶ socket there ──▶ control process
+
+ssh forwards connections from a socket in a private folder here to the cluster's own socket. The kernel proves the
+cluster's token as on the cluster's machine, and arrays travel over the connection. Logs in as `launch_ssh` does.
+Source: https://asyncssh.readthedocs.io/en/latest/api.html (forward_local_path).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from jmars.deploy.far_entry import ENTRY, entry_in
+from jmars.deploy.folders import Folders, sweep
+from jmars.deploy.host_output import no_answer, printable
+from jmars.deploy.launch_ssh import LOGIN_SECONDS, SshRoute
+from jmars.deploy.ssh_words import FarPlace, remote_command
+from jmars.engines.parts import versions
+from jmars.errors import ClusterLostError, ClusterStartError, text_of
+
+__all__ = ["FarHost"]
+
+ANSWER_SECONDS = 60.0  # for a first import from a slow disk there
+END_SECONDS = 10.0
+
+
+class FarHost:
+    """A cluster of another machine; has the interface of `LocalHost`.
+
+    Parameters
+    ----------
+    url
+        "ssh://user@host:port/name"; user, port and name may be missing.
+    python
+        The interpreter there, None for `python3`.
+
+    Raises
+    ------
+    ClusterLostError
+        If nobody can log in, jmars is missing or of another version there, or no such cluster runs.
+    """
+
+    arena = -1  # no memory is shared
+    detached = True  # it does not end with us
+    far = True
+
+    def __init__(self, url: str, python: str | None = None) -> None:
+        self._place, self._python = FarPlace.parse(url), python or "python3"
+        sweep()
+        self.id = secrets.token_hex(4)  # in lists of this machine
+        self.name, self.token, self.words = url, "", ""
+        self.limit = self.pid = self.janitor = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None
+        self._listens = threading.Event()
+        self.folders = Folders.make(self.id, None)
+        self._lock = self.folders.lock()  # others see by it that we live
+        self._thread = threading.Thread(target=self._run, name="jmars-ssh", daemon=True)
+        self._thread.start()
+        try:
+            self._listens.wait()  # all steps have deadlines of their own
+            if self._error is not None:
+                raise self._error
+        except BaseException:
+            self.hang_up()
+            raise
+
+    @property
+    def socket(self) -> Path:
+        """Where ssh listens for us."""
+        return self.folders.socket
+
+    def is_alive(self) -> bool:
+        """Whether another attempt to connect may succeed."""
+        return False
+
+    def hang_up(self) -> None:
+        """End the ssh connection; the cluster goes on."""
+        if self._loop is not None and self._thread.is_alive():
+            try:
+                self._loop.call_soon_threadsafe(self._cancel)
+            except RuntimeError:  # its loop has just closed
+                pass
+        if threading.current_thread() is not self._thread:
+            self._thread.join(END_SECONDS)
+        self.folders.remove()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def close(self) -> None:
+        """Wait until a cluster that was told to end answers no more, and end the ssh connection."""
+        try:
+            end = time.monotonic() + END_SECONDS
+            while time.monotonic() < end and self._answers():
+                pass  # each question takes until the cluster hangs up
+        finally:
+            self.hang_up()
+
+    def _answers(self) -> bool:
+        """Whether the cluster listens; returns when it does not, or has cut off a client that proves nothing."""
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(END_SECONDS)
+            try:
+                one.connect(str(self.socket))
+                answered = False
+                while one.recv(4096):
+                    answered = True
+                return answered
+            except OSError:
+                return False
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    # -- the thread
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._forward())
+        except (asyncio.CancelledError, Exception) as error:
+            self.words = text_of(error)
+            self._error = error if isinstance(error, ClusterLostError) else _lost(error)
+        finally:
+            self.folders.remove()
+            self._listens.set()
+
+    async def _forward(self) -> None:
+        """Log in, find the cluster, and forward connections until cancelled or the ssh connection ends."""
+        self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+        place = self._place
+        route = SshRoute(place.ssh, None, None, None, failure="cannot be reached")
+        connection = await route.connect(f"the cluster at {place}", LOGIN_SECONDS)
+        try:
+            there = await self._find(connection)
+            self.token, self.name = there["token"], f"{there['name']} at {place.machine}"
+            _, probe = await connection.open_unix_connection(there["socket"])  # sshd may forbid to forward sockets
+            probe.close()
+            await connection.forward_local_path(str(self.socket), there["socket"])
+            os.chmod(self.socket, 0o600)
+            self._register()
+            self._listens.set()
+            await connection.wait_closed()
+            self.words = f"the ssh connection to {place.machine} ended"
+        finally:
+            connection.close()  # and the listener
+            try:
+                async with asyncio.timeout(2.0):
+                    await connection.wait_closed()
+            except (OSError, TimeoutError):
+                connection.abort()
+
+    async def _find(self, connection: Any) -> dict[str, Any]:
+        """How to reach the cluster there."""
+        name = [self._place.name] if self._place.name else []
+        who = f"the cluster at {self._place}"
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                done = await connection.run(
+                    remote_command(self._python, [*ENTRY, *name]), stdin="", encoding=None, check=False
+                )
+        except TimeoutError:
+            raise ClusterLostError(
+                f"{who} cannot be reached: its machine did not answer for {ANSWER_SECONDS:g} s; is it busy?"
+            ) from None
+        told = entry_in(done.stdout)
+        if told is None:
+            words = printable((done.stderr + done.stdout).decode(errors="replace"))[-2000:].strip()
+            raise ClusterLostError(str(no_answer(who, self._python, done.exit_status, words, "cannot be reached")))
+        if "error" in told:
+            raise ClusterLostError(f"{who} is not there: {printable(str(told['error']))}")
+        here = versions()
+        for what, ours in here.items():
+            if (theirs := told["versions"].get(what)) != ours:
+                raise ClusterLostError(
+                    f"{who} has {what} {printable(str(theirs))}, and this kernel has {ours}; graphs of one cannot be "
+                    "read by the other: use the same versions on both machines"
+                )
+        return told
+
+    def _register(self) -> None:
+        self.folders.register(
+            {
+                "id": self.id,
+                "name": self.name,
+                "socket": str(self.socket),
+                "token": self.token,
+                "pid": os.getpid(),
+                "kernel_pid": os.getpid(),
+                "detached": True,
+                "engine": "ssh",
+            }
+        )
+
+
+def _lost(error: BaseException) -> ClusterLostError:
+    """A failure of the way to a cluster, as an error of a cluster that is not there."""
+    lost = ClusterLostError(text_of(error) if isinstance(error, ClusterStartError) else f"ssh failed: {text_of(error)}")
+    lost.__cause__ = error
+    return lost
