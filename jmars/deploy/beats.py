@@ -133,9 +133,9 @@ class Beats:
         while turn == self._turn:
             for address in addresses:
                 try:
-                    for answered in _beat(address, name, context, states):
+                    for answered, ended in _beat(address, name, context, states):
                         heard = answered
-                        if turn != self._turn or self._ended.is_set():
+                        if turn != self._turn or ended:
                             return
                 except (OSError, ProtocolError) as error:  # errors of TLS and of time are among these
                     why = f"no beat reaches {address}: {error}"
@@ -159,8 +159,10 @@ class Beats:
             self._ended.wait(BEAT_SECONDS)
 
 
-def _beat(address: str, name: str, context: ssl.SSLContext, states: Iterator[tuple[float, bool]]) -> Iterator[float]:
-    """Beat over one connection until it breaks; gives the time of each answer."""
+def _beat(
+    address: str, name: str, context: ssl.SSLContext, states: Iterator[tuple[float, bool]]
+) -> Iterator[tuple[float, bool]]:
+    """Beat over one connection until it breaks; gives the time of each answer, and whether the end was told."""
     raw = socket.create_connection(parse_address(address), timeout=ANSWER_SECONDS)
     with raw, context.wrap_socket(raw, server_hostname=name) as connection:
         greeting, rest = TlsClientGreeting(VISITOR), None
@@ -174,7 +176,7 @@ def _beat(address: str, name: str, context: ssl.SSLContext, states: Iterator[tup
                 answers += decoder.feed(_received(connection))
             if answers[0][:2] != (-number, True):
                 raise ProtocolError(f"the head answers a beat with {str(answers[0])[:200]}")
-            yield time.monotonic()
+            yield time.monotonic(), ended
 
 
 def _received(connection: ssl.SSLSocket) -> bytes:
