@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,7 @@ class PlanMonitor:
             self.workers, self._first = Workers.build(executors, memory=share, bandwidth=_FREE, latency=0.0), None
         else:
             self.workers, self._first = hosts[0], np.array(hosts[1], np.int64)
+        self.available = np.ones(len(self.workers), np.bool_)  # rows that can be planned for
         self.plans = 0  # made until now
         self._operands: list[int] = []
         self._worker: list[int] = []
@@ -91,9 +93,58 @@ class PlanMonitor:
         """Row of each worker in the plan; -1 for -1, and for workers of a host that the plan does not know."""
         if self._first is None:
             return worker
-        row = np.searchsorted(self._first, worker, side="right") - 1
-        known = (worker >= 0) & (row >= 0) & (worker < self._first[row] + self.workers.cores[row])
+        order = np.argsort(self._first, kind="stable")
+        place = np.searchsorted(self._first[order], worker, side="right") - 1
+        row = order[place]
+        known = (worker >= 0) & (place >= 0) & (worker < self._first[row] + self.workers.cores[row])
         return np.where(known, row, -1)
+
+    def machines(self, rows: Workers, first: Sequence[int]) -> None:
+        """The cluster has these hosts now, with the numbers of their first workers.
+
+        Known hosts keep their row and their measured speed, new hosts get further rows, and hosts that are left out
+        are not planned for any more.
+        """
+        assert self._first is not None
+        old, known = len(self.workers), {number: row for row, number in enumerate(self._first.tolist())}
+        fresh = [row for row, number in enumerate(first) if number not in known]
+        known.update((first[row], old + place) for place, row in enumerate(fresh))
+        at = np.array([known[number] for number in first], np.int64)
+        bandwidth = np.full((len(known), len(known)), rows.bandwidth.max())
+        bandwidth[:old, :old] = self.workers.bandwidth
+        bandwidth[np.ix_(at, at)] = rows.bandwidth
+
+        def joined(name: str) -> NDArray[Any]:
+            return np.concatenate([getattr(self.workers, name), getattr(rows, name)[fresh]])
+
+        self._first = np.concatenate([self._first, np.array([first[row] for row in fresh], np.int64)])
+        self.workers = Workers(
+            joined("cores"),
+            joined("speed"),
+            joined("memory"),
+            joined("device"),
+            bandwidth,
+            self.workers.latency,
+            joined("disk"),
+        )
+        self.available = np.zeros(len(known), np.bool_)
+        self.available[at] = True
+
+    @property
+    def hosts(self) -> list[int]:
+        """Numbers of the first workers of the hosts that are planned for."""
+        assert self._first is not None
+        return sorted(self._first[self.available].tolist())
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the executors are on hosts of their own, which come and go."""
+        return self._first is not None
+
+    def speeds(self) -> DriftReport:
+        """Comparison of the workers as they ran until now."""
+        seen = self.observed()
+        return drift(self._as_seen(seen), self.workers, seen)
 
     def workers_of(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """A worker of each row; -1 for -1."""
@@ -135,9 +186,11 @@ class PlanMonitor:
         return self._as_seen(self.observed())
 
     def planned(self, speed: NDArray[np.float64]) -> None:
-        """Note that a new plan was made for workers of this speed."""
+        """Note that a new plan was made for workers of this speed; hosts that came since keep theirs."""
         self.plans += 1
-        self.workers = with_speed(self.workers, speed)
+        now = self.workers.speed.copy()
+        now[: len(speed)] = speed
+        self.workers = with_speed(self.workers, now)
 
 
 def _largest(graph: PlanGraph) -> int:
@@ -147,8 +200,18 @@ def _largest(graph: PlanGraph) -> int:
     return math.ceil(float((graph.nbytes + graph.work + inputs).max(initial=0.0)))
 
 
-def plan_anew(graph: PlanGraph, workers: Workers, report: DriftReport, now: JobProgress, budget: float) -> NewPlan:
-    """A new plan for the remaining operands and workers of the measured speeds. Takes about `budget` seconds."""
+def plan_anew(
+    graph: PlanGraph,
+    workers: Workers,
+    report: DriftReport,
+    now: JobProgress,
+    budget: float,
+    available: NDArray[np.bool_] | None = None,
+) -> NewPlan:
+    """A new plan for the remaining operands and workers of the measured speeds. Takes about `budget` seconds.
+
+    Workers that are not `available` get no operand, and what they run now runs elsewhere.
+    """
     state = _LEFT[now.state]
     there = (now.state == S.FINISHED) & (now.worker >= 0)
     given = (now.state == S.FINISHED) & (now.worker < 0)  # stored before: it lies where all can read it
@@ -157,7 +220,7 @@ def plan_anew(graph: PlanGraph, workers: Workers, report: DriftReport, now: JobP
     old = Plan(graph.dag, owners.astype(np.int16), now.rank.copy())
     running = np.where(state == RUNNING, now.worker, -1)
     fast = with_speed(workers, report.speed)
-    choice = replan(graph, fast, old, state, placed, running=running, budget=budget)
+    choice = replan(graph, fast, old, state, placed, running=running, available=available, budget=budget)
     before = next((one.result.makespan for one in choice.tried if one.assigned_by == "as it was"), float("inf"))
     plan = choice.plan
     return NewPlan(

@@ -336,7 +336,9 @@ def _compiled(
 
 
 def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machine: Machine | None) -> Watched | None:
-    if ranked.graph is None or machine is None or executors < 2 or not settings.get("replan", True):
+    if ranked.graph is None or machine is None or not settings.get("replan", True):
+        return None
+    if executors < 2 and machine.rows is None:  # further hosts may come
         return None
     if settings.get("dispatch") == "late":  # no worker is planned
         return None

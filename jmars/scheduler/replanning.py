@@ -1,4 +1,4 @@
-"""Swaps a new plan into a running job when workers drift.
+"""Swaps a new plan into a running job when workers drift, and when hosts come or go.
 
 `plan_monitor` decides; `Replanning` feeds the monitor with reports, has plans made in a thread, gives them to the
 operands' rows and to the workers, and logs an event. Stages that are too short have none.
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.plan_monitor import JobProgress, NewPlan, PlanMonitor, plan_anew
 from jmars.scheduler.prepare import Watched
+from jmars.scheduler.ranking import Machine
 from jmars.scheduler.shards import Shards
 
 __all__ = ["Replanning", "watch_over"]
@@ -49,6 +51,7 @@ class Replanning:
         self._port, self._log = port, log
         self._task: asyncio.Task[None] | None = None
         self._open = True
+        self._changed = ""  # which hosts came or went since the last plan
 
     def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
         """Operands ended on a worker after so many microseconds each."""
@@ -56,29 +59,47 @@ class Replanning:
         if self._open and (self._task is None or self._task.done()):
             report = self._watch.look(time.monotonic())
             if report is not None:
-                self._task = asyncio.ensure_future(self._plan_anew(report))
+                self._task = asyncio.ensure_future(self._plan_anew(report.why))
+
+    def hosts_changed(self, machine: Callable[[], Machine], why: str) -> None:
+        """Plan the rest for the hosts that are here now; no effect where they are those of the plan, or on one host."""
+        if not self._open or not self._watch.has_hosts:
+            return
+        rows, first = (now := machine()).rows, now.numbers
+        if rows is not None and self._watch.hosts != list(first):
+            self._watch.machines(rows, first)
+            self._changed = why or "hosts came or went while the graph was prepared"
+            if self._task is None or self._task.done():
+                self._plan_for_hosts()
+
+    def _plan_for_hosts(self) -> None:
+        why, self._changed = self._changed, ""
+        self._task = asyncio.ensure_future(self._plan_anew(why))
 
     def close(self) -> None:
         """The stage is over: a plan that is still being made is of no use."""
         self._open = False
 
-    async def _plan_anew(self, report: DriftReport) -> None:
+    async def _plan_anew(self, why: str) -> None:
         try:
             watch, rows = self._watch, self._operands
-            costs = watch.costs()
+            costs, report = watch.costs(), watch.speeds()
             state = np.frombuffer(bytes(rows.state), np.uint8)
             worker, assign = np.array(rows.owner, np.int64), np.array(rows.assign, np.int64)
             for operand, chosen in rows.chosen.items():
                 worker[operand] = assign[operand] = chosen
             now = JobProgress(state, watch.rows_of(worker), watch.rows_of(assign), np.array(self._rank, np.int64))
             left = float(costs.cost[state < 3].sum()) / len(watch.workers)
-            new = await asyncio.to_thread(plan_anew, costs, watch.workers, report, now, _SHARE * left)
+            args = (costs, watch.workers, report, now, _SHARE * left, watch.available)
+            new = await asyncio.to_thread(plan_anew, *args)
         except Exception:  # the run goes on as it was planned; the next attempt would end alike
             log.exception("what is left of %s could not be planned anew", self._job)
             self._open = False
             return
-        if self._open:
-            self._carefully(self._swap, new, report)
+        if self._open and self._changed:  # it is of hosts that are not those of now
+            self._plan_for_hosts()
+        elif self._open:
+            self._carefully(self._swap, replace(new, why=why), report)
 
     def _swap(self, new: NewPlan, report: DriftReport) -> None:
         self._watch.planned(report.speed)

@@ -34,6 +34,7 @@ log = logging.getLogger("jmars.scheduler")
 
 PLAN_BYTES = 4 * 2**20  # default of `plan_bytes`: bytes of prepared graphs that are kept to run again
 PICTURES = 3  # ended jobs whose graph late readers still see
+ABSENT = ("lost", "leaving")  # states of workers for which nothing is planned
 SHOWN = 4  # graphs of ended jobs may take 4 times `plan_bytes`
 
 
@@ -60,6 +61,8 @@ class SessionActor:
         self._number = 0
         self._chunk = 0
         self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
+        self._absent: set[int] = set()  # workers of hosts that are lost or about to leave
+        self._changed: dict[str, None] = {}  # hosts that came or went in this turn of the loop
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
         self.idle_since: float | None = time.time()  # when the last job ended; None while one runs
         self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
@@ -158,8 +161,15 @@ class SessionActor:
         self.log.append(events.OPERANDS_TIMED, report.job, told)
 
     def _worker_moved(self, report: WorkerMoved) -> None:
-        if report.worker >= len(self._workers):
+        is_new = report.worker >= len(self._workers)
+        if is_new:
             self._add_worker(report)
+        if report.state in ABSENT:
+            self._absent.add(report.worker)
+            self._host_changed(report.name, f"is {report.state}")
+        elif is_new or report.worker in self._absent:
+            self._absent.discard(report.worker)
+            self._host_changed(report.name, "joined")
         told = {"worker": report.worker, "name": report.name, "pid": report.pid, "state": report.state}
         self.log.append(events.WORKER_MOVED, "", told)
 
@@ -171,6 +181,21 @@ class SessionActor:
         for graph in self._jobs.values():
             if graph.stage is not None:
                 graph.stage.operands.grow(len(self._workers))
+
+    def _host_changed(self, worker: str, what: str) -> None:
+        """Tell running jobs once in this turn of the loop; workers of a single host have no name of a host."""
+        host = worker.rpartition("/")[0]
+        if host:
+            if not self._changed:
+                asyncio.get_running_loop().call_soon(self._tell_changed)
+            self._changed[f"{host} {what}"] = None
+
+    def _tell_changed(self) -> None:
+        why = ", ".join(self._changed)
+        self._changed.clear()
+        for graph in self._jobs.values():
+            if graph.stage is not None:
+                graph.isolate_faults(graph.stage.hosts_changed, why)
 
     def _lost(self, report: ChunksLost) -> None:
         self.meta.lost(report.chunks)

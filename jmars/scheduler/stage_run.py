@@ -94,12 +94,12 @@ class StageRun:
     def start(self) -> None:
         """Hand out the first operands."""
         if isinstance(self.operands, Shards):
-            told = {"operands": [shard.own for shard in self.operands.shards]}
-            self._log.append(events.OPERANDS_SPREAD, self._job, told)
+            self._log.append(events.OPERANDS_SPREAD, self._job, {"operands": [one.own for one in self.operands.shards]})
         if self.operands.is_done:  # all is here: a job does not end before who submits it has heard of it
             asyncio.get_running_loop().call_soon(self._listener.isolate_faults, self._nothing_to_do)
             return
         self._submit(*self.operands.start())
+        self.hosts_changed("")  # while the graph was prepared
 
     def _nothing_to_do(self) -> None:
         if not self._stopping and not self.ended:
@@ -227,10 +227,9 @@ class StageRun:
     def closed(self, measured: dict[str, Any] | None) -> None:
         """The workers have forgotten the stage; `measured` is None where the stage never came to them."""
         self.known = RegistrationState.CLOSED
-        prepared = self.ready.prepared
-        prepared.pool.release(self.operands.counters)  # nothing more is reported
+        self.ready.prepared.pool.release(self.operands.counters)  # nothing more is reported
         if self._succeeded and measured is not None:
-            self._context.ran(prepared, measured)
+            self._context.ran(self.ready.prepared, measured)
         self._listener.closed(measured, self._succeeded)
 
     # -- what follows from them
@@ -358,9 +357,14 @@ class StageRun:
         self.known = RegistrationState.CLOSING
         self._port.close_job(self._job)
 
+    def hosts_changed(self, why: str) -> None:
+        """Plan what is left for the hosts that are here, if they are not those of the plan."""
+        if self._replanning and self._context.machine:
+            self._replanning.hosts_changed(self._context.machine, why)
+
     def let_go(self) -> list[int]:
         """Release chunks from outside; returns chunks without a holder now."""
-        if self._replanning is not None:
+        if self._replanning:
             self._replanning.close()
         given, self.given = self.given, {}
         return self._meta.release(given.values())

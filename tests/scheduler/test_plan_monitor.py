@@ -103,3 +103,25 @@ def test_workers_of_hosts_are_rows_of_their_host():
     monitor.ended([0, 1, 2], 5, [10, 10, 10])
     monitor.ended([3], 3, [99])
     assert monitor.observed().worker.tolist() == [1, 1, 1]
+
+
+def test_a_host_that_comes_gets_a_further_row_and_one_that_is_gone_none_of_the_work():
+    two = Workers.build(2, cores=2, memory=10**9)
+    watch = PlanMonitor(graph(), 4, 10**9, (two, [0, 2]))
+    watch.planned(np.array([1.0, 0.5]))
+    watch.machines(Workers.build(2, cores=[2, 4], memory=10**9, bandwidth=7e9), [2, 4])  # 0 is gone, 4 came
+    assert watch.hosts == [2, 4] and watch.available.tolist() == [False, True, True]
+    assert watch.workers.cores.tolist() == [2, 2, 4] and watch.workers.speed.tolist() == [1.0, 0.5, 1.0]
+    assert watch.workers.bandwidth[1, 2] == 7e9
+    assert watch.rows_of(np.array([0, 3, 4, 7, 8, -1])).tolist() == [0, 1, 2, 2, -1, -1]
+    n = watch.graph.n
+    state = np.array([S.READY] * (n - 1) + [S.UNSCHEDULED], np.uint8)
+    now = JobProgress(state, np.full(n, -1), np.zeros(n, np.int64), np.arange(n))
+    new = plan_anew(watch.graph, watch.workers, watch.speeds(), now, 0.0, watch.available)
+    assert set(new.assign) == {1, 2}
+
+
+def test_a_host_of_a_lower_number_that_stays_after_all_is_found():
+    watch = PlanMonitor(graph(), 2, 10**9, (Workers.build(1, cores=2, memory=10**9), [2]))
+    watch.machines(Workers.build(2, cores=2, memory=10**9), [0, 2])
+    assert watch.rows_of(np.array([0, 1, 2, 3])).tolist() == [1, 1, 0, 0] and watch.hosts == [0, 2]

@@ -13,6 +13,7 @@ from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refuse
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
 from jmars.plan import Profile
+from jmars.plan import Workers as PlanWorkers
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared, prepare
@@ -334,5 +335,41 @@ def test_plans_are_made_again_when_a_host_comes_or_goes():
             one.plans.keep("digest", prepare(graph, {}, ["a"], lambda: None))
             one.note("HostMoved", "", {"host": 3, "name": "a", "state": state, "why": ""})
             assert len(one.plans) == kept
+
+    asyncio.run(story())
+
+
+def test_a_running_job_is_planned_again_for_a_host_that_comes_and_for_one_that_goes():
+    async def story():
+        one, port, _ = session()
+        here, x = [0, 2], mt.ones((4000, 4000), chunk_size=500)
+        row = PlanWorkers.build
+        one.context.machine = lambda: Machine(
+            Profile(), 10**9, rows=row(len(here), cores=2, memory=10**9), numbers=here
+        )
+        for worker, name in enumerate(("a/worker-0", "a/worker-1", "b/worker-0", "b/worker-1")):
+            one.report(WorkerMoved(worker, name, 0, "starting"))
+        job = one.graph(await submitted(one, x @ x.T))
+        assert set(job.stage.operands.assign) <= {-1, 0, 2}
+        plans = []
+        port.replan = lambda job, rank, workers, slow: plans.append(workers)
+
+        async def changed(*moved):
+            for report in moved:
+                one.report(report)
+            while len(plans) < 1:
+                await asyncio.sleep(0)
+                if job.stage._replanning._task is not None:
+                    await job.stage._replanning._task
+            return {worker for worker in plans.pop() if worker >= 0}
+
+        here.append(4)
+        came = [WorkerMoved(4, "c/worker-0", 0, "starting"), WorkerMoved(5, "c/worker-1", 0, "starting")]
+        assert 4 in await changed(*came)
+        here.remove(0)
+        gone = [WorkerMoved(0, "a/worker-0", 0, "lost"), WorkerMoved(1, "a/worker-1", 0, "lost")]
+        assert await changed(*gone) <= {2, 4}
+        told = [event[4]["why"] for event in one.read(0)[0] if event[2] == "Replanned"]
+        assert told == ["c joined", "a is lost"]
 
     asyncio.run(story())

@@ -5,8 +5,9 @@ import logging
 
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
-from jmars.plan import PlanGraph
-from jmars.scheduler import EventLog, replanning
+from jmars.plan import PlanGraph, Profile
+from jmars.plan import Workers as PlanWorkers
+from jmars.scheduler import EventLog, Machine, replanning
 from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.plan_monitor import PlanMonitor
 
@@ -74,3 +75,32 @@ def test_a_plan_that_cannot_be_made_is_tried_once_and_ends_nothing(monkeypatch, 
     with caplog.at_level(logging.ERROR, "jmars.scheduler"):
         asked, plans, wrong = story(monkeypatch, fails)
     assert (asked, plans, wrong) == (1, [], []) and "no plan" in caplog.text
+
+
+def test_hosts_that_come_or_go_get_another_plan_and_the_last_state_counts():
+    port = Workers()
+
+    async def run():
+        graph = Dag.from_edges(N, [], [])
+        two = PlanWorkers.build(2, memory=10**9)
+        watch = PlanMonitor(PlanGraph.build(graph, cost=1.0, nbytes=8, op=0), 2, 10**9, (two, [0, 1]))
+        rows = OperandActor(Counters(FlowGraph(graph)), [8] * N, [k % 2 for k in range(N)], 4)
+        rows.start()
+        log = EventLog()
+        one = replanning.Replanning("job-1", watch, rows, range(N), port, log, lambda act, *args: act(*args))
+
+        def machine(*first):
+            rows = PlanWorkers.build(len(first), memory=10**9)
+            return lambda: Machine(Profile(), 10**9, rows=rows, numbers=first)
+
+        one.hosts_changed(machine(0, 1), "nothing new")
+        assert one._task is None
+        one.hosts_changed(machine(0, 1, 2), "c joined")
+        one.hosts_changed(machine(1, 2, 3), "a is lost, d joined")
+        while not port.plans:
+            await one._task
+        return [event[4]["why"] for event in log.read(0)[0] if event[2] == "Replanned"], rows.assign
+
+    told, assign = asyncio.run(run())
+    assert told == ["a is lost, d joined"] and len(port.plans) == 1
+    assert sorted(set(assign)) == [1, 2, 3]
