@@ -11,13 +11,14 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from typing import Any
 
 from jmars.actors.channel import ActorChannel
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.mailbox import Mailbox
 from jmars.actors.tls import Identity, identity_of
 from jmars.actors.tls_link import LINK, VISITOR, TlsLink, TlsServerGreeting, refusal
-from jmars.errors import AuthenticationError
+from jmars.errors import AuthenticationError, ProtocolError
 
 __all__ = ["TlsServer", "serve_tls"]
 
@@ -112,9 +113,7 @@ class TlsServer:
             raise AuthenticationError("nobody listens for beats here")
         mailbox = self._beats(identity)
         self._beating.add(transport)
-        return ActorChannel(
-            mailbox, TlsServerGreeting(VISITOR), lambda _: self._beating.discard(transport), largest=LARGEST
-        )
+        return _Visitor(mailbox, lambda _: self._beating.discard(transport))
 
     def _stranger(self, transport: asyncio.Transport) -> ActorChannel:
         if self._strangers is None:
@@ -126,7 +125,23 @@ class TlsServer:
             self._unknown.discard(transport)
 
         self._unknown.add(transport)
-        return ActorChannel(self._strangers, TlsServerGreeting(VISITOR), left, LARGEST)
+        return _Visitor(self._strangers, left)
+
+
+class _Visitor(ActorChannel):
+    """A connection of a peer that is no link: whatever it sends ends at most this connection.
+
+    It may only ask, so that each error of a call travels to the peer: an error without a caller is one of this process.
+    """
+
+    def __init__(self, mailbox: Mailbox, left: Callable[[ActorChannel], None]) -> None:
+        super().__init__(mailbox, TlsServerGreeting(VISITOR), left, LARGEST)
+
+    def _receive(self, message: Any) -> None:
+        form = [type(one) for one in message] if type(message) is tuple else []
+        if form != [int, str, str, tuple] or message[0] < 1:
+            raise ProtocolError(f"{str(message)[:80]!r} is no question of a visitor")
+        super()._receive(message)
 
 
 class _Door(asyncio.Protocol):

@@ -144,6 +144,47 @@ def test_a_stranger_reaches_nothing_but_its_mailbox():
     run(test)
 
 
+def nested(depth):
+    """Records within records, deeper than Python's recursion limit."""
+    body = b"\xc0"
+    for _ in range(depth):
+        body = b"\x92\xa7Started" + body
+        body = b"\xc9" + len(body).to_bytes(4, "big") + b"\x01" + body
+    return len(body).to_bytes(4, "little") + body
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pack((0, "door", "enrol", ())),  # nobody would hear of the error
+        pack((0, "nobody", "enrol", (1,))),
+        pack((-1, "door", "enrol", (1,))),
+        pack(({}, "door", "enrol", (1,))),
+        pack((1, "door", 5, (1,))),
+        pack((1, {}, "enrol", (1,))),
+        pack((1, "door", "enrol", 5)),
+        pack((-1, False, ("E", "x", b""))),
+        pack(5),
+        nested(1500),
+    ],
+)
+def test_a_stranger_that_says_anything_else_is_cut_off_and_harms_nobody(sent, caplog):
+    async def test():
+        world = TwoHosts()
+        strangers = Mailbox()
+        strangers.add("door", Door())
+        await world.serve(strangers)
+        reader, writer = await raw(world, enrolment_context(AUTHORITY.certificate))
+        writer.write(sent)
+        assert await all_of(reader) == b"jmars-l1v"
+        writer.close()
+        world.server.close()
+        await world.proxy.close()
+
+    run(test)
+    assert "connection refused: " in caplog.text
+
+
 def test_a_host_is_no_stranger_and_a_stranger_no_host():
     async def test():
         world = TwoHosts()
