@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jmars.actors.channel import ActorChannel
+from jmars.actors.crowd import gives_way
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.mailbox import Mailbox
 from jmars.actors.tls import Identity, identity_of
@@ -53,6 +54,7 @@ class TlsServer:
         self._listener, self._context, self._accept = listener, context, accept
         self._doors: set[asyncio.Task[None]] = set()
         self._unknown: set[asyncio.Transport] = set()  # of strangers
+        self._unproved: dict[socket.socket, str] = {}  # addresses of strangers, and of peers in the handshake
         self._beating: set[asyncio.Transport] = set()  # of hosts that tell that they live
         self._task = asyncio.ensure_future(self._serve())
 
@@ -74,10 +76,9 @@ class TlsServer:
                 log.error("no connection can be accepted: %s", error)
                 await asyncio.sleep(ACCEPT_PAUSE)  # a descriptor may be free then
                 continue
-            if len(self._doors) + len(self._unknown) >= MOST:
-                log.warning("a connection of %s is refused: %d others have shown no certificate yet", address[0], MOST)
-                connection.close()
-                continue
+            if len(self._unproved) >= MOST:
+                self._send_away()
+            self._unproved[connection] = address[0]
             task = asyncio.ensure_future(self._meet(connection, address[0]))
             self._doors.add(task)
             task.add_done_callback(self._doors.discard)
@@ -86,7 +87,7 @@ class TlsServer:
         """Shake hands; then the connection goes on by itself."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Door(self, address),
+                lambda: _Door(self, connection, address),
                 connection,
                 ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
@@ -94,8 +95,19 @@ class TlsServer:
             )
         except OSError as error:  # errors of TLS are among these
             log.warning("a connection of %s is refused: %s", address, error)
+            self._unproved.pop(connection, None)
 
-    def welcome(self, transport: asyncio.Transport, address: str) -> asyncio.Protocol:
+    def _send_away(self) -> None:
+        """Cut one of too many connections."""
+        connection = gives_way(self._unproved)
+        address = self._unproved.pop(connection)
+        log.warning("a connection of %s is cut: %d have shown no certificate yet", address, MOST)
+        try:
+            connection.shutdown(socket.SHUT_RDWR)  # the transport sees its end, and closes it
+        except OSError as error:
+            log.debug("it has ended already: %s", error)
+
+    def welcome(self, transport: asyncio.Transport, connection: socket.socket) -> asyncio.Protocol:
         """The protocol of a connection whose handshake is over.
 
         Raises
@@ -103,10 +115,11 @@ class TlsServer:
         AuthenticationError
             If the peer is refused.
         """
+        address = self._unproved.pop(connection, None)
         identity = identity_of(transport.get_extra_info("peercert"))
         purpose = transport.get_extra_info("ssl_object").selected_alpn_protocol()
         if identity is None:
-            return self._stranger(transport)
+            return self._stranger(transport, connection, address)
         if purpose is None:
             return TlsLink(self._accept(identity), TlsServerGreeting(LINK), dials=False)
         if self._beats is None:
@@ -115,16 +128,18 @@ class TlsServer:
         self._beating.add(transport)
         return _Visitor(mailbox, lambda _: self._beating.discard(transport))
 
-    def _stranger(self, transport: asyncio.Transport) -> ActorChannel:
-        if self._strangers is None:
+    def _stranger(self, transport: asyncio.Transport, connection: socket.socket, address: str | None) -> ActorChannel:
+        if self._strangers is None or address is None:  # None: it was sent away
             raise AuthenticationError("it has shown no certificate")
         late = asyncio.get_running_loop().call_later(STRANGER_SECONDS, transport.abort)
 
         def left(channel: ActorChannel) -> None:
             late.cancel()
             self._unknown.discard(transport)
+            self._unproved.pop(connection, None)
 
         self._unknown.add(transport)
+        self._unproved[connection] = address
         return _Visitor(self._strangers, left)
 
 
@@ -147,14 +162,14 @@ class _Visitor(ActorChannel):
 class _Door(asyncio.Protocol):
     """Stands at a connection during the handshake, and gives it to the protocol of its peer."""
 
-    def __init__(self, server: TlsServer, address: str) -> None:
-        self._server, self._address = server, address
+    def __init__(self, server: TlsServer, connection: socket.socket, address: str) -> None:
+        self._server, self._connection, self._address = server, connection, address
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over."""
         assert isinstance(transport, asyncio.Transport)
         try:
-            protocol = self._server.welcome(transport, self._address)
+            protocol = self._server.welcome(transport, self._connection)
         except AuthenticationError as error:
             log.warning("a connection of %s is refused: %s", self._address, error)
             transport.write(refusal(str(error)))

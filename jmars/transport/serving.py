@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from jmars.actors.crowd import gives_way
 from jmars.transport.pulls import Holder
 from jmars.transport.serve_lanes import ServeLane
 from jmars.transport.tls_sockets import HostIdentity
@@ -54,6 +55,8 @@ class ChunkServer:
         self._gone: set[Holder] = set()
         self._requests: dict[int, _Request] = {}
         self._lanes: dict[ServeLane, set[int]] = {}  # requests by lane
+        self._strangers: dict[ServeLane, socket.socket] = {}  # lanes that are not open yet, each with a way to cut it
+        self._addresses: dict[ServeLane, str] = {}  # and where they come from
         self._number = 0
 
     # -- hosts
@@ -71,7 +74,11 @@ class ChunkServer:
 
     def accept(self, raw: socket.socket) -> None:
         """A host has connected."""
-        if sum(not lane.is_open for lane in self._lanes) >= MOST_STRANGERS:
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._send_away()
+        try:
+            address, cut = raw.getpeername()[0], raw.dup()
+        except OSError:  # it has ended, or the system has no descriptor left
             raw.close()
             return
         lane = ServeLane(raw, self._context, self._identity, self._refusal, self._memory, self._files, self._events)
@@ -79,9 +86,27 @@ class ChunkServer:
             lane.start()
         except RuntimeError:  # the system has no thread left; the host tries again
             raw.close()
+            cut.close()
             lane.inbox.close()
             return
         self._lanes[lane] = set()
+        self._strangers[lane], self._addresses[lane] = cut, address
+
+    def _send_away(self) -> None:
+        """Cut one of too many connections."""
+        lane = gives_way(self._addresses)
+        try:
+            self._strangers[lane].shutdown(socket.SHUT_RDWR)  # its thread sees the end
+        except OSError:
+            pass  # it has ended already
+        self._known(lane)
+
+    def _known(self, lane: ServeLane) -> None:
+        """A lane is open, has ended or was sent away."""
+        cut = self._strangers.pop(lane, None)
+        if cut is not None:
+            cut.close()
+            del self._addresses[lane]
 
     def _refusal(self, host: int, incarnation: int) -> str:
         """Why a host may not ask; called in threads of lanes."""
@@ -92,6 +117,8 @@ class ChunkServer:
     # -- requests
     def event(self, kind: str, lane: ServeLane, args: Sequence[Any]) -> None:
         """Act on an event of a lane."""
+        if kind in ("open", "closed"):
+            self._known(lane)
         if kind == "asked":
             ticket, pieces = args
             for piece, (chunk, start, stop) in enumerate(pieces):

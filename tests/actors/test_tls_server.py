@@ -278,23 +278,23 @@ def test_refusals_show_no_secret(caplog):
     assert "PRIVATE" not in caplog.text and "BEGIN" not in caplog.text
 
 
-def test_too_many_strangers_are_refused(monkeypatch, caplog):
+def test_too_many_strangers_give_way_and_keep_no_host_out(monkeypatch, caplog):
     monkeypatch.setattr("jmars.actors.tls_server.MOST", 2)
 
     async def test():
         async with two_hosts() as world:
             silent = [await raw(world) for _ in range(2)]  # in the handshake, for ever
-            await until(lambda: len(world.server._doors) == 2)
-            reader, writer = await raw(world)
-            assert await all_of(reader) == b""
-            writer.close()
+            await until(lambda: len(world.server._unproved) == 2)
+            world.proxy.cut()  # the host dials again
+            await until(lambda: world.proxy.connections == 2 and world.host.up)
+            assert await all_of(silent[0][0]) == b""  # the oldest has given way
+            assert await world.host.ask("register", "note", 1) == 1
             for _, one in silent:
                 one.close()
-            await until(lambda: not world.server._doors)
-            assert await world.host.ask("register", "note", 1) == 1
+            await until(lambda: not world.server._unproved)
 
     run(test)
-    assert "2 others have shown no certificate yet" in caplog.text
+    assert "a connection of 127.0.0.1 is cut: 2 have shown no certificate yet" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:0", "host:70000", "host:x", "::1:5", "host:٣"])

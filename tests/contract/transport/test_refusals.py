@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
+from contextlib import ExitStack
 from struct import Struct
 
 import pytest
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 
 from jmars.storage.spill import block_sums
 from jmars.transport import wire
+from jmars.transport.serving import MOST_STRANGERS
+from jmars.transport.tls_sockets import HELLO_SECONDS
 from tests.contract.transport.carriers import carriers, noise, pulled, pump
 from tests.contract.transport.rogue import read_frame, rogue_reader, rogue_source
 from tests.contract.transport.test_losses import hasty
@@ -159,6 +163,17 @@ def test_strangers_that_send_anything_are_cut_off(said):
             except OSError:  # it was cut off already
                 pass
     assert "none of its holders" in pulled([_host()], _host(), _host().pull(1, 0, 1, 0, (9, 9)))
+
+
+def test_strangers_that_say_nothing_keep_no_host_out():
+    with carriers(0, 1) as hosts, ExitStack() as stack:
+        reader, source = hosts
+        for _ in range(MOST_STRANGERS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", source.port)))
+        source.fill(1, 0, DATA)
+        begun = time.monotonic()
+        assert pulled(hosts, reader, reader.pull(1, 0, SIZE, INTO, source)) == ""
+        assert time.monotonic() - begun < HELLO_SECONDS / 2  # not only when they were cut off for their silence
 
 
 _hosts = []
