@@ -26,7 +26,7 @@ Frame = tuple[int, int, int, int, Any]
 WINDOW = 256  # messages on their way at most; the other end keeps as many that came too early
 LIMIT = 100_000  # messages that may wait to be acknowledged before the other end counts as gone
 TIMEOUT, LONGEST = 0.2, 5.0  # seconds until what is not acknowledged is sent again, doubled each time up to the longest
-ACK_SECONDS = 0.02  # for which an acknowledgement waits for a message to travel with
+ACK_SECONDS = 0.02  # patience of an acknowledgement, a small part of TIMEOUT
 BURST = 16  # messages sent again at a time, the oldest first
 
 
@@ -51,6 +51,8 @@ class Delivery:
     timeout
         Seconds after which what is not acknowledged is sent again at first; infinity where frames are lost only with
         their connection, so that `resume` sends them again.
+    patience
+        Seconds for which an acknowledgement waits for a message to travel with.
 
     Examples
     --------
@@ -70,10 +72,17 @@ class Delivery:
     []
     """
 
-    def __init__(self, incarnation: int, window: int = WINDOW, limit: int = LIMIT, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        incarnation: int,
+        window: int = WINDOW,
+        limit: int = LIMIT,
+        timeout: float = TIMEOUT,
+        patience: float = ACK_SECONDS,
+    ) -> None:
         self.incarnation = incarnation
         self.peer = 0  # incarnation of the other end, 0 until it is heard
-        self._window, self._limit, self._first_timeout = window, limit, timeout
+        self._window, self._limit, self._first_timeout, self._patience = window, limit, timeout, patience
         self._next = 1  # number of the next message
         self._sent: deque[tuple[int, Any]] = deque()  # on their way, by number
         self._waiting: deque[Any] = deque()  # beyond the window, or before the other end is heard
@@ -188,7 +197,7 @@ class Delivery:
             self._heard += 1
             messages.append(self._early.pop(self._heard))
         soon = self._heard - self._told > self._window // 4  # the other end must not wait for room
-        self._acknowledge = min(self._acknowledge, now if soon else now + ACK_SECONDS)
+        self._acknowledge = min(self._acknowledge, now if soon else now + self._patience)
 
     def _flush(self, now: float) -> list[Frame]:
         """Send waiting messages, as far as the window reaches."""

@@ -28,6 +28,7 @@ __all__ = ["END", "HELLO", "LastingChannel", "Link", "called"]
 log = logging.getLogger("jmars.actors")
 
 BEAT_SECONDS = 0.5  # a connection on which nothing was sent for so long carries a beat
+ACK_SECONDS = 0.2  # for which an acknowledgement waits for a message; nothing is sent again before the connection ends
 ROOM = 2**30  # bytes of messages that may wait to be acknowledged
 # Frames beside those of Delivery: (PING, stamp), (PONG, stamp of the ping), (END, reason), and the first frame of each
 # connection: (HELLO, session), which tells two processes with one certificate apart.
@@ -127,7 +128,7 @@ class LastingChannel(Dialogue):
         self.last_heard = self._loop.time()
         self.hello = (HELLO, os.urandom(SESSION))
         self._theirs = b""  # the peer's session
-        self._delivery = Delivery(own.incarnation, limit=limit, timeout=math.inf)
+        self._delivery = Delivery(own.incarnation, limit=limit, timeout=math.inf, patience=ACK_SECONDS)
         self._sizes: deque[int] = deque()  # bytes of messages without an acknowledgement
         self._size, self._room = 0, room
         self._link: Link | None = None

@@ -155,6 +155,17 @@ def test_an_acknowledgement_travels_with_a_message_if_there_is_one() -> None:
     assert b.next_due > 0.1  # only the repetition of the answer
 
 
+def test_an_acknowledgement_waits_as_long_as_its_end_is_patient() -> None:
+    a, b = Delivery(1, timeout=math.inf), Delivery(1, timeout=math.inf, patience=0.2)
+    a.receive(b.hello(), 0.0)
+    (frame,) = a.send("message", 0.0)
+    b.receive(frame, 1.0)
+    assert b.due(1.1) == [] and b.next_due == pytest.approx(1.2)
+    (acknowledgement,) = b.due(1.2)
+    a.receive(acknowledgement, 1.2)
+    assert a.unacknowledged == 0 and a.next_due == b.next_due == math.inf
+
+
 def test_an_acknowledgement_does_not_wait_while_the_window_fills() -> None:
     a, b = two(window=4)
     b.due(0.0)
