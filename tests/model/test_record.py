@@ -1,0 +1,42 @@
+"""Records behave as frozen dataclasses do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+
+import pytest
+
+from jmars.model.reports import Finished, Started
+
+STARTED = Started("job-1", (3, 4), 0)
+
+
+def test_fields_and_defaults() -> None:
+    assert is_dataclass(Started) and [one.name for one in fields(Started)] == ["job", "operands", "worker"]
+    assert Finished("job-1", [1], 0).shapes is None
+    match STARTED:
+        case Started(job, operands, worker):
+            assert (job, operands, worker) == ("job-1", (3, 4), 0)
+    assert replace(STARTED, worker=1) == Started("job-1", (3, 4), 1)
+    assert repr(STARTED) == "Started(job='job-1', operands=(3, 4), worker=0)"
+
+
+def test_equal_records_have_equal_hashes() -> None:
+    assert Started("job-1", (3, 4), 0) == STARTED and hash(STARTED) == hash(Started("job-1", (3, 4), 0))
+    assert Started("job-1", (3, 4), 1) != STARTED
+    assert Finished("job-1", (3, 4), 0) != STARTED
+
+
+def test_a_record_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError, match="assign to field 'worker'"):
+        STARTED.worker = 1
+    with pytest.raises(FrozenInstanceError, match="delete field 'worker'"):
+        del STARTED.worker
+    with pytest.raises(FrozenInstanceError):
+        STARTED.other = 1
+
+
+def test_records_can_be_pickled_and_copied() -> None:
+    assert pickle.loads(pickle.dumps(STARTED)) == copy.copy(STARTED) == copy.deepcopy(STARTED) == STARTED
