@@ -19,7 +19,7 @@ from jmars.client import cluster_registry
 from jmars.client.attached_jobs import attach, descriptors_of, outputs_of
 from jmars.client.cluster_registry import make_default
 from jmars.client.connection import Connection, patient_connection
-from jmars.client.engine_clusters import ClusterHost, EngineClusters, whole_number
+from jmars.client.engine_clusters import LEASE, ClusterHost, EngineClusters, checked_lease, whole_number
 from jmars.client.heartbeat import reason
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import Job
@@ -40,9 +40,7 @@ from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 
-__all__ = ["LEASE", "Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
-
-LEASE = 3600.0  # seconds
+__all__ = ["Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
 
 _start_lock = threading.RLock()  # held while the default cluster starts
 
@@ -100,12 +98,10 @@ class Cluster(EngineClusters, HostClusters):
     ) -> None:
         workers = whole_number("n_workers", usable_cores() if n_workers is None else n_workers)
         threads = whole_number("threads_per_worker", threads_per_worker)
-        if not lease > 0:
-            raise ValueError(f"lease is {lease!r}; give the seconds that an unused cluster lives on, more than 0")
         if detach and name:
             refuse_twin(name)
         spill = None if spill_dir is None else os.fspath(spill_dir)
-        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, float(lease), load_local_runs))
+        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, checked_lease(lease), load_local_runs))
 
     @classmethod
     def of_host(cls, host: ClusterHost) -> Self:

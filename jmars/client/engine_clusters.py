@@ -18,7 +18,9 @@ from jmars.errors import ClusterStartError
 if TYPE_CHECKING:
     from jmars.plan import Workers
 
-__all__ = ["ClusterHost", "EngineClusters", "whole_number"]
+__all__ = ["LEASE", "ClusterHost", "EngineClusters", "checked_lease", "whole_number"]
+
+LEASE = 3600.0  # seconds
 
 MODES = ("tasks",)
 
@@ -197,3 +199,10 @@ def whole_number(what: str, value: Any, least: int = 1) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ValueError(f"{what} must be a whole number of {least} or more, not {value!r}")
     return int(value)
+
+
+def checked_lease(lease: float) -> float:
+    """`lease` as a number of seconds; raises ValueError below 0."""
+    if not lease > 0:
+        raise ValueError(f"lease is {lease!r}; give the seconds that an unused cluster lives on, more than 0")
+    return float(lease)

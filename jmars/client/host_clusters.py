@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from jmars.actors.registry import refuse_twin
-from jmars.client.engine_clusters import whole_number
+from jmars.client.engine_clusters import LEASE, checked_lease, whole_number
 
 __all__ = ["HostClusters"]
 
@@ -35,6 +35,8 @@ class HostClusters:
         python: str | None = None,
         same_bits: bool = True,
         name: str = "",
+        detach: bool = False,
+        lease: float = LEASE,
     ) -> Self:
         """A cluster of several hosts, each with its workers, memory and disk; becomes the default cluster.
 
@@ -55,6 +57,8 @@ class HostClusters:
             Refuse hosts with CPUs on which the last bits of values may differ; False to go on.
         name
             What lists of clusters show.
+        detach, lease
+            As of `Cluster`: whether the cluster outlives this process, and for how many seconds when nobody uses it.
 
         Raises
         ------
@@ -62,7 +66,7 @@ class HostClusters:
             If a host does not come up: its machine is not reached or not known, jmars is missing or of another version
             there, or a limit cannot be met.
         ValueError
-            If there is no place.
+            If there is no place, or a number is not positive.
 
         Examples
         --------
@@ -91,7 +95,7 @@ class HostClusters:
             }
             for number, place in enumerate(places, start=1)
         ]
-        return cls.of_host(HostsHost(rows, name, same_bits))
+        return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease)))
 
     @classmethod
     def ssh(cls, hosts: Sequence[str], **settings: Any) -> Self:

@@ -25,6 +25,10 @@ def main() -> None:
     """Be a head until the cluster ends."""
     orders = json.loads(sys.stdin.buffer.readline())
     kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
+    if orders["detach"] and os.fork():
+        os._exit(0)  # whoever started us waits for this process, and is no parent of the one that stays
+    if orders["detach"]:
+        os.setsid()
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)

@@ -71,8 +71,8 @@ class HostsHead(ClusterHead):
         ClusterStartError
             If a host does not come up.
         """
-        loop = asyncio.get_running_loop()
-        loop.add_reader(kernel_end, self._kernel_spoke, kernel_end)
+        if not self.orders["detach"]:
+            asyncio.get_running_loop().add_reader(kernel_end, self._kernel_spoke, kernel_end)
         authority = CertificateAuthority(self.orders["id"])
         enrolment = Enrolment(authority)
         context = server_context(authority.issue("head"), strangers=True)

@@ -24,6 +24,10 @@ class HostsHost(ControlProcess):
         None).
     same_bits
         Whether hosts with different CPUs are refused, on which the last bits of values may differ.
+    detached
+        Whether the cluster outlives this process.
+    lease
+        Seconds that a detached cluster lives on when nobody uses it.
 
     Raises
     ------
@@ -34,6 +38,13 @@ class HostsHost(ControlProcess):
     command = ("head",)
     start_seconds = 75.0
 
-    def __init__(self, places: Sequence[dict[str, Any]], name: str = "", same_bits: bool = True) -> None:
-        super().__init__(name, "hosts", None)
-        self._begin({"hosts": list(places), "same_bits": same_bits, "lease": math.inf}, threads=1)
+    def __init__(
+        self,
+        places: Sequence[dict[str, Any]],
+        name: str = "",
+        same_bits: bool = True,
+        detached: bool = False,
+        lease: float = math.inf,
+    ) -> None:
+        super().__init__(name, "hosts", None, detached)
+        self._begin({"hosts": list(places), "same_bits": same_bits, "lease": lease}, threads=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -134,3 +136,22 @@ def test_places_that_are_none(tmp_path: Any) -> None:
         jmars.Cluster.hosts(["two words"])
     with pytest.raises(ClusterStartError, match="memory_limit"):
         jmars.Cluster.hosts(["local"], memory_limit="20MiB")
+
+
+_DETACHED = """
+import jmars, jmars.tensor as mt
+places, size = ["local", "local"], {"n_workers": 1, "memory_limit": "256MiB"}
+cluster = jmars.Cluster.hosts(places, **size, name="both", detach=True, lease=60)
+job = cluster.submit((mt.ones((1000, 1000), chunk_size=250) * 2).sum())
+cluster.close()
+"""
+
+
+def test_a_detached_cluster_of_hosts_outlives_the_program_that_started_it() -> None:
+    subprocess.run([sys.executable, "-c", _DETACHED], check=True, timeout=60)
+    with jmars.connect("both") as cluster:
+        job = cluster.job(cluster.jobs()[0]["id"])
+        assert float(job.result()) == 2e6
+        pids = [host["pid"] for host in cluster.info()["hosts"]]
+        cluster.stop()
+    assert not any(psutil.pid_exists(pid) for pid in pids)
