@@ -24,6 +24,8 @@ class HostJob:
         Host of each operand that was sent and has not ended.
     running
         Operands that a worker took.
+    waits, runs
+        By host: operands that wait there and may go elsewhere, and how many run.
     called_back
         Operands that a host shall give up, and the host that they go to then.
     missed
@@ -38,26 +40,56 @@ class HostJob:
     opened: set[int] = field(default_factory=set)
     at: dict[int, int] = field(default_factory=dict)
     running: set[int] = field(default_factory=set)
+    waits: dict[int, set[int]] = field(default_factory=dict)
+    runs: dict[int, int] = field(default_factory=dict)
     called_back: dict[int, int] = field(default_factory=dict)
     missed: dict[int, int] = field(default_factory=dict)
     closing: bool = False
     measured: list[Mapping[str, Any]] = field(default_factory=list)
     refused: Failure | None = None
 
+    def send(self, operands: Iterable[int], host: int) -> None:
+        """A host is sent operands; those that another host gave up wait here now."""
+        at, pinned = self.at, self.table.pinned
+        waits = self.waits.setdefault(host, set())
+        for operand in operands:
+            if operand in at:
+                self.leave([operand])
+            at[operand] = host
+            if operand not in pinned:
+                waits.add(operand)
+
+    def start(self, operands: Iterable[int], host: int) -> None:
+        """Workers of a host took operands; no effect on operands that the host has not."""
+        at, running, waits = self.at, self.running, self.waits.get(host, set())
+        for operand in operands:
+            if at.get(operand) == host and operand not in running:
+                running.add(operand)
+                waits.discard(operand)
+                self.runs[host] = self.runs.get(host, 0) + 1
+
     def leave(self, operands: Iterable[int]) -> None:
         """Operands ended on their host, one way or another."""
         at, running, called_back = self.at, self.running, self.called_back
         for operand in operands:
-            at.pop(operand, None)
-            running.discard(operand)
+            host = at.pop(operand, -1)
+            if operand in running:
+                running.discard(operand)
+                self.runs[host] -= 1
+            elif host >= 0:
+                self.waits[host].discard(operand)
             if called_back:
                 called_back.pop(operand, None)
 
+    def call_back(self, targets: Mapping[int, int]) -> None:
+        """A host shall give up operands that wait there, for other hosts."""
+        for operand in targets:
+            self.waits[self.at[operand]].discard(operand)
+        self.called_back.update(targets)
+
     def waiting(self, host: int) -> list[int]:
         """Operands that wait on a host and may go to another one, the last by rank first."""
-        stay, rank = {*self.running, *self.called_back, *self.table.pinned}, self.table.rank
-        found = [operand for operand, at in self.at.items() if at == host and operand not in stay]
-        return sorted(found, key=rank.__getitem__, reverse=True)
+        return sorted(self.waits.get(host, ()), key=self.table.rank.__getitem__, reverse=True)
 
     def taken_from(self, host: int) -> list[int]:
         """Operands that a host has; they are taken from the host."""

@@ -79,7 +79,7 @@ class HostReports:
     def _started(self, row: HostRow, report: Started) -> None:
         job = self._rows.jobs.get(report.job)
         if job is not None:
-            job.running.update(report.operands)
+            job.start(report.operands, row.number)
         self._report(Started(report.job, report.operands, report.worker + row.first))
 
     def _timed(self, row: HostRow, report: Timed) -> None:

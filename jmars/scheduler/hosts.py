@@ -8,8 +8,7 @@ Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worke
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -154,17 +153,18 @@ class Hosts:
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Send ready operands to the hosts of their workers, with the places of inputs that lie elsewhere."""
         known = self._rows.jobs[job]
-        table, at, rows, row_of = known.table, known.at, self._rows.hosts, self._rows.host_of
+        table, rows, row_of = known.table, self._rows.hosts, self._rows.host_of
         pinned = table.pinned
         by_host: dict[int, list[int]] = {}
         for operand, worker in zip(operands, workers, strict=True):
             number = row_of[pinned.get(operand, worker)]
             if not rows[number].here or rows[number].suspect:
                 number = self._other_host(table, operand)
-            at[operand] = number
+                known.send([operand], number)  # the next one sees it there
             by_host.setdefault(number, []).append(operand)
         for number, some in by_host.items():
             row = rows[number]
+            known.send(some, number)
             if not row.here:
                 continue  # no host is left: the cluster is about to end
             located = self._locate(table, number, some)
@@ -192,25 +192,25 @@ class Hosts:
 
     def balance(self, now: float) -> list[Shift]:
         """Move waiting operands of hosts that are behind to hosts without work; call this some times a second."""
-        waiting: dict[int, list[tuple[HostJob, int]]] = {row.number: [] for row in self.here}
-        running = Counter[int]()
-        for job in self._rows.jobs.values():
-            if not job.closing and job.refused is None:
-                running.update(number for operand, number in job.at.items() if operand in job.running)
-                for number, found in waiting.items():
-                    found += [(job, operand) for operand in job.waiting(number)]
+        jobs = [job for job in self._rows.jobs.values() if not job.closing and job.refused is None]
         loads = {
-            row.number: HostLoad(row.workers, running[row.number], len(waiting[row.number]), row.done)
-            for row in self.here
-            if not row.suspect
+            number: HostLoad(
+                row.workers,
+                sum(job.runs.get(number, 0) for job in jobs),
+                sum(len(job.waits.get(number, ())) for job in jobs),
+                row.done,
+            )
+            for number, row in self._rows.hosts.items()
+            if row.here and not row.suspect
         }
         shifts = self._balance.look(now, loads)
         for shift in shifts:
-            by_job: dict[HostJob, dict[int, int]] = {}
-            for job, operand in waiting[shift.source][: shift.count]:
-                by_job.setdefault(job, {})[operand] = shift.target
-            for job, targets in by_job.items():
-                self._call_back(job, shift.source, targets)
+            left = shift.count
+            for job in jobs:
+                chosen = job.waiting(shift.source)[:left]
+                left -= len(chosen)
+                if chosen:
+                    self._call_back(job, shift.source, dict.fromkeys(chosen, shift.target))
         return shifts
 
     def close_job(self, job: str) -> None:
@@ -230,7 +230,7 @@ class Hosts:
             self._scheduler.report(report)
 
     def _call_back(self, job: HostJob, number: int, targets: dict[int, int]) -> None:
-        job.called_back.update(targets)
+        job.call_back(targets)
         self._rows.hosts[number].link.order([TakeBack(job.table.job, list(targets))])
 
     def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
@@ -265,11 +265,14 @@ class Hosts:
     def _other_host(self, table: JobTable, operand: int) -> int:
         """A host for an operand whose planned host is gone: the one that has most bytes of the inputs."""
         inputs = [table.chunk[one] for one in table.inputs[operand]]
-        held, load = self._rows.places.held(inputs), Counter[int]()
-        for job in self._rows.jobs.values():
-            load.update(job.at.values())
-        here = [row for row in self.here if not row.suspect] or self.here or self._rows.hosts.values()
-        return max(here, key=lambda row: (held.get(row.number, 0), -load[row.number] / row.workers)).number
+        held, jobs = self._rows.places.held(inputs), self._rows.jobs.values()
+        here = [row for row in self.here if not row.suspect] or self.here or list(self._rows.hosts.values())
+        near = [row for row in here if row.number in held] or here
+        return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs) / row.workers)).number
+
+    def _load(self, row: HostRow, jobs: Iterable[HostJob]) -> int:
+        """Operands that a host has."""
+        return sum(job.runs.get(row.number, 0) + len(job.waits.get(row.number, ())) for job in jobs)
 
     def closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
         """A host has forgotten a job, or is gone."""
