@@ -41,7 +41,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _NO_MEMORY, _REFUSED = -1, -2
-_MOST_WORKERS = 2048  # the kernels keep a matrix of links between workers, 24 bytes each, and a bit each for every chunk
+_MOST_WORKERS = (
+    2048  # the kernels keep a matrix of links between workers, 24 bytes each, and a bit each for every chunk
+)
 _LEVEL = np.dtype([("time", np.float64), ("worker", np.int64), ("used", np.int64)])
 
 # i and n: numbers; I, F, B: arrays of int64, float64 and bytes; A: written by C
