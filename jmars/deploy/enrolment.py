@@ -2,11 +2,10 @@
 
 The host makes its own key and connects without a certificate; such a connection reaches the actor "enrolment" and
 nothing else. The host proves the secret of its ticket by an HMAC over its certificate request, and the head answers
-with the certificate. A secret is valid for a while, and for a single host or for a number of hosts: the head numbers
-hosts of a common ticket as they come. Source: RFC 2104.
+with the certificate. A secret is valid once and for a while. Source: RFC 2104.
 
-    host   enrol(host, incarnation, request, HMAC)         ─▶  head
-    host   ◀─  host, incarnation, certificate, hosts left      head
+    host   enrol(host, incarnation, request, HMAC)  ─▶  head
+    host   ◀─  certificate                              head
 """
 
 from __future__ import annotations
@@ -17,19 +16,18 @@ import hmac
 import logging
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name
 from jmars.actors.tls_dial import dial_tls
 from jmars.actors.tls_link import VISITOR, TlsClientGreeting
-from jmars.deploy.ca import CertificateAuthority, check_request, new_request
+from jmars.deploy.ca import CertificateAuthority, new_request
 from jmars.deploy.tickets import SECRET, Ticket
 from jmars.errors import AuthenticationError, ClusterLostError, HostRefusedError
 
-__all__ = ["ENROLMENT", "Enrolled", "Enrolment", "EnrolmentActor", "EnrolmentAnswer", "enrol", "strangers"]
+__all__ = ["ENROLMENT", "Enrolment", "EnrolmentActor", "enrol", "strangers"]
 
 log = logging.getLogger("jmars.host")
 
@@ -43,24 +41,7 @@ NEW_TICKET = "start the host again, with a new ticket"
 class _Invitation:
     secret: bytes = field(repr=False)
     ends: float  # seconds of the head's monotonic clock
-    left: int  # hosts that may still enrol
-    seat: Callable[[], Identity]  # gives the identity of the next of them
-
-
-class EnrolmentAnswer(NamedTuple):
-    """Identity and certificate (PEM text) of a host, and the number of hosts that may still enrol with the ticket."""
-
-    identity: Identity
-    certificate: bytes
-    left: int
-
-
-class Enrolled(NamedTuple):
-    """Identity and credentials of this host, and the number of hosts that may still enrol with the ticket."""
-
-    identity: Identity
-    credentials: Credentials
-    left: int
+    used: bool = False
 
 
 class Enrolment:
@@ -73,7 +54,7 @@ class Enrolment:
     >>> secret = enrolment.invite(Identity(3, 1), now=0.0)
     >>> key, request = new_request()
     >>> proof = prove(secret, "5f3a9c01", Identity(3, 1), request)
-    >>> enrolment.admit(Identity(3, 1), request, proof, now=1.0).certificate[:27]
+    >>> enrolment.admit(Identity(3, 1), request, proof, now=1.0)[:27]
     b'-----BEGIN CERTIFICATE-----'
     >>> enrolment.admit(Identity(3, 1), request, proof, now=1.1)
     Traceback (most recent call last):
@@ -84,24 +65,8 @@ class Enrolment:
         self.authority = authority
         self._invitations: dict[Identity, _Invitation] = {}
 
-    def invite(
-        self,
-        identity: Identity,
-        now: float,
-        seconds: float = VALID_SECONDS,
-        hosts: int = 1,
-        seat: Callable[[], Identity] | None = None,
-    ) -> bytes:
-        """The secret by which a host can enrol within `seconds`; a job that waits in a queue needs longer.
-
-        Parameters
-        ----------
-        identity
-            Whom a host says to be that enrols by the secret.
-        hosts
-            Number of hosts that may enrol by it.
-        seat
-            Gives each of them its identity; None where it is `identity`.
+    def invite(self, identity: Identity, now: float, seconds: float = VALID_SECONDS) -> bytes:
+        """The secret by which a host can enrol once within `seconds`; a job that waits in a queue needs longer.
 
         Raises
         ------
@@ -111,16 +76,16 @@ class Enrolment:
         if identity in self._invitations:
             raise ValueError(f"host {identity.host} was invited as incarnation {identity.incarnation} before; count on")
         secret = os.urandom(SECRET)
-        self._invitations[identity] = _Invitation(secret, now + seconds, hosts, seat or (lambda: identity))
+        self._invitations[identity] = _Invitation(secret, now + seconds)
         return secret
 
     def withdraw(self, identity: Identity) -> None:
         """The ticket of a host is not valid any more; one that was used has had its effect."""
         if identity in self._invitations:
-            self._invitations[identity].left = 0
+            self._invitations[identity].used = True
 
-    def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> EnrolmentAnswer:
-        """The certificate of a host.
+    def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> bytes:
+        """The certificate of a host, as PEM text.
 
         Raises
         ------
@@ -128,20 +93,18 @@ class Enrolment:
             If the secret is unknown, wrong, used or late, or the request is false. Only who proves the secret is told
             more than that it is unknown or wrong.
         """
-        whose = f" of host {identity.host} (incarnation {identity.incarnation})" if identity.host else ""
-        what = f"the ticket{whose}"
+        what = f"the ticket of host {identity.host} (incarnation {identity.incarnation})"
         found = self._invitations.get(identity)
         expected = prove(found.secret if found else os.urandom(SECRET), self.authority.cluster, identity, request)
         if found is None or not hmac.compare_digest(expected, proof):
             raise HostRefusedError(f"{what} is unknown here, or its secret is wrong; {NEW_TICKET}")
-        if not found.left:
+        if found.used:
             raise HostRefusedError(f"{what} was used already; {NEW_TICKET}")
         if now > found.ends:
             raise HostRefusedError(f"{what} was valid until {now - found.ends:.0f} s ago; {NEW_TICKET}")
-        check_request(request)  # before it takes a seat
-        seat = found.seat()
-        found.left -= 1
-        return EnrolmentAnswer(seat, self.authority.sign(request, seat), found.left)
+        certificate = self.authority.sign(request, identity)
+        found.used = True
+        return certificate
 
 
 def prove(secret: bytes, cluster: str, identity: Identity, request: bytes) -> bytes:
@@ -157,17 +120,17 @@ class EnrolmentActor:
         self._enrolment = enrolment
 
     @remote_method
-    def enrol(self, host: Any, incarnation: Any, request: Any, proof: Any) -> tuple[int, int, bytes, int]:
-        """Number, incarnation and certificate of a host that proves its ticket's secret, and how many more may come."""
+    def enrol(self, host: Any, incarnation: Any, request: Any, proof: Any) -> bytes:
+        """The certificate of a host that proves its ticket's secret."""
         try:
             if [type(one) for one in (host, incarnation, request, proof)] != [int, int, bytes, bytes]:
                 raise HostRefusedError("what a stranger said is no request of this version of jmars")
-            found = self._enrolment.admit(Identity(host, incarnation), request, proof, time.monotonic())
+            certificate = self._enrolment.admit(Identity(host, incarnation), request, proof, time.monotonic())
         except AuthenticationError as error:
             log.warning("a host is refused: %s", error)
             raise
-        log.info("host %d (incarnation %d) has its certificate", *found.identity)
-        return (*found.identity, found.certificate, found.left)
+        log.info("host %d (incarnation %d) has its certificate", host, incarnation)
+        return certificate
 
 
 def strangers(enrolment: Enrolment) -> Mailbox:
@@ -177,7 +140,7 @@ def strangers(enrolment: Enrolment) -> Mailbox:
     return mailbox
 
 
-async def enrol(ticket: Ticket) -> Enrolled:
+async def enrol(ticket: Ticket) -> Credentials:
     """Get a certificate for this host, whose key is made here and never sent.
 
     Raises
@@ -199,11 +162,11 @@ async def enrol(ticket: Ticket) -> Enrolled:
     proof = prove(ticket.secret, ticket.cluster, ticket.identity, request)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            *seat, certificate, left = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
+            certificate = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
     except TimeoutError as error:
         raise ClusterLostError(f"{name} has not answered for {ANSWER_SECONDS:g} s; {NEW_TICKET}") from error
     finally:
         channel.close()
     credentials = Credentials(key, certificate, ticket.ca)
     client_context(credentials)  # raises where key and certificate are no pair
-    return Enrolled(Identity(*seat), credentials, left)
+    return credentials

@@ -119,10 +119,6 @@ class ClusterHead(ABC):
         """Have the number of workers follow the work; raises ClusterError where the number is fixed."""
         raise ClusterError(FIXED)
 
-    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
-        """A ticket for hosts that join; raises ClusterError where the cluster is not one of several hosts."""
-        raise ClusterError("hosts join clusters of several hosts only; start one with jmars.Cluster.hosts(['local'])")
-
     # -- the life of the head
     async def listen(self) -> asyncio.AbstractServer:
         """Accept clients from now on."""

@@ -1,4 +1,4 @@
-"""Events of the hosts of a cluster: hosts that join or are lost, and chunks that move from host to host.
+"""Events of the hosts of a cluster: hosts that join or are lost, links, and chunks that move from host to host.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -73,6 +73,10 @@ class HostsEvents:
         self._chunks.add(source, target, chunks, nbytes, seconds)
         if self._timer is None:
             self._next()
+
+    def linked(self, link: dict[str, Any]) -> None:
+        """A link between two hosts was measured."""
+        self._tell(events.LINK_MEASURED, link)
 
     def flush(self) -> None:
         """Log all transfers now: a job has ended, and whoever reads its events reads no further."""

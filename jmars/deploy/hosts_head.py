@@ -10,7 +10,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from jmars.actors.tls import server_context
@@ -22,13 +21,12 @@ from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
 from jmars.deploy.host_facts import HostFacts, same_bits
-from jmars.deploy.host_launches import HostLaunches
+from jmars.deploy.host_launches import LOOPBACK, HostLaunches
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
 from jmars.deploy.hosts_events import HostsEvents
 from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
-from jmars.deploy.join_tickets import LOOPBACK, JoinTickets
 from jmars.deploy.roster import Roster
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError, ClusterStartError
@@ -36,6 +34,7 @@ from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
+from jmars.scheduler.host_links import HostLinks
 from jmars.scheduler.host_rows import HostRow
 from jmars.scheduler.hosts import Hosts
 from jmars.tensor.engine import NoComputeEngine, set_engine
@@ -46,8 +45,6 @@ log = logging.getLogger("jmars.host")
 
 PATIENCE = 3.0  # seconds for a host to tell its memory
 END_SECONDS = 3.0  # for hosts to end by themselves
-BANDWIDTH = 0.5e9  # bytes a second between hosts, until links are measured
-LATENCY = 1e-3
 
 
 class HostsHead(ClusterHead):
@@ -59,8 +56,9 @@ class HostsHead(ClusterHead):
         self.hosts = Hosts()
         self.roster = Roster(self.hosts, self._costs, self._changed, self.transferred)
         self._events = HostsEvents()
+        self._links = HostLinks(self._events.linked)
+        self.roster.passed = self._links.passed
         self._profile = Profile()
-        self._tickets: JoinTickets
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
         self._status: HostStatus = NOTHING
         self._moved = 0
@@ -82,10 +80,7 @@ class HostsHead(ClusterHead):
         places = self.orders["hosts"]
         address = LOOPBACK if all(place["place"] == LOCAL for place in places) else ""
         beats = beats_door(self.roster.check, self.roster.vouch)
-        listen = partial(serve_tls, port=0, context=context, accept=self.roster.accept, beats=beats)
-        listen = partial(listen, strangers=strangers(enrolment))
-        members = await listen(address)
-        self._tickets = JoinTickets(self.orders["id"], self.roster, enrolment, partial(listen, ""))
+        members = await serve_tls(address, 0, context, self.roster.accept, strangers(enrolment), beats)
         launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port)
         self.roster.opinion = launches.opinion
         watching = [asyncio.ensure_future(self.roster.watch())]
@@ -120,7 +115,6 @@ class HostsHead(ClusterHead):
             await launches.end(END_SECONDS)
             self.roster.close()
             members.close()
-            self._tickets.close()
             self.folders.remove()
 
     def _kernel_spoke(self, kernel_end: int) -> None:
@@ -143,7 +137,7 @@ class HostsHead(ClusterHead):
             log.warning("%s", note)
 
     def _approve(self, name: str, facts: HostFacts) -> None:
-        """Raise ClusterStartError for a late host that would compute other bits than the present hosts."""
+        """Raise ClusterStartError for a host that joins late and would compute other bits than those that are here."""
         others = self._facts()
         if not self.orders["same_bits"] or not others:
             return
@@ -168,6 +162,8 @@ class HostsHead(ClusterHead):
     def _changed(self, number: int, state: str, why: str) -> None:
         """A host joined or is lost."""
         self._events.moved(number, self.roster.names[number], state, why)
+        if state == "lost":
+            self._links.lost(number)
         if not self.hosts.here and self.hosts.rows and not self.ended.is_set() and self._actors:
             self.give_up("all of its hosts are gone")
 
@@ -248,10 +244,6 @@ class HostsHead(ClusterHead):
             found |= {"fetched": told["fetched"], "relayed": told["relayed"]}
         return found
 
-    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
-        """A ticket by which hosts can join from now on; see JoinTickets.make."""
-        return await self._tickets.make(settings, hosts, seconds, addresses)
-
     # -- memory
     def job_ended(self, report: Mapping[str, Any]) -> None:
         """A job has ended: log memory and transfers, and tell the clients."""
@@ -267,6 +259,8 @@ class HostsHead(ClusterHead):
             log.info("%d operands go from host %d to host %d", shift.count, shift.source, shift.target)
         told = await self.roster.ask_all("member", "look", self.scheduler.active, patience=PATIENCE)
         self._told = told
+        for number, one in told.items():
+            self._links.measured(number, one["links"])
         self._status = merged_status({self.hosts.rows[number].name: one["status"] for number, one in told.items()})
         self._moved = sum(one["moved"] for one in told.values())
         self._log_memory()
@@ -304,12 +298,13 @@ class HostsHead(ClusterHead):
 
     def _rows(self, hosts: list[HostRow]) -> dict[str, Any]:
         """Arguments of `Workers.build`."""
+        numbers = [row.number for row in hosts]
         return {
             "n": len(hosts),
             "cores": [row.workers for row in hosts],
             "memory": [row.memory for row in hosts],
-            "bandwidth": BANDWIDTH,
-            "latency": LATENCY,
+            "bandwidth": self._links.bandwidth(numbers).tolist(),
+            "latency": self._links.latency(numbers),
             "disk": [self.roster.facts[row.number]["disk"] for row in hosts],
         }
 

@@ -66,6 +66,8 @@ class Roster:
     ----------
     opinion
         Asks a launcher what the control process of a host does.
+    passed
+        Called after a read of a host by the head: numbers of both hosts, bytes, seconds.
     approve
         Called with name and facts of a host that joins; raises ClusterStartError for a host that must not compute here.
     """
@@ -85,6 +87,7 @@ class Roster:
         self.addresses: dict[int, str] = {}  # of hosts that listen for others
         self.membership = Membership()
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
+        self.passed: Callable[[int, int, int, float], None] = _not_measured
         self.approve: Callable[[str, HostFacts], None] = _approved
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._heard: dict[int, float] = {}  # when the membership was told last
@@ -92,21 +95,17 @@ class Roster:
     def expect(self, number: int, name: str) -> Identity:
         """A host of this number is started, and may join."""
         self.names[number] = name
-        return self.membership.expect(number, self.now())
-
-    def expect_new(self) -> Identity:
-        """A host of a fresh number may join; the name follows at the join."""
-        return self.expect(max(self.names, default=HEAD) + 1, "")
+        return self.membership.expect(number, self._now())
 
     def named(self, number: int, machine: str) -> str:
-        """Name of a host; a host without a name gets the machine's."""
+        """Name of a host, which is called after its machine where nobody gave it a name."""
         if not self.names[number]:
             self.names[number] = f"host-{number}-{re.sub('[^0-9A-Za-z.-]', '_', machine[:64])}"
         return self.names[number]
 
     def check(self, identity: Identity) -> None:
         """Raise HostRefusedError for a host that is not expected, or was given up."""
-        why = self.membership.refuses(identity, self.now())
+        why = self.membership.refuses(identity, self._now())
         if why:
             raise HostRefusedError(why)
 
@@ -124,9 +123,9 @@ class Roster:
     def vouch(self, identity: Identity, stopped: float, ended: bool) -> None:
         """The janitor of a host tells how the host's control process is; see `BeatsActor`."""
         if ended:
-            self._act(self.membership.end(identity, self.now(), "its process has ended"))
+            self._act(self.membership.end(identity, self._now(), "its process has ended"))
         else:
-            self._act(self.membership.vouch(identity, self.now(), stopped))
+            self._act(self.membership.vouch(identity, self._now(), stopped))
 
     async def watch(self) -> None:
         """Judge hosts by their silence, for ever."""
@@ -136,7 +135,7 @@ class Roster:
                 if not channel.closed and channel.last_heard > self._heard.get(number, 0.0):  # else it is no news
                     self._heard[number] = channel.last_heard
                     self._act(self.membership.beat(channel.peer, channel.last_heard))
-            self._act(self.membership.look(self.now()))
+            self._act(self.membership.look(self._now()))
 
     def _act(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -167,14 +166,13 @@ class Roster:
 
     async def _ask_for(self, number: int) -> None:
         channel = self.channels[number]
-        end = self.now() + self.membership.silence.gone
-        while not channel.closed and not channel.up and self.now() < end:
+        end = self._now() + self.membership.silence.gone
+        while not channel.closed and not channel.up and self._now() < end:
             if await self.opinion(number) == "gone" and not channel.closed:
-                self._act(self.membership.end(channel.peer, self.now(), "its process has ended"))
+                self._act(self.membership.end(channel.peer, self._now(), "its process has ended"))
             await asyncio.sleep(LOOK_SECONDS)
 
-    def now(self) -> float:
-        """Seconds of the clock by which hosts are judged, and tickets are valid."""
+    def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
     def close(self) -> None:
@@ -185,7 +183,7 @@ class Roster:
     def join(self, number: int, facts: dict[str, Any]) -> HostRow:
         """A host joined."""
         self.facts[number] = facts
-        self.membership.joined(self.channels[number].peer, self.now())
+        self.membership.joined(self.channels[number].peer, self._now())
         link = MemberLink(self.channels[number])
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
         self.links[number] = link
@@ -206,7 +204,7 @@ class Roster:
 
     def lost(self, number: int, why: str) -> None:
         """A host is gone for good."""
-        self.membership.end(self.channels[number].peer, self.now(), why)
+        self.membership.end(self.channels[number].peer, self._now(), why)
         link = self.links.pop(number, None)
         if link is not None:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)
@@ -294,7 +292,9 @@ class Seat:
         begun = time.monotonic()
         data, sent = await link.channel.ask("serving", "read", chunk, start, stop)
         chunks = 1 if start == 0 else 0  # else a further piece of one
-        self._roster.transferred(host, self.number, chunks, len(data), time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        self._roster.transferred(host, self.number, chunks, len(data), seconds)
+        self._roster.passed(host, self.number, len(data), seconds)
         return data, sent
 
     def down(self, channel: LastingChannel, why: str) -> None:
@@ -304,6 +304,10 @@ class Seat:
     def ended(self, channel: LastingChannel, why: str) -> None:
         """The link has ended for good."""
         self._roster.lost(self.number, why)
+
+
+def _not_measured(source: int, reader: int, nbytes: int, seconds: float) -> None:
+    """Nobody plans with links."""
 
 
 async def _no_opinion(number: int) -> str:

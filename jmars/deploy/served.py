@@ -64,9 +64,6 @@ class HeadParts(Protocol):
     async def adapt(self, least: int, most: int) -> None:
         """Have the number of workers follow the work."""
 
-    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
-        """A ticket for hosts that join."""
-
 
 async def executors_ready(children: Children, workers: int) -> None:
     """Wait until the executors of a host are forked.
@@ -134,11 +131,6 @@ class ClientHost:
     async def adapt(self, least: int, most: int) -> None:
         """Have the number of workers follow the work; raises ClusterError where their number is fixed."""
         await self._host.adapt(least, most)
-
-    @remote_method
-    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
-        """A ticket for hosts that join; raises ClusterError where the cluster is not one of several hosts."""
-        return await self._host.ticket(settings, hosts, seconds, addresses)
 
     @remote_method
     def close(self) -> None:

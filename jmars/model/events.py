@@ -18,6 +18,7 @@ __all__ = [
     "JOB_MOVED",
     "JOB_PREPARED",
     "JOB_SUBMITTED",
+    "LINK_MEASURED",
     "MEMORY_CHANGED",
     "OPERANDS_MOVED",
     "OPERANDS_SPREAD",
@@ -42,6 +43,7 @@ SCHEDULER_MOVED = "SchedulerMoved"  # {state, pid}: of a detached cluster's sche
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
 HOST_MOVED = "HostMoved"  # {host, name, state: "joined", "suspect" or "lost", why}; of a cluster of several hosts
 CHUNKS_MOVED = "ChunksMoved"  # {from, to: hosts, chunks, bytes, seconds}; at most ten a second while jobs run
+LINK_MEASURED = "LinkMeasured"  # {from, to: hosts, bandwidth, latency, transport, why}; at first, then when it changes
 MEMORY_CHANGED = (
     "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers, hosts}
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jmars.notebook.view import HostHeading, plain_text
+from jmars.notebook.view import HostHeading, LinkRow, plain_text
 
 __all__ = ["HostState"]
 
@@ -43,6 +43,7 @@ class HostState:
 
     known: dict[int, dict[str, Any]] = field(default_factory=dict)  # name, state, why, time
     memory: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # the newest row of MemoryChanged
+    links: dict[tuple[int, int], Mapping[str, Any]] = field(default_factory=dict)  # by source and reader
     arrivals: dict[int, list[_Arrival]] = field(default_factory=dict)  # in order, of the run
     most: dict[int, int] = field(default_factory=dict)  # by host: events in each of its arrivals but the last
 
@@ -51,6 +52,13 @@ class HostState:
         told = {name: plain_text(data.get(name), 400) for name in ("name", "state", "why")}
         self.known[int(data["host"])] = {**told, "time": time}
         self.known = dict(sorted(self.known.items()))
+        if data["state"] == "lost":
+            self.links = {pair: link for pair, link in self.links.items() if data["host"] not in pair}
+
+    def linked(self, data: Mapping[str, Any]) -> None:
+        """Notes a measured link."""
+        self.links[int(data["from"]), int(data["to"])] = data
+        self.links = dict(sorted(self.links.items()))
 
     def measured(self, data: Mapping[str, Any]) -> None:
         """Notes measured memory."""
@@ -95,4 +103,12 @@ class HostState:
             begin=[round(arrival.begin, 3) for arrival in arrivals],
             end=[round(arrival.end, 3) for arrival in arrivals],
             nbytes=[arrival.nbytes for arrival in arrivals],
+            links=[self._link(source, link) for (source, reader), link in self.links.items() if reader == number],
+        )
+
+    def _link(self, source: int, link: Mapping[str, Any]) -> LinkRow:
+        name = self.known[source]["name"] if source in self.known else f"host {source}"
+        transport = plain_text(link["transport"], 40)
+        return LinkRow(
+            source=name, bandwidth=float(link["bandwidth"]), latency=float(link["latency"]), transport=transport
         )

@@ -1,8 +1,7 @@
 """Folds events to the data that the notebook shows of a run.
 
 `RunState.fold` takes events as the log gives them, and `picture` returns what the view draws; neither reads a clock or
-a socket. A cell that needs values at once runs several jobs: `RunState` follows them in order, adds them up, and keeps
-the newest ones with their graphs.
+a socket. A cell that needs values at once runs several jobs: `RunState` adds them up, and keeps the newest graphs.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from jmars.model.events import (
     HOST_MOVED,
     JOB_MOVED,
     JOB_SUBMITTED,
+    LINK_MEASURED,
     MEMORY_CHANGED,
     OPERANDS_MOVED,
     OPERANDS_TIMED,
@@ -366,6 +366,10 @@ class RunState:
         self.hosts.moved(data, time)
         self._changed("workers", "hosts")
 
+    def _link_measured(self, time: float, data: dict[str, Any]) -> None:
+        self.hosts.linked(data)
+        self._changed("hosts")
+
     def _chunks_moved(self, time: float, data: dict[str, Any]) -> None:
         first, ended = self.first, self.job.ended if self.job is not None else None
         if first is not None and time >= first and (self.live or (ended is not None and time - ended < _LATE)):
@@ -390,6 +394,7 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
     REPLANNED: RunState._replanned,
     WORKER_MOVED: RunState._worker_moved,
     HOST_MOVED: RunState._host_moved,
+    LINK_MEASURED: RunState._link_measured,
     CHUNKS_MOVED: RunState._chunks_moved,
     MEMORY_CHANGED: RunState._memory_changed,
 }

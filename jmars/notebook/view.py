@@ -29,6 +29,7 @@ __all__ = [
     "Kind",
     "Lane",
     "Lanes",
+    "LinkRow",
     "OpenPiece",
     "Picture",
     "PlanPart",
@@ -167,6 +168,15 @@ class WorkerRow(TypedDict):
     replaced: int  # times that the worker's process was replaced since the first job was submitted
 
 
+class LinkRow(TypedDict):
+    """The link from another host, as it was measured last."""
+
+    source: str  # name of the host that is read
+    bandwidth: float  # bytes a second
+    latency: float  # seconds of a round trip, 0 where unknown
+    transport: str  # "tls", or "head" where the head passes bytes on
+
+
 class HostHeading(TypedDict):
     """A host of a cluster of several hosts, as the heading above its workers."""
 
@@ -181,6 +191,7 @@ class HostHeading(TypedDict):
     begin: list[float]  # of arrivals of chunks, in seconds since the first job was submitted
     end: list[float]
     nbytes: list[int]
+    links: list[LinkRow]  # from other hosts
 
 
 class Series(TypedDict):

@@ -39,6 +39,7 @@ session_actor.py   SessionActor: the jobs of a cluster; takes the workers' repor
 places.py      which hosts have each chunk (Places)
 host_jobs.py   a job on several hosts
 balance.py     moves waiting operands to hosts without work (Balance)
+host_links.py  bandwidth and latency between hosts (HostLinks)
 host_rows.py   hosts and their jobs
 host_reports.py   acts on reports of hosts (HostReports)
 hosts.py       the workers of several hosts as one port (Hosts)

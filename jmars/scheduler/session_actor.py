@@ -61,6 +61,7 @@ class SessionActor:
         self._number = 0
         self._chunk = 0
         self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
+        self._links: dict[tuple[int, int], dict[str, Any]] = {}  # by source and reader: the newest LINK_MEASURED
         self._absent: set[int] = set()  # workers of hosts that are lost or about to leave
         self._changed: dict[str, None] = {}  # hosts that came or went in this turn of the loop
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
@@ -274,6 +275,10 @@ class SessionActor:
             self._hosts[data["host"]] = data
             if data["state"] in ("joined", "lost"):
                 self.plans.forget()  # they are for the hosts that were there
+                self._links = {pair: link for pair, link in self._links.items() if data["host"] not in pair}
+        if kind == events.LINK_MEASURED:
+            self._links[data["from"], data["to"]] = data
+            self.plans.forget()  # they are for the links of before
         if kind == events.MEMORY_CHANGED:
             held = self.held()
             data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
@@ -319,6 +324,7 @@ class SessionActor:
     def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
         graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []
         hosts = [(events.HOST_MOVED, "", data) for data in self._hosts.values()]
+        hosts += [(events.LINK_MEASURED, "", data) for data in self._links.values()]
         return hosts + [record for graph in graphs for record in graph.standing()]
 
 

@@ -61,10 +61,14 @@ class LinkRate:
         """A round trip took so long."""
         self._trips.append(seconds)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `news` has something to tell."""
+        return bool(self.bandwidth) and (self.bandwidth, self.latency) != self._told
+
     def news(self) -> tuple[float, float] | None:
         """Bandwidth and latency if they have changed since the last call."""
-        found = (self.bandwidth, self.latency)
-        if found == self._told or not self.bandwidth:
+        if not self.has_news:
             return None
-        self._told = found
-        return found
+        self._told = (self.bandwidth, self.latency)
+        return self._told

@@ -141,12 +141,19 @@ class Puller:
         for holder in pulls.waiting():
             left = self._ask(holder, self._routes[holder], now)
             wait = min(wait or LOOK_SECONDS, left)
-        if now - self._told >= NEWS_SECONDS:
-            self._told = now
-            for holder in self._routes:
-                news = pulls.rate(holder).news()
-                if news is not None:
-                    self._report("link", holder[0], *news)
+        return self._tell_links(now, wait)
+
+    def _tell_links(self, now: float, wait: float | None) -> float | None:
+        """Report links that have changed, once in a while; returns seconds until the next call is needed."""
+        changed = [holder for holder in self._routes if self._pulls.rate(holder).has_news]
+        left = self._told + NEWS_SECONDS - now
+        if not changed or left > 0:
+            return min(wait or left, left) if changed else wait
+        self._told = now
+        for holder in changed:
+            news = self._pulls.rate(holder).news()
+            assert news is not None
+            self._report("link", holder[0], *news)
         return wait
 
     def _act(self) -> None:

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { pieceAt } from '../src/draw/lanes';
 import { mount } from '../src/draw/mount';
-import { grouped, lossText, placeText, receivedText } from '../src/model/hosts';
+import { grouped, hostTitle, lossText, placeText, receivedText } from '../src/model/hosts';
 import { busyShares } from '../src/model/lane_rows';
 import { HostHeading, Picture, WorkerRow } from '../src/model/view';
 import { picture } from './pictures';
 
-const heading = (name: string, changes: Partial<HostHeading> = {}): HostHeading => ({ name, state: 'joined', why: '', since: -5, memory: 2 ** 20, limit: 2 ** 22, spilled: 0, received: 0, begin: [], end: [], nbytes: [], ...changes });
+const heading = (name: string, changes: Partial<HostHeading> = {}): HostHeading => ({ name, state: 'joined', why: '', since: -5, memory: 2 ** 20, limit: 2 ** 22, spilled: 0, received: 0, begin: [], end: [], nbytes: [], links: [], ...changes });
 const worker = (name: string, host: number, changes: Partial<WorkerRow> = {}): WorkerRow => ({ name, host, pid: 7, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 20, stored: 64, replaced: 0, ...changes });
 const two = [heading('host-0'), heading('host-1', { received: 3 * 2 ** 20, begin: [0.5], end: [0.75], nbytes: [3 * 2 ** 20] })];
 const four = [worker('host-0/worker-0', 0), worker('host-0/worker-1', 0), worker('host-1/worker-0', 1), worker('host-1/worker-1', 1)];
@@ -118,6 +118,14 @@ describe('hosts in words', () => {
     expect(grouped([gone], four, {})).toBeNull();
     const groups = grouped([gone, two[0]], [worker('old/worker-0', 0), worker('host-0/worker-0', 1)], {})!;
     expect(groups.listed.map(({ workers }) => workers)).toEqual([[1]]);
+  });
+  test('the links from other hosts are told of a host that is here', () => {
+    const links = [
+      { source: 'host-1', bandwidth: 4 * 2 ** 20, latency: 0.001, transport: 'tls' },
+      { source: 'host-2', bandwidth: 2 ** 20, latency: 0, transport: 'head' },
+    ];
+    expect(hostTitle(heading('h', { links }))).toBe('h: joined; reads host-1 at 4.0 MiB/s; reads host-2 at 1.0 MiB/s by the head');
+    expect(hostTitle(heading('h', { state: 'lost', since: 2, links }))).toBe('h: lost after 2.0 s');
   });
   test('of many lost hosts the last are named', () => {
     const all = [1, 2, 3, 4, 5].map(at => heading(`h${at}`, { state: 'lost', since: at }));

@@ -45,6 +45,20 @@ def test_chunks_of_a_kept_tensor_are_read_where_they_lie(hosts: jmars.Cluster) -
     )
 
 
+def test_links_between_hosts_are_measured_and_plans_take_them(hosts: jmars.Cluster) -> None:
+    x = mt.random.rand(2000, 1000, chunk_size=500).execute()
+    (x.T @ x).execute()
+
+    def links() -> list[dict[str, Any]]:
+        return [event[4] for event in hosts.events()[0] if event[2] == "LinkMeasured"]
+
+    until(links)
+    (first, *_) = links()
+    assert first["bandwidth"] > 1e6 and first["transport"] == "tls" and {first["from"], first["to"]} == {1, 2}
+    bandwidth = hosts._ready()["machines"]["bandwidth"]
+    assert first["bandwidth"] in (bandwidth[0][1], bandwidth[1][0])
+
+
 def test_results_that_no_host_could_hold_alone_are_held_by_both(hosts: jmars.Cluster) -> None:
     x = (mt.ones((4000, 5000), chunk_size=1000) * 3).execute()  # 160 MB of 2 × 256 MiB
     used = [host["memory"]["arena"]["used"] for host in hosts.info()["hosts"]]

@@ -49,6 +49,18 @@ def test_workers_stand_under_their_hosts_and_hosts_in_the_order_of_their_numbers
     assert picture["hosts"][2]["why"] == "its process has ended"
 
 
+def test_a_host_has_the_links_from_other_hosts_until_one_of_both_is_lost() -> None:
+    log = started_on_hosts()
+    for bandwidth in (1e8, 4e8):
+        link = {"bandwidth": bandwidth, "latency": 2e-4, "transport": "tls", "why": "measured for the first time"}
+        log.add("LinkMeasured", 0.1, "", **{"from": 1, "to": 2}, **link)
+    hosts = run_of(log).picture(0)["hosts"]
+    assert [len(host["links"]) for host in hosts] == [0, 1, 0]
+    assert hosts[1]["links"][0] == {"source": "host-1", "bandwidth": 4e8, "latency": 2e-4, "transport": "tls"}
+    log.add("HostMoved", 0.5, "", host=1, name="host-1", state="lost", why="")
+    assert not any(host["links"] for host in run_of(log).picture(0)["hosts"])
+
+
 def test_a_cluster_without_hosts_has_none() -> None:
     log = Log().add("JobSubmitted", name="cell").add("GraphBuilt", 0.1, **graph_built(4, workers=["tcp://10.0.0.7:80"]))
     picture = run_of(log.memory(1, 2)).picture(0)

@@ -339,6 +339,20 @@ def test_plans_are_made_again_when_a_host_comes_or_goes():
     asyncio.run(story())
 
 
+def test_plans_are_made_again_for_other_links_and_new_readers_hear_of_them():
+    async def story():
+        one, _, _ = session()
+        graph = canonical(TensorGraph.of([(mt.ones(8, chunk_size=2) + 1).data]))
+        one.plans.keep("digest", prepare(graph, {}, ["a"], lambda: None))
+        link = {"from": 1, "to": 2, "bandwidth": 1e8, "latency": 1e-3, "transport": "tls", "why": ""}
+        one.note("LinkMeasured", "", link)
+        assert not len(one.plans) and one.log.standing("") == [("LinkMeasured", "", link)]
+        one.note("HostMoved", "", {"host": 2, "name": "a", "state": "lost", "why": ""})
+        assert [kind for kind, _, _ in one.log.standing("")] == ["HostMoved"]
+
+    asyncio.run(story())
+
+
 def test_a_running_job_is_planned_again_for_a_host_that_comes_and_for_one_that_goes():
     async def story():
         one, port, _ = session()

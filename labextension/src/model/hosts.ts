@@ -60,7 +60,9 @@ export function placeText(hosts: HostHeading[]): string {
 /** What the tooltip of a host says. */
 export function hostTitle(host: HostHeading): string {
   const when = host.state === 'lost' ? ` after ${seconds(host.since)}` : '';
-  return `${host.name}: ${host.state}${when}${host.why ? `, ${host.why}` : ''}`;
+  const links = host.state === 'lost' ? [] : (host.links ?? []).slice(0, NAMED);
+  const rates = links.map(link => `; reads ${link.source} at ${bytes(link.bandwidth)}/s${link.transport === 'head' ? ' by the head' : ''}`);
+  return `${host.name}: ${host.state}${when}${host.why ? `, ${host.why}` : ''}${rates.join('')}`;
 }
 
 /** A sentence for each lost host, the newest first; "" if none was lost during the run. */

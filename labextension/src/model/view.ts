@@ -115,6 +115,14 @@ export interface WorkerRow {
   replaced: number;
 }
 
+/** The link from another host, as it was measured last: bytes a second, seconds of a round trip. */
+export interface LinkRow {
+  source: string;
+  bandwidth: number;
+  latency: number;
+  transport: string;
+}
+
 /** A host of a cluster of several hosts, as the heading above its workers. */
 export interface HostHeading {
   name: string;
@@ -128,6 +136,7 @@ export interface HostHeading {
   begin: number[];
   end: number[];
   nbytes: number[];
+  links: LinkRow[];
 }
 
 /** Memory over time, at most 240 points; merged points keep the peaks. */

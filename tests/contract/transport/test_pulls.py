@@ -107,10 +107,10 @@ def test_an_unknown_holder_is_an_error(pair):
     assert pulled(pair, reader, reader.pull(1, 0, 10, INTO, (7, 1), source)) == ""
 
 
-def test_the_link_is_measured(pair):
+def test_the_link_is_measured_and_told_without_a_further_pull(pair):
     reader, source = pair
-    while 1 not in reader.links:
-        assert pulled(pair, reader, reader.pull(1, 0, CHUNK, INTO, source)) == ""
+    assert pulled(pair, reader, reader.pull(1, 0, CHUNK, INTO, source)) == ""
+    pump(pair, lambda: 1 in reader.links)
     bandwidth, latency = reader.links[1]
     assert bandwidth > 0 and 0 < latency < 5
 
