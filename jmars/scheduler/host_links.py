@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BANDWIDTH", "LATENCY", "HostLinks", "Link"]
+__all__ = ["BANDWIDTH", "LATENCY", "HostLinks", "MeasuredLink"]
 
 BANDWIDTH = 0.5e9  # bytes a second between hosts, until links are measured
 LATENCY = 1e-3
@@ -21,7 +21,7 @@ ENOUGH = 2**20  # bytes of a read by the head that tell a bandwidth
 NEWEST = 0.3  # weight of the newest read by the head
 
 
-class Link(NamedTuple):
+class MeasuredLink(NamedTuple):
     """What was told of a link last."""
 
     bandwidth: float  # bytes a second
@@ -49,13 +49,13 @@ class HostLinks:
 
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
         self._tell = tell
-        self._links: dict[tuple[int, int], Link] = {}
+        self._links: dict[tuple[int, int], MeasuredLink] = {}
         self._by_head: dict[tuple[int, int], float] = {}  # mean bytes a second of reads by the head
 
     def measured(self, reader: int, links: Mapping[int, tuple[float, float]]) -> None:
         """What a host measured: bytes a second and seconds of a round trip, by the host that it reads."""
         for source, (bandwidth, latency) in links.items():
-            self._take(source, reader, Link(bandwidth, latency, "tls"))
+            self._take(source, reader, MeasuredLink(bandwidth, latency, "tls"))
 
     def passed(self, source: int, reader: int, nbytes: int, seconds: float) -> None:
         """The head passed bytes on from one host to another."""
@@ -63,7 +63,7 @@ class HostLinks:
             return
         newest, mean = nbytes / seconds, self._by_head.get((source, reader))
         mean = self._by_head[source, reader] = newest if mean is None else mean + NEWEST * (newest - mean)
-        self._take(source, reader, Link(mean, 0.0, "head"))
+        self._take(source, reader, MeasuredLink(mean, 0.0, "head"))
 
     def lost(self, host: int) -> None:
         """A host is gone; it may be back over other links."""
@@ -73,7 +73,7 @@ class HostLinks:
 
     def bandwidth(self, hosts: Sequence[int]) -> NDArray[np.float64]:
         """Bytes a second from each host to each, shape (P, P)."""
-        unknown = Link(BANDWIDTH, LATENCY, "")
+        unknown = MeasuredLink(BANDWIDTH, LATENCY, "")
         found = [[self._links.get((a, b), unknown).bandwidth for b in hosts] for a in hosts]
         return np.array(found, np.float64).reshape(len(hosts), len(hosts))
 
@@ -83,7 +83,7 @@ class HostLinks:
         known = [link.latency for link in map(self._links.get, pairs) if link is not None and link.latency]
         return (sum(known) + LATENCY * (len(pairs) - len(known))) / len(pairs) if pairs else LATENCY
 
-    def _take(self, source: int, reader: int, link: Link) -> None:
+    def _take(self, source: int, reader: int, link: MeasuredLink) -> None:
         before = self._links.get((source, reader))
         if before is None:
             why = "measured for the first time"
