@@ -97,6 +97,28 @@ class HostClusters:
         ]
         return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease)))
 
+    @abstractmethod
+    def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
+        """Call an actor of the cluster and wait for the answer."""
+
+    def evacuate(self, *hosts: str) -> None:
+        """Have hosts leave a cluster of several hosts; returns when they have left.
+
+        A host that leaves gets no new operands, ends those that it began, and other hosts take the chunks that are
+        still needed into their memory or on their disks. Nothing is computed again.
+
+        Parameters
+        ----------
+        hosts
+            Names, as `info()["hosts"]` tells them.
+
+        Raises
+        ------
+        ClusterError
+            If there is no such host, none would be left, or the others have no room for what a host has: it stays.
+        """
+        self.ask("host", "evacuate", list(hosts))
+
     @classmethod
     def ssh(cls, hosts: Sequence[str], **settings: Any) -> Self:
         """A cluster of hosts that ssh reaches: `Cluster.hosts` under the name by which people look for it.

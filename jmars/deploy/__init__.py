@@ -41,6 +41,8 @@ hosts_chunks.py  chunks of several hosts for clients
 hosts_status.py  memory and status of several hosts as of one
 hosts_events.py  events: hosts that join or are lost, chunks that move between hosts
 host_launches.py  starts the hosts of a cluster at their places, and ends them
+evacuation.py  has a host leave: others keep its chunks
+elastic_hosts.py  hosts that come and leave as users ask
 hosts_head.py  the head of a cluster of several hosts
 member.py    a host that joined: workers, without clients
 member_process.py  the process of such a host: `python -m jmars host --join -`

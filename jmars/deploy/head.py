@@ -12,7 +12,7 @@ import logging
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, serve
@@ -118,6 +118,10 @@ class ClusterHead(ABC):
     async def adapt(self, least: int, most: int) -> None:
         """Have the number of workers follow the work; raises ClusterError where the number is fixed."""
         raise ClusterError(FIXED)
+
+    async def evacuate(self, names: Sequence[str]) -> None:
+        """Have hosts leave; raises ClusterError for a cluster that is not one of several hosts."""
+        raise ClusterError("this cluster is not one of several hosts; evacuate is for clusters of jmars.Cluster.hosts")
 
     # -- the life of the head
     async def listen(self) -> asyncio.AbstractServer:

@@ -107,6 +107,12 @@ class HostLaunches:
         pid = launched.answer["pid"]
         return (await launched.is_alive([pid]) or {}).get(pid, "")
 
+    async def end_host(self, number: int, patience: float) -> None:
+        """Wait for the end of a host that was told to end; kill it after `patience` seconds."""
+        launched = self._launched.pop(number, None)  # None: another way than ours started it
+        if launched is not None and not await launched.end(patience):
+            log.warning("whether host %d has ended is not known; its lease ends it", number)
+
     async def end(self, patience: float) -> None:
         """Wait for the ends of all hosts, which were told to end; kill them after `patience` seconds."""
         ended = await asyncio.gather(*[one.end(patience) for one in self._launched.values()], return_exceptions=True)

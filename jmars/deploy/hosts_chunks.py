@@ -75,20 +75,27 @@ class HostsChunks:
             if number not in self._roster.links:
                 raise ClusterError(f"the host that took chunk {chunk} is gone; send the array again")
             self._roster.hosts.places.stored(chunk, number, size)
+            self._roster.heard_of(number)
 
     def _next_host(self) -> int:
         """Hosts take turns."""
-        numbers = sorted(self._roster.links)
+        numbers = sorted(row.number for row in self._roster.hosts.staying if row.number in self._roster.links)
         if not numbers:
             raise ClusterLostError("all hosts of the cluster are gone; start a new cluster")
         self._turn += 1
         return numbers[self._turn % len(numbers)]
+
+    def is_coming(self, number: int) -> bool:
+        """Whether a chunk is on its way to a host."""
+        return any(host == number for host, _ in self._coming.values())
 
     def abandon(self, first: int, count: int) -> None:
         """Free fresh chunks that come in pieces or were stored."""
         for chunk in range(first, first + count):
             coming = self._coming.pop(chunk, None)
             link = None if coming is None else self._roster.links.get(coming[0])
+            if coming is not None:
+                self._roster.heard_of(coming[0])
             if link is not None:
                 link.channel.tell("passing", "abandon", chunk, 1)
         self._roster.hosts.free_chunks(range(first, first + count))

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jmars.actors.tls import server_context
@@ -17,6 +17,7 @@ from jmars.actors.tls_server import serve_tls
 from jmars.deploy import memory
 from jmars.deploy.beats import beats_door
 from jmars.deploy.ca import CertificateAuthority
+from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
@@ -62,6 +63,8 @@ class HostsHead(ClusterHead):
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
         self._status: HostStatus = NOTHING
         self._moved = 0
+        self._states: dict[int, str] = {}  # of hosts, as events told them last
+        self._elastic: ElasticHosts | None = None
         self._chunk_of: Callable[[str, int], int | None] = lambda key, index: None  # of a kept tensor
 
     async def run(self, kernel_end: int) -> None:
@@ -89,6 +92,7 @@ class HostsHead(ClusterHead):
             self._check_bits()
             self.roster.approve = self._approve
             passing = HostsChunks(self.roster)
+            self._elastic = ElasticHosts(self.roster, launches, passing)
             plans = memory.plan_bytes(memory.default_limit())
             names, machine = self.hosts.names, self._machine
             set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
@@ -160,7 +164,8 @@ class HostsHead(ClusterHead):
         self._profile = Profile.of(profile)
 
     def _changed(self, number: int, state: str, why: str) -> None:
-        """A host joined or is lost."""
+        """A host joined, is lost, or has another state."""
+        self._states[number] = state
         self._events.moved(number, self.roster.names[number], state, why)
         if state == "lost":
             self._links.lost(number)
@@ -237,12 +242,21 @@ class HostsHead(ClusterHead):
         }
 
     def _host_info(self, row: HostRow, told: dict[str, Any] | None) -> dict[str, Any]:
-        found = {"number": row.number, "name": row.name, "state": "here" if row.here else "lost"}
+        found = {"number": row.number, "name": row.name, "state": self._state(row)}
         found |= {"workers": row.workers, "capacity": row.memory}
         if told is not None:
             found |= {"memory": told["memory"], "pid": told["pid"], "janitor": told["janitor"]["pid"]}
             found |= {"fetched": told["fetched"], "relayed": told["relayed"]}
         return found
+
+    def _state(self, row: HostRow) -> str:
+        told = self._states.get(row.number, "")
+        return told if told in ("leaving", "lost", "left") else "here"
+
+    async def evacuate(self, names: Sequence[str]) -> None:
+        """Have hosts leave; see ElasticHosts."""
+        assert self._elastic is not None
+        await self._elastic.evacuate(names)
 
     # -- memory
     def job_ended(self, report: Mapping[str, Any]) -> None:
@@ -293,8 +307,8 @@ class HostsHead(ClusterHead):
         return Machine(self._profile, int(rows.memory.sum()), rows=rows, numbers=numbers, row_of=stored_in)
 
     def _planned_on(self) -> list[HostRow]:
-        """Hosts that are here; where none is left, all that ever were."""
-        return self.hosts.here or list(self.hosts.rows.values())
+        """Hosts that are here and stay; where none is left, all that ever were."""
+        return self.hosts.staying or list(self.hosts.rows.values())
 
     def _rows(self, hosts: list[HostRow]) -> dict[str, Any]:
         """Arguments of `Workers.build`."""

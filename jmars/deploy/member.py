@@ -27,6 +27,7 @@ from jmars.storage import Arena
 from jmars.storage.chunk_checksums import received
 from jmars.worker import Zygote
 from jmars.worker.chunk_exchange import ChunkExchange, PeersActor
+from jmars.worker.chunk_keeping import ChunkKeepingActor
 from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.host_status import host_status
 from jmars.worker.recovery_snapshot import RecoverySnapshot
@@ -84,6 +85,7 @@ class Member:
         self.mailbox.add("passing", ChunkPiecesActor(self.machine.store, arena.memory))
         self.mailbox.add("serving", ServingActor(execution, arena.memory, folders.spill))
         self.mailbox.add("member", MemberActor(self))
+        self.mailbox.add("keeping", ChunkKeepingActor(execution))
         self.exchange = ChunkExchange(
             execution, self.machine.children, folders.spill, self._pull_by_head, self._listening
         )

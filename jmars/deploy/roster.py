@@ -89,6 +89,7 @@ class Roster:
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
         self.passed: Callable[[int, int, int, float], None] = _not_measured
         self.approve: Callable[[str, HostFacts], None] = _approved
+        self.on_news: dict[int, Callable[[], None]] = {}  # called when a host that leaves has reported, or is gone
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._heard: dict[int, float] = {}  # when the membership was told last
 
@@ -202,7 +203,17 @@ class Roster:
             if other != number:
                 link.channel.tell("peers", "add", number, self.channels[number].peer.incarnation, address)
 
-    def lost(self, number: int, why: str) -> None:
+    def left(self, number: int) -> None:
+        """A host whose chunks other hosts have leaves."""
+        self.links[number].channel.tell("member", "end", "the host was evacuated")
+        self.lost(number, "it was evacuated", "left")
+
+    def heard_of(self, number: int) -> None:
+        """Something changed about a host."""
+        if number in self.on_news:
+            self.on_news[number]()
+
+    def lost(self, number: int, why: str, state: str = "lost") -> None:
         """A host is gone for good."""
         self.membership.end(self.channels[number].peer, self._now(), why)
         link = self.links.pop(number, None)
@@ -210,8 +221,9 @@ class Roster:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)
             self.addresses.pop(number, None)
             self.tell_all("peers", "drop", *self.channels[number].peer)
-            self.hosts.lost(number, why)
-            self.changed(number, "lost", why)
+            self.hosts.lost(number, why, state)
+            self.changed(number, state, why)
+            self.heard_of(number)
 
     def tell_all(self, actor: str, method: str, *args: Any) -> None:
         """Call a method of all hosts without waiting."""
@@ -272,6 +284,7 @@ class Seat:
         """Reports of the host's workers."""
         if self.number in self._roster.links:
             self._roster.hosts.take(self.number, reports)
+            self._roster.heard_of(self.number)
 
     @remote_method
     def carried(self, source: int, chunks: int, nbytes: int, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jmars.actors import remote_method
@@ -63,6 +64,9 @@ class HeadParts(Protocol):
 
     async def adapt(self, least: int, most: int) -> None:
         """Have the number of workers follow the work."""
+
+    async def evacuate(self, names: Sequence[str]) -> None:
+        """Have hosts leave."""
 
 
 async def executors_ready(children: Children, workers: int) -> None:
@@ -131,6 +135,11 @@ class ClientHost:
     async def adapt(self, least: int, most: int) -> None:
         """Have the number of workers follow the work; raises ClusterError where their number is fixed."""
         await self._host.adapt(least, most)
+
+    @remote_method
+    async def evacuate(self, names: Sequence[str]) -> None:
+        """Have hosts leave; raises ClusterError where they cannot."""
+        await self._host.evacuate(names)
 
     @remote_method
     def close(self) -> None:

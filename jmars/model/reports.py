@@ -17,6 +17,7 @@ from jmars.model.record import record
 __all__ = [
     "REPORTS",
     "ChunksCopied",
+    "ChunksKept",
     "ChunksLost",
     "Failed",
     "Finished",
@@ -144,6 +145,14 @@ class ChunksCopied:
 
 
 @record
+class ChunksKept:
+    """Chunks of a host that leaves are kept by the host of another worker now."""
+
+    chunks: Sequence[int]
+    worker: int
+
+
+@record
 class InputsMissing:
     """Operands cannot run because input chunks are not here; the operands hold no memory now."""
 
@@ -180,5 +189,5 @@ class WorkerMoved:
 
 
 JobReport = Started | Finished | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
-Report = JobReport | Timed | ChunksLost | ChunksCopied | OperandsReturned | JobBroken | WorkerMoved
+Report = JobReport | Timed | ChunksLost | ChunksCopied | ChunksKept | OperandsReturned | JobBroken | WorkerMoved
 REPORTS: tuple[type, ...] = get_args(Report)

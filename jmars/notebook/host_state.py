@@ -52,7 +52,7 @@ class HostState:
         told = {name: plain_text(data.get(name), 400) for name in ("name", "state", "why")}
         self.known[int(data["host"])] = {**told, "time": time}
         self.known = dict(sorted(self.known.items()))
-        if data["state"] == "lost":
+        if data["state"] in ("lost", "left"):
             self.links = {pair: link for pair, link in self.links.items() if data["host"] not in pair}
 
     def linked(self, data: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ class HostState:
         return [self._heading(number, one, first) for number, one in self.known.items()]
 
     def _heading(self, number: int, one: Mapping[str, Any], first: float | None) -> HostHeading:
-        memory = self.memory.get(number, {}) if one["state"] != "lost" else {}
+        memory = self.memory.get(number, {}) if one["state"] not in ("lost", "left") else {}
         arrivals = self.arrivals.get(number, [])
         return HostHeading(
             name=one["name"],

@@ -62,7 +62,7 @@ class WorkerState:
                     name=worker["name"],
                     host=host_of(worker["name"]),
                     pid=int(row.get("pid") or worker["pid"] or 0),
-                    state=worker["state"] if not running[at] or worker["state"] == "lost" else "busy",
+                    state=worker["state"] if not running[at] or worker["state"] in ("lost", "left") else "busy",
                     assigned=assigned[at],
                     running=running[at],
                     done=done[at],

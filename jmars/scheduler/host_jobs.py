@@ -30,6 +30,8 @@ class HostJob:
         Operands that a host shall give up, and the host that they go to then.
     missed
         By operand, how often a host lacked an input that another host had.
+    leaving
+        Hosts that were told to close the job before it ends, since they leave the cluster.
     closing, measured
         Whether hosts were told to close the job, and what they measured.
     refused
@@ -44,6 +46,7 @@ class HostJob:
     runs: dict[int, int] = field(default_factory=dict)
     called_back: dict[int, int] = field(default_factory=dict)
     missed: dict[int, int] = field(default_factory=dict)
+    leaving: set[int] = field(default_factory=set)
     closing: bool = False
     measured: list[Mapping[str, Any]] = field(default_factory=list)
     refused: Failure | None = None

@@ -45,9 +45,15 @@ class HostRow:
     room: int
     here: bool = True
     suspect: bool = False  # silent of late: it gets no new operands while another host is heard
+    leaving: bool = False  # about to leave: it gets no new operands while another host is here
     names: list[str] = field(default_factory=list)
     turn: int = 0  # worker to send the next operand to
     done: int = 0  # operands that ended there
+
+    @property
+    def takes(self) -> bool:
+        """Whether it gets new operands."""
+        return self.here and not self.suspect and not self.leaving
 
 
 class HostRows:
@@ -75,3 +81,9 @@ class HostRows:
     def here(self) -> list[HostRow]:
         """Hosts that the cluster has."""
         return [row for row in self.hosts.values() if row.here]
+
+    @property
+    def staying(self) -> list[HostRow]:
+        """Hosts that the cluster has and keeps; those that are about to leave where there are no others."""
+        here = self.here
+        return [row for row in here if not row.leaving] or here

@@ -27,7 +27,7 @@ from jmars.model.orders import (
     StopExecution,
     TakeBack,
 )
-from jmars.model.reports import ChunksLost, InputsMissing, JobClosed, Refused, Report, WorkerMoved
+from jmars.model.reports import ChunksKept, ChunksLost, InputsMissing, JobClosed, Refused, Report, WorkerMoved
 from jmars.scheduler.balance import Balance, HostLoad, Shift
 from jmars.scheduler.host_jobs import HostJob
 from jmars.scheduler.host_reports import HostReports
@@ -83,16 +83,19 @@ class Hosts:
         self._rows.hosts[number] = row
         if before is None:
             self._rows.host_of += [number] * workers
-        for worker, called in enumerate(row.names, first):
-            self._report(WorkerMoved(worker, called, 0, "starting"))
-        for job in self._rows.jobs.values():
-            if not job.closing and job.refused is None:
-                job.opened.add(row.number)
-                link.order([_opening(job.table, row)])
+        self._told_state(row, "starting")
+        self._open_jobs(row)
         return row
 
-    def lost(self, number: int, why: str) -> None:
-        """A host is gone for good: report lost chunks, then operands that run elsewhere now."""
+    def _open_jobs(self, row: HostRow) -> None:
+        """Open the jobs that run on a host that has them not."""
+        for job in self._rows.jobs.values():
+            if not job.closing and job.refused is None and row.number not in job.opened:
+                job.opened.add(row.number)
+                row.link.order([_opening(job.table, row)])
+
+    def lost(self, number: int, why: str, state: str = "lost") -> None:
+        """A host is gone for good, "lost" or "left": report lost chunks, then operands that run elsewhere now."""
         row = self._rows.hosts.get(number)
         if row is None or not row.here:
             return
@@ -105,14 +108,62 @@ class Hosts:
         for job, operands in taken:
             if operands:
                 self._report(InputsMissing(job.table.job, operands, [], why))
-        for worker, name in enumerate(row.names, row.first):
-            self._report(WorkerMoved(worker, name, 0, "lost"))
+        self._told_state(row, state)
         for job, _ in taken:
             self.closed_by(job, number, None)
 
     def suspect(self, number: int, is_suspect: bool) -> None:
         """A host is silent of late, or is heard again."""
         self._rows.hosts[number].suspect = is_suspect
+
+    # -- a host leaves
+    def leave(self, number: int) -> None:
+        """A host is about to leave: no new operands go there, and those that wait there go elsewhere."""
+        row = self._rows.hosts[number]
+        row.leaving = True
+        self._told_state(row, "leaving")
+        for job in self._rows.jobs.values():
+            waiting = [one for one, at in job.at.items() if at == number and one not in job.running]
+            targets = {one: self._other_host(job.table, one) for one in waiting if one not in job.called_back}
+            if targets and not job.closing:
+                self._call_back(job, number, targets)
+
+    def stay(self, number: int) -> None:
+        """A host that was about to leave stays after all."""
+        row = self._rows.hosts[number]
+        row.leaving = False
+        self._open_jobs(row)
+        self._told_state(row, "idle")
+
+    def kept(self, number: int, chunks: Sequence[int]) -> None:
+        """A host has made chunks of a host that leaves its own."""
+        row = self._rows.hosts[number]
+        if row.here:
+            for chunk in chunks:
+                self.places.copied(chunk, number)
+            self._report(ChunksKept(list(chunks), row.first))
+
+    def is_busy(self, number: int) -> bool:
+        """Whether a host has operands that run, or that it was not heard to have given up."""
+        return any(number in job.at.values() for job in self._rows.jobs.values())
+
+    def close_at(self, number: int) -> bool:
+        """Close all jobs on a host that leaves; returns whether none is open there any more."""
+        opened = [job for job in self._rows.jobs.values() if number in job.opened]
+        for job in opened:
+            if not job.closing and number not in job.leaving:
+                job.leaving.add(number)
+                self._rows.hosts[number].link.order([CloseJob(job.table.job)])
+        return not opened
+
+    def _told_state(self, row: HostRow, state: str) -> None:
+        for worker, name in enumerate(row.names, row.first):
+            self._report(WorkerMoved(worker, name, 0, state))
+
+    @property
+    def staying(self) -> list[HostRow]:
+        """Hosts that the cluster has and keeps."""
+        return self._rows.staying
 
     @property
     def here(self) -> list[HostRow]:
@@ -135,7 +186,7 @@ class Hosts:
         MemoryLimitError
             If the results fit on no host.
         """
-        here = self.here
+        here = self._rows.staying
         if not here:
             raise ClusterLostError("all hosts of the cluster are gone; start a new cluster, or wait for a host to come")
         room = sum(row.room for row in here)
@@ -158,7 +209,7 @@ class Hosts:
         by_host: dict[int, list[int]] = {}
         for operand, worker in zip(operands, workers, strict=True):
             number = row_of[pinned.get(operand, worker)]
-            if not rows[number].here or rows[number].suspect:
+            if not rows[number].takes:
                 number = self._other_host(table, operand)
                 known.send([operand], number)  # the next one sees it there
             by_host.setdefault(number, []).append(operand)
@@ -201,7 +252,7 @@ class Hosts:
                 row.done,
             )
             for number, row in self._rows.hosts.items()
-            if row.here and not row.suspect
+            if row.takes
         }
         shifts = self._balance.look(now, loads)
         for shift in shifts:
@@ -235,7 +286,7 @@ class Hosts:
 
     def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
         """Send an order to all hosts that have a job open, but one."""
-        for number in sorted(job.opened - {besides}):
+        for number in sorted(job.opened - job.leaving - {besides}):
             self._rows.hosts[number].link.order([order])
 
     def free_at(self, by_host: dict[int, list[int]]) -> None:
@@ -266,7 +317,8 @@ class Hosts:
         """A host for an operand whose planned host is gone: the one that has most bytes of the inputs."""
         inputs = [table.chunk[one] for one in table.inputs[operand]]
         held, jobs = self._rows.places.held(inputs), self._rows.jobs.values()
-        here = [row for row in self.here if not row.suspect] or self.here or list(self._rows.hosts.values())
+        staying = self._rows.staying
+        here = [row for row in staying if not row.suspect] or staying or list(self._rows.hosts.values())
         near = [row for row in here if row.number in held] or here
         return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs) / row.workers)).number
 
@@ -278,6 +330,7 @@ class Hosts:
         """A host has forgotten a job, or is gone."""
         if number in job.opened:
             job.opened.discard(number)
+            job.leaving.discard(number)
             if measured is not None:
                 job.measured.append(measured)
             self._end_if_closed(job)

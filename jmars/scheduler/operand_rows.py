@@ -177,6 +177,15 @@ class OperandActor(Rows):
         self.load += more
         self.held += more
 
+    def kept(self, operands: Iterable[int], worker: int) -> None:
+        """Chunks of operands moved to another host, as if its worker had made them."""
+        for operand in operands:
+            before = self.owner[operand]
+            if self.state[operand] == _FINISHED and before >= 0:
+                self.held[before] -= self.nbytes[operand]
+                self.held[worker] += self.nbytes[operand]
+                self.owner[operand] = worker
+
     # -- when something goes wrong
     def died(self, operands: Sequence[int], how: str, deaths: int = 1) -> list[int]:
         """The worker that held operands is dead; returns the operands that are known to be the cause."""

@@ -80,6 +80,14 @@ class Places:
                 found.setdefault(host, []).append(chunk)
         return dict(sorted(found.items()))
 
+    def of_host(self, host: int) -> list[int]:
+        """Chunks that a host has."""
+        return [chunk for chunk, mask in self.have.items() if mask >> host & 1]
+
+    def held_by_host(self) -> dict[int, int]:
+        """Bytes of all chunks, by host that has them."""
+        return self.held(self.have)
+
     def lost(self, host: int) -> list[int]:
         """A host is gone; returns the chunks that no host has now, still to be freed where they are known."""
         bit = 1 << host

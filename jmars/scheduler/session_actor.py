@@ -17,7 +17,7 @@ from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
 from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.messages import WorkerPort
-from jmars.model.reports import ChunksLost, InputsMissing, Report, Timed, WorkerMoved
+from jmars.model.reports import ChunksKept, ChunksLost, InputsMissing, Report, Timed, WorkerMoved
 from jmars.model.states import TERMINAL
 from jmars.model.submission import Submission
 from jmars.scheduler.chunk_meta import ChunkMetaActor
@@ -34,7 +34,7 @@ log = logging.getLogger("jmars.scheduler")
 
 PLAN_BYTES = 4 * 2**20  # default of `plan_bytes`: bytes of prepared graphs that are kept to run again
 PICTURES = 3  # ended jobs whose graph late readers still see
-ABSENT = ("lost", "leaving")  # states of workers for which nothing is planned
+ABSENT = ("lost", "leaving", "left")  # states of workers for which nothing is planned
 SHOWN = 4  # graphs of ended jobs may take 4 times `plan_bytes`
 
 
@@ -203,6 +203,12 @@ class SessionActor:
         for graph in list(self._jobs.values()):
             graph.report(report)
 
+    def _kept(self, report: ChunksKept) -> None:
+        for graph in self._jobs.values():
+            if graph.stage is not None:
+                base, n = graph.stage.table.base, len(graph.stage.table.program)
+                graph.stage.operands.kept([c - base for c in report.chunks if 0 <= c - base < n], report.worker)
+
     def _missing(self, report: InputsMissing) -> None:
         self._lost(ChunksLost(report.chunks, report.why))
         self._hand_over(report)
@@ -273,7 +279,7 @@ class SessionActor:
         """Log an event of the host; MEMORY_CHANGED gets the bytes of each worker's chunks."""
         if kind == events.HOST_MOVED:
             self._hosts[data["host"]] = data
-            if data["state"] in ("joined", "lost"):
+            if data["state"] != "suspect":
                 self.plans.forget()  # they are for the hosts that were there
                 self._links = {pair: link for pair, link in self._links.items() if data["host"] not in pair}
         if kind == events.LINK_MEASURED:
@@ -331,6 +337,7 @@ class SessionActor:
 _HANDLERS: dict[type, Callable[[SessionActor, Any], None]] = {  # of reports that are not about one job alone
     Timed: SessionActor._timed,
     WorkerMoved: SessionActor._worker_moved,
+    ChunksKept: SessionActor._kept,
     ChunksLost: SessionActor._lost,
     InputsMissing: SessionActor._missing,
 }

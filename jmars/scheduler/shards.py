@@ -137,6 +137,11 @@ class Shards(Rows):
         for shard in self.shards:
             shard.grow(workers)
 
+    def kept(self, operands: Iterable[int], worker: int) -> None:
+        """Chunks of operands moved to another host, as if its worker had made them."""
+        for shard, mine in self._by_shard(operands):
+            shard.kept(mine, worker)
+
     # -- when something goes wrong
     def died(self, operands: Sequence[int], how: str, deaths: int = 1) -> list[int]:
         """The worker that held operands is dead; returns the operand that is known to be the cause."""

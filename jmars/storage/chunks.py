@@ -176,6 +176,11 @@ class Chunks:
             del self.elsewhere[chunk]  # the next reader is told that the chunk is missing
         return False
 
+    def keep(self, chunk: int) -> None:
+        """A copy in memory is an original from now on: the host that had the chunk leaves."""
+        self.copies.discard(chunk)
+        self.elsewhere.pop(chunk, None)
+
     def _bury(self, chunk: int) -> SpillFile | None:
         if chunk in self.doomed and chunk not in self.moving and chunk not in self.pins:
             self.doomed.discard(chunk)

@@ -6,6 +6,7 @@
 - store.py: lets clients read and write chunks in place (StoreActor)
 - chunk_transfer.py: sends and receives chunks as messages (ChunkTransferActor)
 - chunk_pieces.py: takes large chunks in pieces (ChunkPiecesActor)
+- chunk_keeping.py: keeps chunks of a host that leaves (ChunkKeepingActor)
 - carrier_link.py: the control process's end of the carrier (CarrierLink)
 - chunk_exchange.py: moves chunks between this host and others (ChunkExchange)
 - serving.py: serves chunks to other hosts, without memory of its own (ServingActor)

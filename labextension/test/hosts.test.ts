@@ -57,6 +57,14 @@ describe('a cluster of several hosts', () => {
     expect(document.querySelectorAll('tr.jm-ofhost[data-state=lost]').length).toBe(2);
     expect(document.querySelectorAll('.jm-hostline[data-state=lost] .jm-cross').length).toBe(1);
   });
+  test('a host that left counts no more, and is no loss', () => {
+    shown = { ...shown, hosts: [two[0], { ...lost, state: 'left', why: 'it was evacuated' }] };
+    view();
+    open('workers');
+    expect(texts('.jm-place')).toEqual(['on 1 of 2 hosts']);
+    expect(document.querySelector('tr.jm-host[data-state=left]')!.getAttribute('title')).toBe('host-1: left after 1.2 s, it was evacuated');
+    expect(texts('.jm-loss')).toEqual([]);
+  });
   test('a click on a host hides its workers, in the table and in the time line, and the saved view keeps that', async () => {
     const leave = view();
     open('workers');

@@ -61,6 +61,27 @@ def test_a_host_has_the_links_from_other_hosts_until_one_of_both_is_lost() -> No
     assert not any(host["links"] for host in run_of(log).picture(0)["hosts"])
 
 
+def test_a_host_that_comes_or_leaves_in_mid_run_has_a_heading_and_lanes() -> None:
+    log = started_on_hosts()
+    log.add("HostMoved", 0.5, "", host=4, name="host-4", state="joined", why="")
+    log.add("WorkerMoved", 0.0, "", worker=4, name="host-4/worker-0", pid=0, state="starting")
+    log.moved(S.RUNNING, [1], worker=4)
+    log.add("HostMoved", 0.5, "", host=1, name="host-1", state="leaving", why="")
+    log.add("WorkerMoved", 0.0, "", worker=0, name="host-1/worker-0", pid=7, state="leaving")
+    run = run_of(log)
+    picture = run.picture(0)
+    assert [(host["name"], host["state"]) for host in picture["hosts"]][0::3] == [
+        ("host-1", "leaving"),
+        ("host-4", "joined"),
+    ]
+    assert picture["workers"][4]["host"] == 3 and picture["workers"][4]["state"] == "busy"
+    assert [lane["worker"] for lane in picture["lanes"]["lanes"]] == [0, 4]
+    log.add("HostMoved", 0.5, "", host=1, name="host-1", state="left", why="it was evacuated")
+    log.add("WorkerMoved", 0.0, "", worker=0, name="host-1/worker-0", pid=0, state="left")
+    run.fold(log.events[-2:])
+    assert run.picture(0)["hosts"][0]["state"] == run.picture(0)["workers"][0]["state"] == "left"
+
+
 def test_a_cluster_without_hosts_has_none() -> None:
     log = Log().add("JobSubmitted", name="cell").add("GraphBuilt", 0.1, **graph_built(4, workers=["tcp://10.0.0.7:80"]))
     picture = run_of(log.memory(1, 2)).picture(0)

@@ -16,6 +16,7 @@ from jmars.model.messages import JobTable
 from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, StopExecution, TakeBack
 from jmars.model.reports import (
     ChunksCopied,
+    ChunksKept,
     ChunksLost,
     Finished,
     InputsMissing,
@@ -325,3 +326,47 @@ def test_a_host_that_is_back_is_empty_and_its_workers_keep_their_numbers(room: A
     assert [type(order) for order in again.take()] == [OpenJob, EnqueueGraph] and b.take() == []
     hosts.take(1, [Finished("job-1", [1], 1)])
     assert scheduler.take() == [Finished("job-1", [1], 3)]
+
+
+def test_a_host_that_leaves_ends_what_runs_and_the_rest_goes_elsewhere(room: Any) -> None:
+    hosts, (a, b), scheduler = room
+    hosts.enqueue_graph("job-1", [0, 1], [0, 0])
+    hosts.take(0, [Started("job-1", [0], 0)])
+    scheduler.take(), a.take()
+    hosts.leave(0)
+    assert a.take() == [TakeBack("job-1", [1])]
+    assert scheduler.take() == [
+        WorkerMoved(0, "a/worker-0", 0, "leaving"),
+        WorkerMoved(1, "a/worker-1", 0, "leaving"),
+    ]
+    hosts.take(0, [OperandsReturned("job-1", [1])])
+    assert b.take() == [EnqueueGraph("job-1", [1], [0])] and hosts.is_busy(0)
+    hosts.enqueue_graph("job-1", [3], [1])  # planned for the host that leaves
+    assert b.take() == [EnqueueGraph("job-1", [3], [1])] and not a.take()
+    hosts.take(0, [Finished("job-1", [0], 0)])
+    hosts.kept(1, [100])
+    assert not hosts.is_busy(0) and scheduler.take()[-1] == ChunksKept([100], 2)
+    assert not hosts.close_at(0) and a.take() == [CloseJob("job-1")]
+    assert not hosts.close_at(0) and not a.take()
+    hosts.stop_execution("job-1")
+    assert not a.take()  # it knows nothing of the job any more
+    hosts.take(0, [JobClosed("job-1", {"makespan": 2.0, "peak": 5, "spilled": 1, "moved": 0})])
+    assert hosts.close_at(0)
+    hosts.lost(0, "evacuated")
+    assert [type(report) for report in scheduler.take()] == [WorkerMoved] * 2  # no chunk, no operand
+    hosts.close_job("job-1")
+    hosts.take(1, [JobClosed("job-1", {"makespan": 3.0, "peak": 7, "spilled": 0, "moved": 9})])
+    assert scheduler.take() == [JobClosed("job-1", {"makespan": 3.0, "peak": 12, "spilled": 1, "moved": 9})]
+
+
+def test_a_host_that_stays_after_all_opens_what_came_meanwhile(room: Any) -> None:
+    hosts, (a, _), scheduler = room
+    hosts.leave(0)
+    hosts.open_job(replace(_table(), job="job-2"))
+    a.take(), scheduler.take()
+    hosts.stay(0)
+    (order,) = a.take()
+    assert isinstance(order, OpenJob) and order.job == "job-2"
+    assert [report.state for report in scheduler.take()] == ["idle", "idle"]  # type: ignore[union-attr]
+    hosts.enqueue_graph("job-2", [0], [0])
+    assert a.take() == [EnqueueGraph("job-2", [0], [0])]

@@ -105,3 +105,13 @@ def test_all_shards_know_a_worker_that_comes():
     rows.started([0, 1], 2)
     rows.finished([0, 1], 2)
     assert rows.held == [0, 0, 20] and rows.load == [0, 0, 1]
+
+
+def test_a_chunk_that_another_host_keeps_counts_there():
+    graph = FlowGraph(Dag.from_edges(2, [0], [1]))
+    rows = OperandActor(Counters(graph), [80, 8], [0, -1], 2)
+    rows.start()
+    rows.started([0], 0)
+    rows.finished([0], 0)
+    rows.kept([0, 1], 1)
+    assert rows.owner == [1, -1] and rows.held == [0, 80]

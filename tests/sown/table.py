@@ -167,8 +167,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/scheduler/*.py",
-        "            self._log.append(events.OPERANDS_SPREAD, self._job, told)",
-        "            (events.OPERANDS_SPREAD, self._job, told)",
+        "            self._log.append(events.OPERANDS_SPREAD, self._job,",
+        "            (events.OPERANDS_SPREAD, self._job,",
         "an event is not sent",
     ),
     Fault(
@@ -233,7 +233,7 @@ FAULTS = (
     ),
     Fault(
         "jmars/scheduler/*.py",
-        "        prepared.pool.release(self.operands.counters)",
+        "        self.ready.prepared.pool.release(self.operands.counters)",
         "        (self.operands.counters)",
         "counters are not given back to their pool",
     ),

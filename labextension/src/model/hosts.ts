@@ -25,9 +25,14 @@ export interface Groups {
   all: boolean; // all are listed because the user asked for that
 }
 
-/** Hosts of the run: those that were lost before it are left out. */
+/** Whether the cluster has a host no more: it was lost, or it left. */
+export function isGone(host: HostHeading): boolean {
+  return host.state === 'lost' || host.state === 'left';
+}
+
+/** Hosts of the run: those that were gone before it are left out. */
 export function present(hosts: HostHeading[]): HostHeading[] {
-  return hosts.filter(host => host.state !== 'lost' || host.since >= 0);
+  return hosts.filter(host => !isGone(host) || host.since >= 0);
 }
 
 /** The hosts with their workers; null for a cluster that is not one of several hosts. */
@@ -53,14 +58,14 @@ export function shortName(worker: WorkerRow, host: HostHeading): string {
 /** "on 2 hosts", "on 1 of 2 hosts" after a loss; "" without hosts. */
 export function placeText(hosts: HostHeading[]): string {
   const mine = present(hosts);
-  const here = mine.filter(host => host.state !== 'lost').length;
+  const here = mine.filter(host => !isGone(host)).length;
   return mine.length ? `on ${here < mine.length ? `${count(here)} of ` : ''}${plural(mine.length, 'host')}` : '';
 }
 
 /** What the tooltip of a host says. */
 export function hostTitle(host: HostHeading): string {
-  const when = host.state === 'lost' ? ` after ${seconds(host.since)}` : '';
-  const links = host.state === 'lost' ? [] : (host.links ?? []).slice(0, NAMED);
+  const when = isGone(host) ? ` after ${seconds(host.since)}` : '';
+  const links = isGone(host) ? [] : (host.links ?? []).slice(0, NAMED);
   const rates = links.map(link => `; reads ${link.source} at ${bytes(link.bandwidth)}/s${link.transport === 'head' ? ' by the head' : ''}`);
   return `${host.name}: ${host.state}${when}${host.why ? `, ${host.why}` : ''}${rates.join('')}`;
 }

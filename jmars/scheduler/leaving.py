@@ -1,0 +1,103 @@
+"""Chooses the hosts that keep the chunks of a host that leaves, and the hosts that leave: pure decisions.
+
+Source: docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jmars.errors import ClusterError
+from jmars.scheduler.places import Places
+from jmars.units import format_bytes
+
+__all__ = ["Evacuation", "least_holders"]
+
+MOST_REFUSED = 3  # times that hosts may refuse to keep a chunk, before the host that has it stays
+
+
+@dataclass
+class Evacuation:
+    """The chunks of one host that leaves.
+
+    A chunk that another host has too is kept there: what was a copy becomes an original, and no byte moves. Others go
+    where most memory is free by then.
+
+    Examples
+    --------
+    >>> places = Places()
+    >>> for chunk in (7, 8, 9):
+    ...     places.stored(chunk, host=1, size=100)
+    >>> places.copied(8, 3)
+    >>> evacuation = Evacuation(places, number=1)
+    >>> evacuation.next({2: 250, 3: 200})
+    {3: [8], 2: [7, 9]}
+    >>> evacuation.done(2, asked=[7, 9], kept=[7, 9])
+    >>> evacuation.next({2: 250, 3: 200})
+    {3: [8]}
+    """
+
+    places: Places
+    number: int
+    kept: set[int] = field(default_factory=set)  # chunks that other hosts have as originals
+    refused: dict[int, int] = field(default_factory=dict)  # by chunk, how often
+
+    def next(self, memory: Mapping[int, int], most: int = 16) -> dict[int, list[int]]:
+        """Chunks that each host is to keep next, at most so many each.
+
+        Parameters
+        ----------
+        memory
+            Bytes for chunks of each host that stays, by number.
+
+        Raises
+        ------
+        ClusterError
+            If hosts refused a chunk again and again, since they have no room for it.
+        """
+        places = self.places
+        left = [chunk for chunk in places.of_host(self.number) if chunk not in self.kept]
+        if not left:
+            return {}
+        hopeless = [chunk for chunk in left if self.refused.get(chunk, 0) >= MOST_REFUSED]
+        if hopeless:
+            size = sum(places.size[chunk] for chunk in left)
+            raise ClusterError(
+                f"the other hosts have no room for the {format_bytes(size)} that the host has and that are still "
+                "needed, so it stays; free arrays, or add a host first"
+            )
+        held = places.held_by_host()
+        free = {number: size - held.get(number, 0) for number, size in memory.items()}
+        found: dict[int, list[int]] = {}
+        for chunk in left:
+            tries = self.refused.get(chunk, 0)
+            holders = [number for number in places.holders(chunk) if number in free]
+            ranked = holders if holders and not tries else sorted(free, key=lambda one: (-free[one], one))
+            target = ranked[tries % len(ranked)]
+            if len(found.get(target, ())) < most:
+                found.setdefault(target, []).append(chunk)
+                if target not in holders:
+                    free[target] -= places.size[chunk]
+        return dict(sorted(found.items(), key=lambda one: len(one[1])))
+
+    def done(self, host: int, asked: Sequence[int], kept: Collection[int]) -> None:
+        """A host answered which chunks it keeps."""
+        self.kept.update(kept)
+        for chunk in asked:
+            if chunk not in self.kept:
+                self.refused[chunk] = self.refused.get(chunk, 0) + 1
+
+
+def least_holders(places: Places, hosts: Collection[int], count: int) -> list[int]:
+    """The hosts that hold fewest bytes, the last numbers first among equals.
+
+    Examples
+    --------
+    >>> places = Places()
+    >>> places.stored(7, host=1, size=100)
+    >>> least_holders(places, [1, 2, 3], 2)
+    [3, 2]
+    """
+    held = places.held_by_host()
+    return sorted(hosts, key=lambda number: (held.get(number, 0), -number))[:count]

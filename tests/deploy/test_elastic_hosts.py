@@ -1,0 +1,101 @@
+"""Hosts come to a living cluster and leave it; nothing is computed twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.errors import ClusterError
+from tests.contract.engine.kinds import until
+
+
+@pytest.fixture
+def hosts() -> Iterator[jmars.Cluster]:
+    with jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB") as cluster:
+        yield cluster
+
+
+def _noted(path: Path, seconds: float = 0.0) -> Any:
+    def note(block: Any) -> Any:
+        import time
+
+        time.sleep(seconds)
+        with open(path, "a") as file:
+            file.write("x\n")
+        return block + 1
+
+    return note
+
+
+def _ran(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def _states(cluster: jmars.Cluster) -> dict[str, str]:
+    return {host["name"]: host["state"] for host in cluster.info()["hosts"]}
+
+
+def test_a_host_leaves_in_mid_run_and_nothing_is_computed_again(hosts: jmars.Cluster, tmp_path: Path) -> None:
+    kept = mt.map_blocks(_noted(tmp_path / "kept"), mt.ones((64, 50_000), chunk_size=(4, 50_000)), dtype=float)
+    kept = kept.execute()
+    view = kept.fetch(copy=False)
+    slow = mt.map_blocks(_noted(tmp_path / "slow", 0.03), mt.ones(40, chunk_size=1), dtype=float)
+    job = hosts.submit(slow.sum() + kept.sum())
+    until(lambda: _ran(tmp_path / "slow") >= 4)
+    pids = [host["pid"] for host in hosts.info()["hosts"] if host["name"] == "host-1"]
+    hosts.evacuate("host-1")
+    assert _states(hosts) == {"host-1": "left", "host-2": "here"} and hosts.n_workers == 1
+    assert float(job.result(30)) == 80 + 64 * 50_000 * 2
+    np.testing.assert_array_equal(view, 2)
+    np.testing.assert_array_equal(kept.fetch(), 2)
+    assert (_ran(tmp_path / "kept"), _ran(tmp_path / "slow")) == (16, 40)
+    assert not [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+    moved = [event[4] for event in hosts.events()[0] if event[2] == "HostMoved" and event[4]["name"] == "host-1"]
+    assert [one["state"] for one in moved] == ["joined", "leaving", "left"]
+
+
+def test_what_does_not_fit_in_memory_there_is_spilled_there(hosts: jmars.Cluster, tmp_path: Path) -> None:
+    x = mt.map_blocks(_noted(tmp_path / "ran"), mt.ones((40, 1_000_000), chunk_size=(1, 1_000_000)), dtype=float)
+    x = x.execute()  # 320 MB of 2 × 256 MiB
+    hosts.evacuate("host-2")
+    assert hosts.info()["memory"]["spilled"] > 50e6
+    assert float(x.sum()) == 80e6 and _ran(tmp_path / "ran") == 40
+
+
+@pytest.mark.long
+def test_a_host_that_dies_while_it_leaves_is_lost_as_any_other(hosts: jmars.Cluster, tmp_path: Path) -> None:
+    x = mt.random.rand(1200, 1200, chunk_size=300).execute()
+    value = x.fetch()
+    slow = mt.map_blocks(_noted(tmp_path / "slow", 1.0), mt.ones(2, chunk_size=1), dtype=float)
+    first = next(host for host in hosts.info()["hosts"] if host["name"] == "host-1")
+    job = hosts.submit(slow.sum())
+    with ThreadPoolExecutor(1) as thread:
+        leaving = thread.submit(hosts.evacuate, "host-1")
+        until(
+            lambda: [event for event in hosts.events()[0] if event[2] == "HostMoved" and "leaving" in event[4].values()]
+        )
+        os.kill(first["pid"], signal.SIGKILL)
+        with pytest.raises(ClusterError, match="lost while other hosts took"):
+            leaving.result(30)
+    assert float(job.result(30)) == 4
+    np.testing.assert_array_equal(x.fetch(), value)
+
+
+def test_hosts_that_cannot_leave_say_why(hosts: jmars.Cluster) -> None:
+    with pytest.raises(ClusterError, match="there is no host 'node-9'; the cluster has host-1, host-2"):
+        hosts.evacuate("node-9")
+    with pytest.raises(ClusterError, match="close the cluster instead"):
+        hosts.evacuate("host-1", "host-2")
+    hosts.evacuate("host-1")
+    with pytest.raises(ClusterError, match="there is no host 'host-1'"):
+        hosts.evacuate("host-1")
