@@ -102,10 +102,10 @@ class HostClusters:
         """Call an actor of the cluster and wait for the answer."""
 
     def evacuate(self, *hosts: str) -> None:
-        """Have hosts leave a cluster of several hosts; returns when they have left.
+        """Have hosts leave a cluster of several hosts; returns when the hosts have left.
 
-        A host that leaves gets no new operands, ends those that it began, and other hosts take the chunks that are
-        still needed into their memory or on their disks. Nothing is computed again.
+        A leaving host gets no new operands, running operands end there, and further hosts take the chunks that are
+        still needed into memory or on disk. No operand runs again.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class HostClusters:
         Raises
         ------
         ClusterError
-            If there is no such host, none would be left, or the others have no room for what a host has: it stays.
+            If there is no such host, no host would be left, or no host has room for the chunks of a host, which stays.
         """
         self.ask("host", "evacuate", list(hosts))
 

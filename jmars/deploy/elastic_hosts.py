@@ -20,19 +20,19 @@ END_SECONDS = 5.0  # for the processes of a host that left
 
 
 class ElasticHosts:
-    """One change of the hosts at a time."""
+    """Changes the hosts of a cluster, a single change at a time."""
 
     def __init__(self, roster: Roster, launches: HostLaunches, passing: HostsChunks) -> None:
         self._roster, self._launches, self._passing = roster, launches, passing
         self._changing = asyncio.Lock()
 
     async def evacuate(self, names: Sequence[str]) -> None:
-        """Have hosts leave, one after the other; what they began they end, and nothing is computed again.
+        """Have hosts leave, in turn; running operands end there, and no operand runs again.
 
         Raises
         ------
         ClusterError
-            If there is no such host, no other host would be left, or nobody has room for what a host has: it stays.
+            If there is no such host, no host would be left, or no host has room for the chunks of a host.
         """
         async with self._changing:
             staying = {row.name: row.number for row in self._roster.hosts.staying}

@@ -1,7 +1,7 @@
-"""Evacuates a host: it computes to the end what it began, other hosts keep its chunks, then it leaves the cluster.
+"""Evacuates a host: running operands end there, other hosts keep the chunks, then the host leaves the cluster.
 
-Nothing is computed again. A host that dies meanwhile is lost as any other; a host stays if nobody has room for what it
-has. Source: docs/explanation/seeds.md, "Architecture".
+No operand runs again. A host that dies meanwhile counts as lost; a host stays where no host has room for the chunks.
+Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ async def evacuate(roster: Roster, number: int, is_coming: Callable[[int], bool]
     Parameters
     ----------
     is_coming
-        Tells whether a chunk of a client is on its way to a host.
+        Tells whether a client is sending a chunk to a host.
 
     Raises
     ------
     ClusterLostError
         If the host is lost meanwhile.
     ClusterError
-        If the host has to stay: no other host is left, or nobody has room for its chunks.
+        If the host has to stay: it is the last host, or no host has room for the chunks.
     """
     hosts, row, awake = roster.hosts, roster.hosts.rows[number], asyncio.Event()
     evacuation = Evacuation(hosts.places, number)

@@ -164,7 +164,7 @@ class HostsHead(ClusterHead):
         self._profile = Profile.of(profile)
 
     def _changed(self, number: int, state: str, why: str) -> None:
-        """A host joined, is lost, or has another state."""
+        """A host joined, is lost, or has a new state."""
         self._states[number] = state
         self._events.moved(number, self.roster.names[number], state, why)
         if state == "lost":
@@ -307,7 +307,7 @@ class HostsHead(ClusterHead):
         return Machine(self._profile, int(rows.memory.sum()), rows=rows, numbers=numbers, row_of=stored_in)
 
     def _planned_on(self) -> list[HostRow]:
-        """Hosts that are here and stay; where none is left, all that ever were."""
+        """Hosts that stay; where no host is left, all hosts that ever were."""
         return self.hosts.staying or list(self.hosts.rows.values())
 
     def _rows(self, hosts: list[HostRow]) -> dict[str, Any]:

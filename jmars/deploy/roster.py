@@ -204,12 +204,12 @@ class Roster:
                 link.channel.tell("peers", "add", number, self.channels[number].peer.incarnation, address)
 
     def left(self, number: int) -> None:
-        """A host whose chunks other hosts have leaves."""
+        """A host leaves; further hosts keep the chunks."""
         self.links[number].channel.tell("member", "end", "the host was evacuated")
         self.lost(number, "it was evacuated", "left")
 
     def heard_of(self, number: int) -> None:
-        """Something changed about a host."""
+        """The state of a host has changed."""
         if number in self.on_news:
             self.on_news[number]()
 

@@ -146,7 +146,7 @@ class ChunksCopied:
 
 @record
 class ChunksKept:
-    """Chunks of a host that leaves are kept by the host of another worker now."""
+    """Chunks of a leaving host are kept by the host of `worker` now."""
 
     chunks: Sequence[int]
     worker: int

@@ -31,7 +31,7 @@ class HostJob:
     missed
         By operand, how often a host lacked an input that another host had.
     leaving
-        Hosts that were told to close the job before it ends, since they leave the cluster.
+        Leaving hosts that were told to close the job before the job's end.
     closing, measured
         Whether hosts were told to close the job, and what they measured.
     refused

@@ -52,7 +52,7 @@ class HostRow:
 
     @property
     def takes(self) -> bool:
-        """Whether it gets new operands."""
+        """Whether the host gets new operands."""
         return self.here and not self.suspect and not self.leaving
 
 
@@ -84,6 +84,6 @@ class HostRows:
 
     @property
     def staying(self) -> list[HostRow]:
-        """Hosts that the cluster has and keeps; those that are about to leave where there are no others."""
+        """Hosts that the cluster has and keeps; leaving hosts only where there are no further hosts."""
         here = self.here
         return [row for row in here if not row.leaving] or here

@@ -88,7 +88,7 @@ class Hosts:
         return row
 
     def _open_jobs(self, row: HostRow) -> None:
-        """Open the jobs that run on a host that has them not."""
+        """Open running jobs on a host, except for jobs that are open there."""
         for job in self._rows.jobs.values():
             if not job.closing and job.refused is None and row.number not in job.opened:
                 job.opened.add(row.number)
@@ -118,7 +118,7 @@ class Hosts:
 
     # -- a host leaves
     def leave(self, number: int) -> None:
-        """A host is about to leave: no new operands go there, and those that wait there go elsewhere."""
+        """A host is about to leave: no new operands go there, and waiting operands go elsewhere."""
         row = self._rows.hosts[number]
         row.leaving = True
         self._told_state(row, "leaving")
@@ -136,7 +136,7 @@ class Hosts:
         self._told_state(row, "idle")
 
     def kept(self, number: int, chunks: Sequence[int]) -> None:
-        """A host has made chunks of a host that leaves its own."""
+        """A host keeps chunks of a leaving host."""
         row = self._rows.hosts[number]
         if row.here:
             for chunk in chunks:
@@ -144,11 +144,11 @@ class Hosts:
             self._report(ChunksKept(list(chunks), row.first))
 
     def is_busy(self, number: int) -> bool:
-        """Whether a host has operands that run, or that it was not heard to have given up."""
+        """Whether a host has operands: running operands, or operands that were not returned yet."""
         return any(number in job.at.values() for job in self._rows.jobs.values())
 
     def close_at(self, number: int) -> bool:
-        """Close all jobs on a host that leaves; returns whether none is open there any more."""
+        """Close all jobs on a leaving host; returns whether no job is open there any more."""
         opened = [job for job in self._rows.jobs.values() if number in job.opened]
         for job in opened:
             if not job.closing and number not in job.leaving:

@@ -1,4 +1,4 @@
-"""Chooses the hosts that keep the chunks of a host that leaves, and the hosts that leave: pure decisions.
+"""Chooses the hosts that keep the chunks of a leaving host: a pure decision.
 
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
@@ -12,17 +12,17 @@ from jmars.errors import ClusterError
 from jmars.scheduler.places import Places
 from jmars.units import format_bytes
 
-__all__ = ["Evacuation", "least_holders"]
+__all__ = ["Evacuation"]
 
 MOST_REFUSED = 3  # times that hosts may refuse to keep a chunk, before the host that has it stays
 
 
 @dataclass
 class Evacuation:
-    """The chunks of one host that leaves.
+    """The chunks of a leaving host.
 
-    A chunk that another host has too is kept there: what was a copy becomes an original, and no byte moves. Others go
-    where most memory is free by then.
+    Where a second host has a copy of a chunk, the copy becomes an original, and no byte moves. Further chunks go to the
+    host with most free memory.
 
     Examples
     --------
@@ -44,17 +44,17 @@ class Evacuation:
     refused: dict[int, int] = field(default_factory=dict)  # by chunk, how often
 
     def next(self, memory: Mapping[int, int], most: int = 16) -> dict[int, list[int]]:
-        """Chunks that each host is to keep next, at most so many each.
+        """Chunks to keep next by host, at most `most` for a host.
 
         Parameters
         ----------
         memory
-            Bytes for chunks of each host that stays, by number.
+            Bytes for chunks by number of a staying host.
 
         Raises
         ------
         ClusterError
-            If hosts refused a chunk again and again, since they have no room for it.
+            If hosts refused a chunk again and again for want of room.
         """
         places = self.places
         left = [chunk for chunk in places.of_host(self.number) if chunk not in self.kept]
@@ -82,22 +82,8 @@ class Evacuation:
         return dict(sorted(found.items(), key=lambda one: len(one[1])))
 
     def done(self, host: int, asked: Sequence[int], kept: Collection[int]) -> None:
-        """A host answered which chunks it keeps."""
+        """Notes the answer of a host: the kept chunks."""
         self.kept.update(kept)
         for chunk in asked:
             if chunk not in self.kept:
                 self.refused[chunk] = self.refused.get(chunk, 0) + 1
-
-
-def least_holders(places: Places, hosts: Collection[int], count: int) -> list[int]:
-    """The hosts that hold fewest bytes, the last numbers first among equals.
-
-    Examples
-    --------
-    >>> places = Places()
-    >>> places.stored(7, host=1, size=100)
-    >>> least_holders(places, [1, 2, 3], 2)
-    [3, 2]
-    """
-    held = places.held_by_host()
-    return sorted(hosts, key=lambda number: (held.get(number, 0), -number))[:count]

@@ -178,7 +178,7 @@ class OperandActor(Rows):
         self.held += more
 
     def kept(self, operands: Iterable[int], worker: int) -> None:
-        """Chunks of operands moved to another host, as if its worker had made them."""
+        """Chunks of operands moved to the host of `worker`, as if `worker` had made the chunks."""
         for operand in operands:
             before = self.owner[operand]
             if self.state[operand] == _FINISHED and before >= 0:

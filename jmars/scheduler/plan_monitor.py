@@ -142,7 +142,7 @@ class PlanMonitor:
         return self._first is not None
 
     def speeds(self) -> DriftReport:
-        """Comparison of the workers as they ran until now."""
+        """Comparison of the workers by the operands that ended until now."""
         seen = self.observed()
         return drift(self._as_seen(seen), self.workers, seen)
 
@@ -186,7 +186,7 @@ class PlanMonitor:
         return self._as_seen(self.observed())
 
     def planned(self, speed: NDArray[np.float64]) -> None:
-        """Note that a new plan was made for workers of this speed; hosts that came since keep theirs."""
+        """Note that a new plan was made for workers of this speed; hosts that came since keep their speed."""
         self.plans += 1
         now = self.workers.speed.copy()
         now[: len(speed)] = speed
@@ -210,7 +210,7 @@ def plan_anew(
 ) -> NewPlan:
     """A new plan for the remaining operands and workers of the measured speeds. Takes about `budget` seconds.
 
-    Workers that are not `available` get no operand, and what they run now runs elsewhere.
+    Workers that are not `available` get no operand, and their running operands run elsewhere.
     """
     state = _LEFT[now.state]
     there = (now.state == S.FINISHED) & (now.worker >= 0)

@@ -62,7 +62,7 @@ class Replanning:
                 self._task = asyncio.ensure_future(self._plan_anew(report.why))
 
     def hosts_changed(self, machine: Callable[[], Machine], why: str) -> None:
-        """Plan the rest for the hosts that are here now; no effect where they are those of the plan, or on one host."""
+        """Plan the rest for the present hosts; no effect where the plan is for the same hosts, or on a single host."""
         if not self._open or not self._watch.has_hosts:
             return
         rows, first = (now := machine()).rows, now.numbers

@@ -184,7 +184,7 @@ class SessionActor:
                 graph.stage.operands.grow(len(self._workers))
 
     def _host_changed(self, worker: str, what: str) -> None:
-        """Tell running jobs once in this turn of the loop; workers of a single host have no name of a host."""
+        """Tell running jobs once in this turn of the loop; names of a single host's workers name no host."""
         host = worker.rpartition("/")[0]
         if host:
             if not self._changed:

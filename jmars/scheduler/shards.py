@@ -138,7 +138,7 @@ class Shards(Rows):
             shard.grow(workers)
 
     def kept(self, operands: Iterable[int], worker: int) -> None:
-        """Chunks of operands moved to another host, as if its worker had made them."""
+        """Chunks of operands moved to the host of `worker`, as if `worker` had made the chunks."""
         for shard, mine in self._by_shard(operands):
             shard.kept(mine, worker)
 

@@ -358,7 +358,7 @@ class StageRun:
         self._port.close_job(self._job)
 
     def hosts_changed(self, why: str) -> None:
-        """Plan what is left for the hosts that are here, if they are not those of the plan."""
+        """Plan the remaining operands for the present hosts, if the plan is for different hosts."""
         if self._replanning and self._context.machine:
             self._replanning.hosts_changed(self._context.machine, why)
 

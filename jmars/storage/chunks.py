@@ -177,7 +177,7 @@ class Chunks:
         return False
 
     def keep(self, chunk: int) -> None:
-        """A copy in memory is an original from now on: the host that had the chunk leaves."""
+        """A copy in memory is an original from now on: the host of the original leaves."""
         self.copies.discard(chunk)
         self.elsewhere.pop(chunk, None)
 

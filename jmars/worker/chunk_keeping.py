@@ -1,7 +1,7 @@
-"""ChunkKeepingActor: makes chunks of a host that leaves the cluster chunks of this host.
+"""ChunkKeepingActor: makes chunks of a leaving host chunks of this host.
 
-They are read into memory like inputs of an operand, and are originals from then on: spilled when memory is needed, and
-never evicted as copies are. Source: docs/explanation/seeds.md, "Memory management".
+Chunks are read into memory like inputs of an operand, and are originals from then on: spilled for want of memory, and
+never evicted like copies. Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ChunkKeepingActor:
         hosts: Sequence[Sequence[int]],
         shapes: Mapping[int, Sequence[int]] | None = None,
     ) -> list[int]:
-        """Read chunks of other hosts, and keep them; returns those that are originals here now.
+        """Read chunks of further hosts, and keep the chunks; returns the chunks that are originals here now.
 
         Parameters
         ----------
