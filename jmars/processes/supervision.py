@@ -45,7 +45,7 @@ class ProcessEvents(Protocol):
         """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
 
     def quarantine(self, worker: int) -> Callable[[], None]:
-        """A process (worker -1: the mover) cannot die; the result is called after the real end."""
+        """A process (worker -1: one that computes nothing) cannot die; the result is called after the real end."""
 
     def cap(self, worker: int) -> int | None:
         """Bytes of private memory that a process may take; -1 without a cap, None if idle."""
@@ -71,7 +71,7 @@ class ProcessEvents(Protocol):
 
 
 class ProcessSupervisor:
-    """Keeps the executors alive, and watches the mover.
+    """Keeps the executors alive, and watches them and the processes that move chunks.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class ProcessSupervisor:
         self._children, self._workers, self._threads = children, workers, threads
         self._spill_folder, self._events = spill_folder, events
         self._health, self._livelock = Health(), AllocationLivelockDetector()
-        self._mover: ChildLink | None = None
+        self._others: list[ChildLink] = []  # the mover and the carrier
         self._calm = [CALM] * workers  # bytes of private memory of each executor while it was idle
         self._unavailable: set[int] = set()  # workers whose process could not be started
         self._timer: asyncio.TimerHandle | None = None
@@ -122,9 +122,14 @@ class ProcessSupervisor:
 
     def start_mover(self, received: Callable[[Any, Any], None], ended: Callable[[Any, str], None]) -> ChildLink:
         """Fork the mover; raises StorageError if there is no folder for files."""
-        link = self._mover = ChildLink("mover", received, ended)
+        link = ChildLink("mover", received, ended)
         self._children.start(link, "mover", self._spill_folder())
+        self.watch(link)
         return link
+
+    def watch(self, link: ChildLink) -> None:
+        """Kill a process that others started, too, when it hangs."""
+        self._others = [*(one for one in self._others if one.alive), link]
 
     def _ended(self, worker: int, link: ChildLink, why: str) -> None:
         if self._closed:
@@ -150,8 +155,7 @@ class ProcessSupervisor:
         if self._closed:
             return
         links = {link.pid: link for link in self.links if link.pid}
-        if self._mover is not None and self._mover.alive and self._mover.pid:
-            links[self._mover.pid] = self._mover
+        links |= {link.pid: link for link in self._others if link.alive and link.pid}
         pids = [*links, *[pid for pid in (self._children.zygote,) if pid]]
         for pid, action in self._health.look(monotonic(), self._children.vitals(pids)):
             self._act(action, pid, links.get(pid))

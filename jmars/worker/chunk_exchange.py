@@ -49,6 +49,7 @@ class ChunkExchange:
     ) -> None:
         self._chunks, self._buffers = execution.chunks, execution.memory.buffers
         self._children, self._folder, self._relay = children, folder, relay
+        self._watch = execution.processes.watch
         self._incarnations: dict[int, int] = {}  # of peers
         self._begun = False
         self.relayed = 0  # pulls that the head passed on
@@ -116,6 +117,7 @@ class ChunkExchange:
     def _start(self) -> ChildLink:
         link = ChildLink("carrier", self.carrier.received, self.carrier.ended)
         self._children.start(link, "carrier")
+        self._watch(link)
         return link
 
     def _serve(self, chunk: int, start: int, stop: int) -> ChunkPlace | None:

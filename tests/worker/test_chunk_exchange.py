@@ -1,0 +1,41 @@
+"""Chunks between hosts, as a host's control process has them moved: with a carrier that only notes its orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jmars.actors.tls import Credentials
+from jmars.processes import supervision
+from jmars.processes.health import LOOK_SECONDS, Vital
+from jmars.worker.chunk_exchange import ChunkExchange
+from tests.worker.steps_host import Host, in_loop, program, table
+
+
+def _exchange(host: Host, relayed: list[Any]) -> ChunkExchange:
+    children: Any = host.children
+    exchange = ChunkExchange(
+        host.execution, children, "/nowhere", lambda *order: relayed.append(order), lambda port: None
+    )
+    exchange.begin("cluster", 1, 1, Credentials(b"key", b"certificate", b"ca"), "127.0.0.1")
+    exchange.add_peer(2, 1, "127.0.0.1:9")
+    return exchange
+
+
+@in_loop
+def test_a_carrier_that_is_stopped_is_replaced_and_gets_the_pulls_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Host() as host:
+        exchange = _exchange(host, [])
+        exchange.pull(7, 0, 4096, 0, (2,), (1, 0), lambda error: None)
+        (pull,) = [order for order in host.children.sent["carrier"] if order[0] == "pull"]
+        host.run(table(1, [program()], [0], [()]), 0)  # processes are looked at while there is work
+        stopped = host.children.links["carrier"]
+        host.children.states[stopped.pid] = Vital.STOPPED
+        now = 1000.0
+        monkeypatch.setattr(supervision, "monotonic", lambda: now)
+        for _ in range(round(8 / LOOK_SECONDS)):
+            now += LOOK_SECONDS
+            host.execution.processes._look()
+        assert stopped.how == "stopped" and host.children.links["carrier"] is not stopped
+        assert pull in host.children.sent["carrier"]
