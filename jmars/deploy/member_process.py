@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import stat
+from functools import partial
 from typing import Any
 
 from jmars.actors.lasting import LastingChannel
@@ -129,6 +130,7 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, al
 
     link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0), on_end=ended)
     member.link = link
+    asyncio.get_running_loop().set_exception_handler(partial(_broken, link))
     member.joined(ticket, credentials)
     async with asyncio.timeout(JOIN_SECONDS):
         await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
@@ -142,6 +144,14 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, al
     lease.cancel()
     await member.close()
     link.close()
+
+
+def _broken(link: LastingChannel, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A callback raised: the state is unknown, so the host ends, and its operands run elsewhere, instead of never."""
+    error = context.get("exception")
+    log.error("%s", context["message"], exc_info=error)
+    if error is not None:
+        link.give_up(f"its control process failed with {fault_of(error)}; please report that")
 
 
 async def _lease(link: LastingChannel, seconds: float) -> None:

@@ -106,8 +106,8 @@ class Orders:
         """Act on orders."""
         for order in orders:
             match order:
-                case OpenJob(_, table):
-                    self.open_job(table)
+                case OpenJob(job, table):
+                    self.open_job(job, table)
                 case EnqueueGraph(job, operands, workers):
                     self.enqueue_graph(job, operands, workers)
                 case StopExecution(job):
@@ -123,13 +123,13 @@ class Orders:
                 case LocateChunks():
                     self._workers.locate_chunks(order)
 
-    def open_job(self, blob: bytes) -> None:
+    def open_job(self, job: str, blob: bytes) -> None:
         """Take the operands of a job, a pickled JobTable."""
-        table: JobTable = pickle.loads(blob)
         try:
+            table: JobTable = pickle.loads(blob)  # a module may be missing on this host
             self._workers.open_job(table)
         except Exception as error:  # any error: the scheduler tells the user
-            self._reports.report(Refused(table.job, -1, Failure.of(error)))
+            self._reports.report(Refused(job, -1, Failure.of(error)))
         else:
             self._known.opened(table)
 

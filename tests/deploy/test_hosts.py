@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,35 @@ def test_a_stopped_host_is_named_and_comes_back(hosts: jmars.Cluster) -> None:
     assert f"the control process of host {first['number']} has been stopped for" in moved()[-1]["why"]
     until(lambda: moved()[-1]["state"] == "back")
     assert float(mt.ones(1000, chunk_size=100).sum()) == 1000
+
+
+FAULT = """
+import os, sys
+if "--join" in sys.orig_argv:
+    from jmars.worker.execution import ExecutionActor
+
+    def locate_chunks(self, order):
+        ExecutionActor.locate_chunks = real
+        try:
+            os.close(os.open({once!r}, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return real(self, order)
+        raise ZeroDivisionError("injected")
+
+    real, ExecutionActor.locate_chunks = ExecutionActor.locate_chunks, locate_chunks
+"""
+
+
+def test_a_fault_of_ours_on_a_host_costs_that_host_and_no_job_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(FAULT.format(once=str(tmp_path / "once")))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB") as cluster:
+        x = mt.ones((900, 900), chunk_size=300)
+        assert float(cluster.submit((x @ x).sum()).result(20)) == 900**3
+        moved = [event[4] for event in cluster.events()[0] if event[2] == "HostMoved"]
+        assert "ZeroDivisionError: injected" in moved[-1]["why"] and "please report that" in moved[-1]["why"]
 
 
 def test_without_a_host_left_the_cluster_says_so_and_the_next_works() -> None:

@@ -47,7 +47,7 @@ def unpacked(data):
 
 def test_the_announcement_tells_where_each_operand_stands():
     known, sent, reports, orders, _ = host()
-    orders.open_job(table())
+    orders.open_job("job-1", table())
     orders.enqueue_graph("job-1", [0, 1, 2, 3], [0, 0, 1, 1])
     reports.report(Started("job-1", [0, 1], 0))
     reports.report(Started("job-1", [2], 1))
@@ -65,7 +65,7 @@ def test_the_announcement_tells_where_each_operand_stands():
 
 def test_lost_chunks_are_not_announced_and_those_that_clients_bring_are_named():
     known, _, reports, orders, _ = host()
-    orders.open_job(table())
+    orders.open_job("job-1", table())
     reports.report(Finished("job-1", [2, 3], 0))
     reports.report(ChunksLost([5 + 2], "a bad checksum"))
     told = known.as_data([(100, 1)])
@@ -76,7 +76,7 @@ def test_lost_chunks_are_not_announced_and_those_that_clients_bring_are_named():
 
 def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
     _, sent, _, orders, workers = host()
-    orders.open_job(table())
+    orders.open_job("job-1", table())
 
     def fails(job, *args):
         raise KeyError("injected")
@@ -90,7 +90,7 @@ def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
 
 def test_orders_about_jobs_that_were_refused_change_nothing():
     known, sent, _, orders, workers = host(refuses=True)
-    orders.open_job(table())
+    orders.open_job("job-1", table())
     orders.enqueue_graph("job-1", [0], [0])
     orders.stop_execution("job-1")
     orders.replan("job-1", [], [], [])
@@ -103,19 +103,19 @@ def test_orders_about_jobs_that_were_refused_change_nothing():
 
 def test_what_closed_jobs_took_is_told_to_a_scheduler_that_may_not_know():
     known, sent, reports, orders, _ = host()
-    orders.open_job(table())
+    orders.open_job("job-1", table())
     orders.close_job("job-1")
     reports.report(JobClosed("job-1", {"makespan": 1.0}))
     assert known.as_data([])["closed"] == {"job-1": {"makespan": 1.0}}
     assert sent[-1] == JobClosed("job-1", {"makespan": 1.0})
-    orders.open_job(table(number=2))
+    orders.open_job("job-1", table(number=2))
     assert known.as_data([])["closed"] == {}
 
 
 def test_a_job_that_is_given_up_goes_with_all_its_chunks_and_without_a_report():
     async def test():
         known, sent, reports, orders, workers = host()
-        orders.open_job(table())
+        orders.open_job("job-1", table())
         waiting = asyncio.ensure_future(orders.give_up("job-1"))
         await asyncio.sleep(0)
         assert [one[0] for one in workers.ordered[1:]] == ["stop_execution", "close_job"]
@@ -131,8 +131,16 @@ def test_a_job_that_is_given_up_goes_with_all_its_chunks_and_without_a_report():
 
 def test_a_job_that_was_stopped_is_announced_as_such():
     known, _, _, orders, workers = host()
-    orders.open_job(table())
+    orders.open_job("job-1", table())
     assert not known.as_data([])["jobs"]["job-1"]["stopped"]
     orders.stop_execution("job-1")
     assert known.as_data([])["jobs"]["job-1"]["stopped"]
     assert workers.ordered[-1] == ("stop_execution", "job-1")
+
+
+def test_a_job_that_cannot_be_unpickled_here_is_refused_with_the_reason():
+    known, sent, _, orders, workers = host()
+    orders.open_job("job-1", b"cno_such_module\nf\n.")
+    (refused,) = sent
+    assert (refused.job, refused.operand) == ("job-1", -1) and "no_such_module" in refused.failure.text
+    assert not known.jobs and not workers.ordered
