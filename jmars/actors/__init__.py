@@ -14,7 +14,7 @@ tls.py       TLS contexts between hosts, and the identity that a certificate pro
 delivery.py  exactly-once, in-order delivery over a transport that loses, doubles and reorders
 lasting.py   a dialogue of two hosts that outlives its connections
 tls_link.py  a TLS connection of such a dialogue
-crowd.py     which of too many unknown connections gives way
+crowd.py     chooses the connection that gives way where too many peers are unknown
 tls_server.py  listens for other hosts, and refuses the hosts that do not belong
 tls_dial.py  dials another host, and again whenever the connection breaks
 """

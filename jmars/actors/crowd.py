@@ -1,4 +1,4 @@
-"""Which of too many connections gives way, of peers that have not proved who they are."""
+"""Chooses the connection that gives way where too many peers have proved no identity yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Peer = TypeVar("Peer")
 def gives_way(addresses: Mapping[Peer, str]) -> Peer:
     """The oldest peer of the address that has most.
 
-    If the newest were refused instead, whoever holds connections open would keep all hosts out.
+    Refusing the newest peer instead would let held connections keep all hosts out.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class TlsServer:
             self._unproved.pop(connection, None)
 
     def _send_away(self) -> None:
-        """Cut one of too many connections."""
+        """Cut a connection, since there are too many."""
         connection = gives_way(self._unproved)
         address = self._unproved.pop(connection)
         log.warning("a connection of %s is cut: %d have shown no certificate yet", address, MOST)
@@ -144,9 +144,10 @@ class TlsServer:
 
 
 class _Visitor(ActorChannel):
-    """A connection of a peer that is no link: whatever it sends ends at most this connection.
+    """A connection of a stranger, or of a janitor that beats: a wrong message ends this connection alone.
 
-    It may only ask, so that each error of a call travels to the peer: an error without a caller is one of this process.
+    Visitors may only ask, so that each error of a call travels to the peer: an error without a caller counts as an
+    error of this process.
     """
 
     def __init__(self, mailbox: Mailbox, left: Callable[[ActorChannel], None]) -> None:

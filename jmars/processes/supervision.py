@@ -128,7 +128,7 @@ class ProcessSupervisor:
         return link
 
     def watch(self, link: ChildLink) -> None:
-        """Kill a process that others started, too, when it hangs."""
+        """Kill this process, too, when it hangs."""
         self._others = [*(one for one in self._others if one.alive), link]
 
     def _ended(self, worker: int, link: ChildLink, why: str) -> None:

@@ -93,7 +93,7 @@ class ChunkServer:
         self._strangers[lane], self._addresses[lane] = cut, address
 
     def _send_away(self) -> None:
-        """Cut one of too many connections."""
+        """Cut a connection, since there are too many."""
         lane = gives_way(self._addresses)
         try:
             self._strangers[lane].shutdown(socket.SHUT_RDWR)  # its thread sees the end
