@@ -106,8 +106,8 @@ class SchedulerProcess:
         found: bytes = await self.channel.ask("host", "read_chunk", chunk, size)
         return found
 
-    async def _give_up(self, job: str) -> None:
-        await self.channel.ask("workers", "give_up", job)
+    async def _give_up(self, job: str, free: bool) -> None:
+        await self.channel.ask("workers", "give_up", job, free)
 
 
 class Reports:

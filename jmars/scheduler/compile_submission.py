@@ -5,7 +5,8 @@ Runs in a thread; unpickling and tiling may run the user's code, with any except
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import cloudpickle
 
@@ -16,7 +17,7 @@ from jmars.scheduler.stages import Stages
 from jmars.tensor.structure import Bindings
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["compile_submission"]
+__all__ = ["compile_submission", "stages_of"]
 
 
 def compile_submission(
@@ -42,11 +43,19 @@ def compile_submission(
         prepared = prepare(graph, settings, context.workers, check, machine, bound)
         context.plans.keep(submission.structure, prepared)
         return Ready(prepared, bound), None
+    if not graph.unfolds:
+        return context.plans.ready(graph, settings, context.workers, check, machine), None
+    stages = stages_of(context, job, graph, settings, check)
+    return stages.prepare(), stages
+
+
+def stages_of(
+    context: SchedulerContext, job: str, graph: TensorGraph, settings: Mapping[str, Any], check: Callable[[], None]
+) -> Stages:
+    """The stages of a graph that unfolds, none begun; arguments as for `compile_submission`."""
+    machine = context.machine() if context.machine is not None else None
 
     def ready(part: TensorGraph) -> Ready:
         return context.plans.ready(part, settings, context.workers, check, machine)
 
-    if not graph.unfolds:
-        return ready(graph), None
-    stages = Stages(job, graph, ready)
-    return stages.prepare(), stages
+    return Stages(job, graph, ready)

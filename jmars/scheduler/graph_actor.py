@@ -14,13 +14,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import cloudpickle
+
 from jmars.errors import JobCancelledError, fault_of
 from jmars.model import events
 from jmars.model.failure import Failure
 from jmars.model.reports import ChunksLost, JobBroken, JobReport
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.submission import Submission
-from jmars.scheduler.compile_submission import compile_submission
+from jmars.scheduler.compile_submission import compile_submission, stages_of
 from jmars.scheduler.failed_stage_cleanup import FailedStageCleanup
 from jmars.scheduler.job_summaries import (
     blame_operand,
@@ -194,7 +196,9 @@ class GraphActor:
         if self._stages is None:
             self._keep(chunks)
         else:
-            self._stages.end(chunks, shapes, self._meta)
+            ended = self._stages.end(chunks, shapes, self._meta)
+            if self._context.stage_ended is not None:
+                self._context.stage_ended(self.job, self._stages.number, ended)
         for one, shape in shapes.items():
             self._meta.told(one, shape)
 
@@ -239,6 +243,8 @@ class GraphActor:
         try:
             assert self._context.read_chunk is not None
             values = await stages.values(self._meta, self._context.read_chunk)
+            if self._context.stage_values is not None:
+                self._context.stage_values(self.job, stages.number, values)
             ready = await asyncio.to_thread(self.phases.run, stages.prepare, values)
         except Exception as error:  # the chunk was lost on a disk
             ready = error
@@ -274,6 +280,31 @@ class GraphActor:
     def over(self) -> dict[str, Any]:
         """Measurements of an ended job, beside its report."""
         return {"elapsed": self.elapsed, "measured": self.measured, "counts": self._earlier}
+
+    def stages_of(self, submission: Submission) -> Stages:
+        """The stages of this job, none begun."""
+        return stages_of(self._context, self.job, cloudpickle.loads(submission.graph), submission.settings, self._check)
+
+    async def open_behind(self, stages: Stages, values: Mapping[int, Any] | None) -> None:
+        """Open the next stage of a job whose earlier stages ended under an earlier scheduler; `values` decide it."""
+        self._stages = stages
+        found: Any
+        try:
+            found = await asyncio.to_thread(self.phases.run, stages.prepare, values)
+        except Exception as error:
+            found = error
+        self.run(found)
+
+    def go_on_behind(self, stages: Stages) -> None:
+        """Go on behind a stage that ended under an earlier scheduler, and that the workers have forgotten."""
+        self._stages = stages
+        self._move(JobState.RUNNING)
+        self._going_on = asyncio.ensure_future(self._go_on(stages))
+
+    def leave_stages(self) -> list[int]:
+        """Let go of what earlier stages left, because the job begins anew; returns chunks without a holder now."""
+        stages, self._stages = self._stages, None
+        return [] if stages is None else stages.close(self._meta)
 
     def restore(self, report: Mapping[str, Any], over: Mapping[str, Any]) -> None:
         """Restore a job that ended under an earlier scheduler, from its report and `over`; the picture is lost."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import marshal
+import pickle
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from jmars.model.events import Event
 from jmars.model.messages import JobTable
 from jmars.model.reports import ChunksLost, Failed, Finished, InputsMissing, Report, WorkerLost
 from jmars.model.submission import Submission
+from jmars.scheduler.ended_stage import EndedStage
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.journal import Journal
 from jmars.scheduler.session_actor import SessionActor
@@ -37,6 +39,7 @@ class JournaledSession:
 
     def __init__(self, session: SessionActor, journal: Journal) -> None:
         self._session, self._journal = session, journal
+        session.context.stage_ended, session.context.stage_values = self.stage_ended, self.stage_values
         self.tickets: dict[str, str] = {}  # of submissions: their jobs
         self.longest = LONGEST
         self._reports: dict[str, dict[str, Any]] = {}  # of ended jobs
@@ -126,6 +129,16 @@ class JournaledSession:
     def opening(self, table: JobTable) -> None:
         """Note that a job, or its next stage, is about to be opened on the workers."""
         self._journal.note("open", table.job, table.number, table.base, len(table.program), digest_of_table(table))
+
+    def stage_ended(self, job: str, stage: int, ended: EndedStage) -> None:
+        """Note what a stage left, before the workers hear of the stage's end."""
+        told = dict(ended.chunks), dict(ended.lengths), dict(ended.shapes)
+        self._journal.note("stage", job, self._session.graph(job).number, stage, pickle.dumps(told))
+        self._journal.flush()
+
+    def stage_values(self, job: str, stage: int, values: Mapping[int, Any]) -> None:
+        """Note the values that decide what follows a stage."""
+        self._journal.note("values", job, self._session.graph(job).number, stage, pickle.dumps(dict(values)))
 
     def ended(self, report: dict[str, Any], tell: Callable[[], None]) -> None:
         """Note the end of a job; `tell` is called after the record is written."""

@@ -3,8 +3,9 @@
 The journal is replayed without side effects: graphs of jobs that have not ended are compiled again, and their
 journaled reports are acted on again, failures and dead workers too. Then the host's work since is added, and missing
 orders are sent: ready operands that the host does not have, chunks to free, chunks to compute again. So no finished
-operand runs again. A job begins anew if the compiled graph differs from the journaled graph, if there are several
-stages, or if the job never reached the host. Source: docs/decisions/0027-scheduler-apart.md.
+operand runs again. Stages that had ended are not compiled again: a job goes on behind them. A job begins anew if the
+compiled graph differs from the journaled graph, or if the job never reached the host.
+Source: docs/decisions/0027-scheduler-apart.md.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from jmars.scheduler.journaled import JournaledSession, digest_of_table
 from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.session_actor import SessionActor
 from jmars.scheduler.stage_run import StageRun
+from jmars.scheduler.stages_behind import StagesBehind
 from jmars.tensor.structure import Bindings
 from jmars.tensor.tensor_graph import Stored
 
@@ -47,7 +49,7 @@ class Resuming:
     noted
         The journaled session around it, which learns tickets and structures.
     give_up
-        Has the host stop and forget a job.
+        Has the host stop and forget a job, and free its chunks where the second argument says so.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Resuming:
         session: SessionActor,
         noted: JournaledSession,
         workers: RemoteWorkers,
-        give_up: Callable[[str], Awaitable[None]],
+        give_up: Callable[[str, bool], Awaitable[None]],
     ) -> None:
         self._session, self._noted, self._workers, self._give_up = session, noted, workers, give_up
         self.reports: list[dict[str, Any]] = []  # of jobs that had ended
@@ -66,7 +68,9 @@ class Resuming:
         self._stopped: set[str] = set()  # jobs that were cancelled
         self._withdrawn: list[str] = []  # tickets
         self._base: dict[str, int] = {}
-        self._held: dict[str, list[int]] = {}  # of jobs that begin anew: what they read
+        self._held: dict[str, list[int]] = {}  # what jobs read that may begin anew
+        self._unheard: set[str] = set()  # jobs that the host has not opened
+        self._unfolding: dict[str, StagesBehind] = {}  # of jobs that have several stages
 
     async def run(self, records: Iterable[tuple[Any, ...]], host: Mapping[str, Any]) -> None:
         """Replay `records`; `host` is the recovery snapshot of the workers' host."""
@@ -78,6 +82,9 @@ class Resuming:
                 self._told[record[1]] = record[2], record[3]
             elif record[0] == "end":
                 self._ended.add(record[1]["job"])
+        for kind, *told in story:
+            if kind in ("stage", "values") and self._told.get(told[0], (0,))[0] == told[1]:
+                self._unfolding.setdefault(told[0], StagesBehind()).note(kind, told[2], told[3])
         self._workers.muted = True
         try:
             for record in story:
@@ -87,9 +94,10 @@ class Resuming:
         finally:
             self._workers.muted = False
         for job in [job for job in host["jobs"] if job not in running]:
-            await self._give_up(job)
+            await self._give_up(job, not self._is_between(job))
         self._settle_chunks(host, running)
         self._order_the_rest(host, running)
+        self._go_on_behind()
         self._begin_anew()
         for ticket in self._withdrawn:
             self._session.withdraw(ticket)
@@ -106,6 +114,8 @@ class Resuming:
             case "job", (job, number, _):
                 if self._told[job][0] == number and job not in self._ended:
                     self._begin(job)
+            case "stage" | "values", _:
+                pass  # see `run`
             case "open", (job, number, base, count, digest):
                 if job in self._told and self._told[job][0] == number and job not in self._ended:
                     await self._open(job, base, count, digest)
@@ -153,8 +163,7 @@ class Resuming:
         graph = self._session.revived(job, number, submission.name, submission.ticket)
         if submission.ticket:
             self._noted.tickets[submission.ticket] = job
-        if submission.bindings is None:  # of several stages, perhaps: it begins anew
-            self._anew.add(job)
+        if submission.bindings is None:  # of several stages: it may begin anew
             leaves = cloudpickle.loads(submission.graph)
             self._hold(job, [m.key for op, m in zip(leaves.operands, leaves.metas) if isinstance(op, Stored)])
         return graph
@@ -164,8 +173,10 @@ class Resuming:
         if job in self._anew:
             return
         submission = self._whole(job)
-        assert submission.bindings is not None
-        context, bindings = self._session.context, Bindings(*submission.bindings)
+        behind = self._unfolding.setdefault(job, StagesBehind()) if submission.bindings is None else None
+        if behind is not None and not self._skipped(job, behind):
+            return
+        context = self._session.context
         take = context.take_chunks
         same: list[bool] = []
 
@@ -177,14 +188,35 @@ class Resuming:
         context.take_chunks, self._workers.opening = lambda _: base, compare
         jobs_ended, context.ended = context.ended, lambda graph: None
         try:
-            await graph.submit(submission)
+            if behind is not None and behind.stages is not None:
+                await graph.open_behind(behind.stages, behind.values_before())
+            else:
+                await graph.submit(submission)
         finally:
             context.take_chunks, context.ended, self._workers.opening = take, jobs_ended, self._noted.opening
         self._base[job] = base
         if not same or not same[0]:
             log.warning("%s begins anew: its graph could not be compiled as before", job)
             self._anew.add(job)
-            self._hold(job, [bindings.key(name) for name in _names_of_leaves(submission.graph)])
+            if submission.bindings is not None:
+                bindings = Bindings(*submission.bindings)
+                self._hold(job, [bindings.key(name) for name in _names_of_leaves(submission.graph)])
+
+    def _skipped(self, job: str, behind: StagesBehind) -> bool:
+        """Whether the stage that is opened now is the one that ran last; passes over a stage that had ended."""
+        behind.opened += 1
+        ended = behind.ended.get(behind.opened)
+        try:
+            if behind.opened == 1 and ended is not None:
+                behind.stages = self._begin(job).stages_of(self._whole(job))
+            if ended is None:
+                return True
+            assert behind.stages is not None
+            behind.stages.skip(behind.values_before(), ended, self._session.meta)
+        except Exception as error:
+            log.warning("%s begins anew: stage %d cannot be passed over: %s", job, behind.opened, error)
+            self._anew.add(job)
+        return False
 
     def _withdraw(self, ticket: str) -> None:
         job = self._noted.tickets.get(ticket, "")
@@ -231,16 +263,28 @@ class Resuming:
         for job in [job for job in self._told if job not in self._ended]:
             stage, here = self._stage(job), host["jobs"].get(job)
             if stage is None:
-                self._anew.add(job)
+                if not self._is_between(job):
+                    self._anew.add(job)
             elif here is not None and here["base"] == self._base[job] and self._may_go_on(job, stage, here):
                 _catch_up(stage, here)
                 going[job] = stage
+            elif here is None and self._is_untouched(stage):
+                going[job] = stage  # the host has not heard of it
+                self._unheard.add(job)
             elif stage.ended and job in host["closed"]:
                 stage.closed(host["closed"][job])
             else:
                 self._anew.add(job)
                 self._held.setdefault(job, []).extend(stage.given.values())  # what it holds is let go of at its end
+            if job in self._anew:
+                self._leave(job)
         return going
+
+    def _is_untouched(self, stage: StageRun) -> bool:
+        """Whether no operand of a stage began to run."""
+        state, program = stage.operands.state, stage.table.program
+        begun = (S.UNSCHEDULED, S.READY)
+        return not stage.ended and all(state[one] in begun for one, row in enumerate(program) if row >= 0)
 
     def _may_go_on(self, job: str, stage: StageRun, here: Mapping[str, Any]) -> bool:
         """Whether the host still runs a job, or stopped the job for its user or for a journaled error.
@@ -270,15 +314,41 @@ class Resuming:
                 self._workers.stop_execution(job)  # what it has of one that failed is of no use
                 self._workers.close_job(job)
                 continue
-            rows, here = stage.operands, host["jobs"][job]
+            rows, here = stage.operands, host["jobs"].get(job, {"queued": b"", "running": []})
+            if job in self._unheard:
+                self._workers.opening = lambda table: None  # it is in the journal
+                self._workers.open_job(stage.table)
+                self._workers.opening = self._noted.opening
             taken = set(_unpacked(here["queued"])).union(one for one, _ in here["running"])
             ready = [one for one in rows.those_in(S.READY) if one not in taken]
             if ready:
                 self._workers.enqueue_graph(job, ready, [rows.chosen[one] for one in ready])
 
+    def _is_between(self, job: str) -> bool:
+        """Whether the last stage of a job that was opened had ended."""
+        behind = self._unfolding.get(job)
+        return job not in self._anew and behind is not None and behind.stages is not None
+
+    def _leave(self, job: str) -> None:
+        """Let go of what the stages of a job left that begins anew."""
+        behind, graph = self._unfolding.get(job), self._session.remembers(job)
+        if graph is not None:
+            graph.leave_stages()
+        if behind is not None and behind.stages is not None:
+            behind.stages.close(self._session.meta)
+
+    def _go_on_behind(self) -> None:
+        """Go on with jobs that were between two stages."""
+        for job, behind in self._unfolding.items():
+            if job not in self._ended and self._stage(job) is None and self._is_between(job):
+                assert behind.stages is not None
+                self._session.graph(job).go_on_behind(behind.stages)
+
     def _begin_anew(self) -> None:
         for job in self._anew:
             self._noted.begin_anew(job, self._whole(job), self._held.pop(job, []))
+        for held in self._held.values():
+            self._workers.free_chunks(self._session.meta.release(held))
 
     def _whole(self, job: str) -> Submission:
         """A job's submission with its graph."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jmars.model.messages import WorkerPort
 from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.ended_stage import EndedStage
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.fitting import raise_limit
 from jmars.scheduler.plans import Plans
@@ -36,6 +37,8 @@ class SchedulerContext:
     ended: Callable[[Any], None]  # called once with each GraphActor, when its job has ended
     machine: Callable[[], Machine] | None = None  # gives what the host can do, for who plans
     read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value
+    stage_ended: Callable[[str, int, EndedStage], None] | None = None  # hears of each, where another may go on
+    stage_values: Callable[[str, int, Mapping[int, Any]], None] | None = None  # and of what decides the next stage
 
     _refining: set[asyncio.Task[None]] = field(default_factory=set)
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from jmars.errors import ClusterError
 from jmars.optimize.unfolding import Stage, Unfolding, reported_splits
 from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.ended_stage import EndedStage
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.scheduler_context import ReadChunk
 from jmars.tensor.operand import Splits
@@ -87,7 +89,7 @@ class Stages:
 
     def end(
         self, chunks: Mapping[str, Sequence[int]], shapes: Mapping[int, Sequence[int]], meta: ChunkMetaActor
-    ) -> None:
+    ) -> EndedStage:
         """Keep the results of the stage.
 
         Parameters
@@ -99,7 +101,9 @@ class Stages:
         """
         assert self._stage is not None
         told: dict[int, Splits] = {}
+        left: dict[int, Sequence[int]] = {}
         for key, node in self._stage.kept.items():
+            left[node] = list(chunks[key])
             name = self._name(node)
             meta.keep(name, chunks[key])
             self._names.add(name)
@@ -108,6 +112,29 @@ class Stages:
                 each = [shapes.get(one, meta.shapes.get(one)) for one in chunks[key]]  # some held before are results
                 told[node] = reported_splits(known.chunks, each)
         self._run.learn(told)
+        return EndedStage(left, told, dict(shapes))
+
+    def skip(self, values: Mapping[int, Any] | None, ended: EndedStage, meta: ChunkMetaActor) -> None:
+        """Begin and end the next stage, which an earlier scheduler ran; `values` as for `prepare`.
+
+        Raises
+        ------
+        ClusterError
+            If a tensor that the job reads was dropped or lost.
+        """
+        if values is not None:
+            self._run.ran({}, values)
+        self._stage = self._run.next()
+        if self._stage is None or set(self._stage.kept.values()) != set(ended.chunks):
+            raise ClusterError(f"{self._job} unfolds otherwise than before")
+        self.hold(meta)
+        self.begin(meta)
+        for node, chunks in ended.chunks.items():
+            meta.keep(self._name(node), chunks)
+            self._names.add(self._name(node))
+        for chunk, shape in ended.shapes.items():
+            meta.told(chunk, tuple(shape))
+        self._run.learn(ended.lengths)
 
     async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:
         """Values that decide the next stage: the elements of wanted nodes of a single chunk."""

@@ -168,8 +168,10 @@ class Orders:
             self._reports.report(JobBroken(job, fault_of(error)))
 
     @remote_method
-    async def give_up(self, job: str) -> None:
-        """Stop and forget a job and free all chunks of the job; returns when no operand runs."""
+    async def give_up(self, job: str, free: bool = True) -> None:
+        """Stop and forget a job, and free all chunks of the job unless a later stage reads them; returns when no
+        operand runs.
+        """
         known = self._known.jobs.get(job)
         if known is None:
             return
@@ -177,4 +179,5 @@ class Orders:
         self.stop_execution(job)
         self._workers.close_job(job)
         await closed
-        self._workers.free_chunks(range(known.base, known.base + len(known.state)))
+        if free:
+            self._workers.free_chunks(range(known.base, known.base + len(known.state)))

@@ -41,7 +41,7 @@ class Life:
     def ended(self, report):
         self.noted.ended(report, lambda: self.reports.append(report))
 
-    async def give_up(self, job):
+    async def give_up(self, job, free):
         self.given_up.append(job)
 
     async def resume(self, host):
