@@ -17,8 +17,9 @@ from jmars.errors import ClusterError, SettingError
 from jmars.switches import TASK_DEFAULTS, checked, load_settings
 from jmars.units import parse_bytes
 
-__all__ = ["TASK_DEFAULTS", "VIEWS", "Config", "cache_dir", "config", "runtime_dir"]
+__all__ = ["TASK_DEFAULTS", "VIEWS", "Config", "cache_dir", "checked_schedulers", "config", "runtime_dir"]
 
+MOST_SCHEDULERS = 16  # of a cluster
 VIEWS = ("full", "line", "none")  # how the view of a cell begins
 
 
@@ -43,6 +44,8 @@ class Config:
         # `array_warning` on with a warning; beyond `array_limit` an error, where 0 is half of the free memory
         self.array_warning: int = _size("JMARS_ARRAY_WARNING", 256 * 2**20)
         self.array_limit: int = _size("JMARS_ARRAY_LIMIT", 0)
+        # processes that schedule the clusters that are started here; 0: their control process does
+        self.schedulers: int = _whole("JMARS_SCHEDULERS", 0)
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -95,6 +98,23 @@ def _seconds(variable: str, default: float) -> float:
     if not value >= 0:
         raise SettingError(f"{variable} is {text!r}, not a number of seconds: set a number from 0 on, or unset it")
     return value
+
+
+def checked_schedulers(number: int) -> int:
+    """A number of schedulers; raises ValueError for others."""
+    if not isinstance(number, int) or not 0 <= number <= MOST_SCHEDULERS:
+        raise ValueError(f"schedulers is {number!r}; give a whole number from 0 to {MOST_SCHEDULERS}")
+    return number
+
+
+def _whole(variable: str, default: int) -> int:
+    """A number of schedulers that a variable of the environment gives."""
+    text = os.environ.get(variable)
+    try:
+        return checked_schedulers(int(text) if text else default)
+    except ValueError:
+        hint = f"set a whole number from 0 to {MOST_SCHEDULERS}, or unset it"
+        raise SettingError(f"{variable} is {text!r}: {hint}") from None
 
 
 def _size(variable: str, default: int) -> int:

@@ -30,6 +30,7 @@ from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
 from jmars.client.streamed import arrays_of
 from jmars.client.uploads import Uploads, move_here
+from jmars.config import checked_schedulers, config
 from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
@@ -68,6 +69,9 @@ class Cluster(EngineClusters, HostClusters):
         Then `close()` only hangs up, and `stop()` ends it.
     lease
         Seconds that a detached cluster lives on without a client and without a job; math.inf for ever.
+    schedulers
+        Processes that schedule, 0 to 16: with 0 the control process schedules, and the cluster ends with it; with 1 or
+        more a scheduler may die, and the jobs go on. None for `jmars.config.schedulers`, and at least 1 where `detach`.
 
     Raises
     ------
@@ -95,13 +99,16 @@ class Cluster(EngineClusters, HostClusters):
         name: str = "",
         detach: bool = False,
         lease: float = LEASE,
+        schedulers: int | None = None,
     ) -> None:
+        apart = max(int(detach), checked_schedulers(config.schedulers if schedulers is None else schedulers))
         workers = whole_number("n_workers", usable_cores() if n_workers is None else n_workers)
         threads = whole_number("threads_per_worker", threads_per_worker)
         if detach and name:
             refuse_twin(name)
         spill = None if spill_dir is None else os.fspath(spill_dir)
-        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, checked_lease(lease), load_local_runs))
+        lives = checked_lease(lease)
+        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, lives, load_local_runs, apart))
 
     @classmethod
     def of_host(cls, host: ClusterHost) -> Self:

@@ -56,13 +56,13 @@ class Host(ClusterHead):
         self._watching: asyncio.Task[None] | None = None
 
     def _make_scheduler(self, workers: list[str], passing: ChunkPiecesActor) -> SchedulerPort:
-        """A scheduler in this process; for a detached cluster in a separate process, where it may die without harm."""
+        """A scheduler in this process; where asked for in separate processes, which may die without harm."""
         plans = memory.plan_bytes(self.orders["limit"])
 
         def read_chunk(chunk: int, size: int) -> Awaitable[bytes]:
             return passing.read(chunk, 0, size)
 
-        if not self.orders["detach"]:
+        if not self.orders["schedulers"]:
             return InProcessScheduler(self.execution, workers, plans, self.job_ended, self._machine, read_chunk)
         return SchedulerSubprocess(
             self.orders,
@@ -196,7 +196,7 @@ def main() -> None:
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]
     try:
-        control = memory.private_bytes(os.getpid()) + (memory.SCHEDULER_BYTES if orders["detach"] else 0)
+        control = memory.private_bytes(os.getpid()) + memory.SCHEDULER_BYTES * orders["schedulers"]
         capacity = memory.room_for_chunks(orders["limit"], orders["workers"], control)
     except MemoryLimitError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")

@@ -22,6 +22,8 @@ class LocalHost(ControlProcess):
     ----------
     lease
         Seconds that a detached cluster lives on when nobody uses it.
+    schedulers
+        Processes that schedule; 0: the control process does.
     meanwhile
         Called while the process starts.
     """
@@ -38,6 +40,7 @@ class LocalHost(ControlProcess):
         detached: bool = False,
         lease: float = math.inf,
         meanwhile: Callable[[], None] | None = None,
+        schedulers: int = 0,
     ) -> None:
         limit = chosen_limit(memory_limit)
         super().__init__(name, "local", spill_dir, detached)
@@ -48,4 +51,5 @@ class LocalHost(ControlProcess):
             self.folders.remove()
             raise
         orders = {"workers": workers, "threads": threads, "limit": limit, "arena": self.arena, "lease": lease}
+        orders["schedulers"] = schedulers
         self._begin(orders, threads, meanwhile)

@@ -122,7 +122,7 @@ def test_while_nothing_runs_tensors_and_jobs_stay(cluster):
 
 
 @pytest.mark.long
-def test_a_job_that_unfolds_begins_anew(cluster):
+def test_a_job_that_unfolds_goes_on(cluster):
     def slowly(chunk):
         import time
 
