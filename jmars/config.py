@@ -100,7 +100,7 @@ def _seconds(variable: str, default: float) -> float:
     return value
 
 
-def checked_schedulers(number: int) -> int:
+def checked_schedulers(number: Any) -> int:
     """A number of schedulers; raises ValueError for others."""
     if not isinstance(number, int) or not 0 <= number <= MOST_SCHEDULERS:
         raise ValueError(f"schedulers is {number!r}; give a whole number from 0 to {MOST_SCHEDULERS}")
