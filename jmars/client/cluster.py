@@ -70,8 +70,8 @@ class Cluster(EngineClusters, HostClusters):
     lease
         Seconds that a detached cluster lives on without a client and without a job; math.inf for ever.
     schedulers
-        Processes that schedule, 0 to 16: with 0 the control process schedules, and the cluster ends with it; with 1 or
-        more a scheduler may die, and the jobs go on. None for `jmars.config.schedulers`, and at least 1 where `detach`.
+        Scheduler processes, 0 to 16. With 0 the control process schedules, and the cluster ends with that process; with
+        1 or more a scheduler may die, and the jobs go on. None for `jmars.config.schedulers`; at least 1 with `detach`.
 
     Raises
     ------

@@ -48,7 +48,7 @@ remote_workers.py  workers in another process: orders are messages
 membership.py   hosts by their beats and their silence (Membership)
 journal.py     an append-only file, from which the next scheduler resumes (Journal)
 journaled.py   writes calls and reports to the journal (JournaledSession)
-ended_stage.py   what a stage left (EndedStage)
+ended_stage.py   chunks and lengths of an ended stage (EndedStage)
 stages_behind.py   the ended stages of a job, by the journal
 resuming.py    resumes from the journal
 task_manager.py   TaskManagerActor: jobs as Mars shows tasks

@@ -1,4 +1,4 @@
-"""EndedStage: what a stage of a job left, as the journal keeps it for the next scheduler."""
+"""EndedStage: the chunks and lengths of an ended stage of a job, for the journal and the next scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["EndedStage"]
 
 @dataclass(frozen=True)
 class EndedStage:
-    """What a stage left, for a scheduler that goes on behind it.
+    """Chunks and lengths of an ended stage, for a scheduler that goes on behind the stage.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class EndedStage:
     lengths
         Chunk lengths of kept nodes whose lengths were not known before.
     shapes
-        Of chunks whose size was known only then.
+        Shapes of chunks with a size that only the run told.
     """
 
     chunks: Mapping[int, Sequence[int]]

@@ -302,7 +302,7 @@ class GraphActor:
         self._going_on = asyncio.ensure_future(self._go_on(stages))
 
     def leave_stages(self) -> list[int]:
-        """Let go of what earlier stages left, because the job begins anew; returns chunks without a holder now."""
+        """Release the chunks of earlier stages, because the job begins anew; returns chunks without a holder now."""
         stages, self._stages = self._stages, None
         return [] if stages is None else stages.close(self._meta)
 

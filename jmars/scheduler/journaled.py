@@ -131,13 +131,13 @@ class JournaledSession:
         self._journal.note("open", table.job, table.number, table.base, len(table.program), digest_of_table(table))
 
     def stage_ended(self, job: str, stage: int, ended: EndedStage) -> None:
-        """Note what a stage left, before the workers hear of the stage's end."""
+        """Note the chunks and lengths of a stage before the workers hear of the end of the stage."""
         told = dict(ended.chunks), dict(ended.lengths), dict(ended.shapes)
         self._journal.note("stage", job, self._session.graph(job).number, stage, pickle.dumps(told))
         self._journal.flush()
 
     def stage_values(self, job: str, stage: int, values: Mapping[int, Any]) -> None:
-        """Note the values that decide what follows a stage."""
+        """Note the values that decide the next stage."""
         self._journal.note("values", job, self._session.graph(job).number, stage, pickle.dumps(dict(values)))
 
     def ended(self, report: dict[str, Any], tell: Callable[[], None]) -> None:

@@ -203,7 +203,7 @@ class Resuming:
                 self._hold(job, [bindings.key(name) for name in _names_of_leaves(submission.graph)])
 
     def _skipped(self, job: str, behind: StagesBehind) -> bool:
-        """Whether the stage that is opened now is the one that ran last; passes over a stage that had ended."""
+        """Whether the opened stage is the last of the journal; passes over an ended stage."""
         behind.opened += 1
         ended = behind.ended.get(behind.opened)
         try:
@@ -330,7 +330,7 @@ class Resuming:
         return job not in self._anew and behind is not None and behind.stages is not None
 
     def _leave(self, job: str) -> None:
-        """Let go of what the stages of a job left that begins anew."""
+        """Release the chunks of the stages of a job, because the job begins anew."""
         behind, graph = self._unfolding.get(job), self._session.remembers(job)
         if graph is not None:
             graph.leave_stages()

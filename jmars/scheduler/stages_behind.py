@@ -17,7 +17,7 @@ class StagesBehind:
     Attributes
     ----------
     ended, values
-        By number of the stage: what it left, and the values that decide what follows.
+        By number of the stage: chunks and lengths, and the values that decide the next stage.
     opened
         Stages opened so far.
     stages
