@@ -17,6 +17,8 @@ In reading order:
 - formulas.py: sin, cos, exp, log, ... without branches, for `jit="fast"`
 - operations.py: NumPy's operations in LLVM assembly
 - routines.py: loops around an expression, sums in NumPy's order
+- cuda_helpers.py: functions of C++ where NumPy has another rule
+- cuda_text.py: an expression as a C++ function, for a GPU
 - machine_code.py: compiles LLVM assembly for this machine and loads the result
 - reduction_kernel.py: leaves and combines of a tree reduction
 - pipeline.py: generator, expression and reduction in a single pass over blocks

@@ -1,0 +1,102 @@
+"""Functions of C++ that `cuda_text` calls: NumPy's operations where C++ has another rule or none.
+
+Each text defines `jm_NAME`, a template over a type T (U is the unsigned one of its size), with the qualifier JM of who
+compiles it: NVRTC for a GPU, or the tests for this machine.
+Source: NumPy `_core/src/umath/loops*.src`, `npy_math_internal.h.src` (signs of remainders, NaN in extremes, shifts).
+"""
+
+from __future__ import annotations
+
+__all__ = ["PRELUDE", "helper_text"]
+
+# Bits as numbers, and numbers as bits, on both machines.
+PRELUDE = """\
+#ifdef __CUDACC__
+#define JM static __device__ __forceinline__
+JM double jm_f8(unsigned long long bits) { return __longlong_as_double((long long)bits); }
+JM float jm_f4(unsigned int bits) { return __int_as_float((int)bits); }
+#else
+#include <math.h>
+#include <string.h>
+#define JM static inline
+JM double jm_f8(unsigned long long bits) { double x; memcpy(&x, &bits, 8); return x; }
+JM float jm_f4(unsigned int bits) { float x; memcpy(&x, &bits, 4); return x; }
+#endif
+"""
+
+HELPERS = {
+    # of two zeros the second, NaN before all numbers
+    "maximum": "template <class T> JM T jm_maximum(T a, T b) { return a > b || a != a ? a : b; }",
+    "minimum": "template <class T> JM T jm_minimum(T a, T b) { return a < b || a != a ? a : b; }",
+    "fmax": "template <class T> JM T jm_fmax(T a, T b) { return a > b || b != b ? a : b; }",
+    "fmin": "template <class T> JM T jm_fmin(T a, T b) { return a < b || b != b ? a : b; }",
+    "sign": "template <class T> JM T jm_sign(T a) { return a > 0 ? (T)1 : a < 0 ? (T)-1 : a == 0 ? (T)0 : a; }",
+    "heaviside": (
+        "template <class T> JM T jm_heaviside(T a, T b) { return a != a ? a : a == 0 ? b : a < 0 ? (T)0 : (T)1; }"
+    ),
+    # beyond the width all bits have left; a negative count is beyond it
+    "left_shift": (
+        "template <class T, class U> JM T jm_left_shift(T a, T b) {\n"
+        "  return (U)b < 8 * sizeof(T) ? (T)((U)a << (U)b) : (T)0;\n}"
+    ),
+    "right_shift": (
+        "template <class T, class U> JM T jm_right_shift(T a, T b) {\n"
+        "  return (U)b < 8 * sizeof(T) ? (T)(a >> b) : a < 0 ? (T)-1 : (T)0;\n}"
+    ),
+    # whole numbers wrap around, which signed numbers of C++ may not; those shorter than int are computed as int
+    "add": "template <class T, class U> JM T jm_add(T a, T b) { return (T)((U)a + (U)b); }",
+    "subtract": "template <class T, class U> JM T jm_subtract(T a, T b) { return (T)((U)a - (U)b); }",
+    "multiply": "template <class T, class U> JM T jm_multiply(T a, T b) { return (T)(1ull * (U)a * (U)b); }",
+    "negative": "template <class T, class U> JM T jm_negative(T a) { return (T)((U)0 - (U)a); }",
+    "absolute": "template <class T, class U> JM T jm_absolute(T a) { return a < 0 ? (T)((U)0 - (U)a) : a; }",
+    "int_floor_divide": (
+        "template <class T, class U> JM T jm_int_floor_divide(T a, T b) {\n"
+        "  if (b == 0) return (T)0;\n"
+        "  if (b == (T)-1 && (T)-1 < 0) return (T)((U)0 - (U)a);\n"
+        "  T q = (T)(a / b);\n"
+        "  return (T)(q * b) != a && (a < 0) != (b < 0) ? (T)(q - 1) : q;\n}"
+    ),
+    "int_remainder": (
+        "template <class T, class U> JM T jm_int_remainder(T a, T b) {\n"
+        "  if (b == 0 || (b == (T)-1 && (T)-1 < 0)) return (T)0;\n"
+        "  T r = (T)(a % b);\n"
+        "  return r != 0 && (a < 0) != (b < 0) ? (T)(r + b) : r;\n}"
+    ),
+    "int_fmod": (
+        "template <class T, class U> JM T jm_int_fmod(T a, T b) {\n"
+        "  return b == 0 || (b == (T)-1 && (T)-1 < 0) ? (T)0 : (T)(a % b);\n}"
+    ),
+    "floor_divide": (
+        "template <class T> JM T jm_floor_divide(T a, T b) {\n"
+        "  if (b == 0) return a / b;\n"
+        "  T m = fmod(a, b), q = (a - m) / b;\n"
+        "  if (m != 0 && (b < 0) != (m < 0)) q -= (T)1;\n"
+        "  if (q == 0) return copysign((T)0, a / b);\n"
+        "  T f = floor(q);\n"
+        "  return q - f > (T)0.5 ? f + (T)1 : f;\n}"
+    ),
+    "remainder": (
+        "template <class T> JM T jm_remainder(T a, T b) {\n"
+        "  T m = fmod(a, b);\n"
+        "  if (b == 0) return m;\n"
+        "  if (m == 0) return copysign((T)0, b);\n"
+        "  return (b < 0) != (m < 0) ? m + b : m;\n}"
+    ),
+    # as processors of x86-64 do it: beyond the range the least number
+    "to_int": (
+        "template <class T, class F> JM T jm_to_int(F a) {\n"
+        "  F end = (F)9223372036854775808.0;\n"
+        "  return a >= -end && a < end ? (T)(long long)a : (T)(-9223372036854775807ll - 1);\n}"
+    ),
+    "to_uint64": (
+        "template <class F> JM unsigned long long jm_to_uint64(F a) {\n"
+        "  F end = (F)9223372036854775808.0;\n"
+        "  if (a >= end && a < 2 * end) return (unsigned long long)a;\n"
+        "  return a >= -end && a < end ? (unsigned long long)(long long)a : 9223372036854775808ull;\n}"
+    ),
+}
+
+
+def helper_text(names: set[str]) -> str:
+    """The texts of some helpers, in a fixed order."""
+    return "\n".join(text for name, text in HELPERS.items() if name in names)
