@@ -238,6 +238,8 @@ KEPT = {
     "jmars.deploy.launch_ssh:address_here": "our address on the way to a machine, as ssh sees it",
     "jmars.scheduler.membership:next_look": "for a caller that sleeps until then",
     "jmars.worker.carrier_link:serve_again": "for a place that is not known at once",
+    "jmars.kernels.cuda_text": "the texts of GPU kernels, which workers with a GPU will run",
+    "jmars.kernels.cuda_helpers": "functions of these texts",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",
