@@ -1,6 +1,6 @@
 """`python -m jmars entry [NAME]`: tells a kernel on another machine how to reach a cluster of this machine.
 
-Writes one line of JSON: id, name, path of the socket, token, versions; or an error. `FarHost` runs it over ssh, so the
+Writes one line of JSON: id, name, path of the socket, token, versions; or an error. `FarHost` runs the command over ssh, so the
 token goes through an encrypted connection and is shown nowhere: the command refuses to write to a terminal.
 """
 
@@ -36,7 +36,7 @@ def entry(args: list[str]) -> int:
 
 
 def entry_in(output: bytes) -> dict[str, Any] | None:
-    r"""What the command has told, among the lines that a login shell printed; None if it told nothing.
+    r"""The line of the command, among the lines that a login shell printed; None without such a line.
 
     Examples
     --------

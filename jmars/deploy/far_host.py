@@ -107,7 +107,7 @@ class FarHost:
             self.hang_up()
 
     def _answers(self) -> bool:
-        """Whether the cluster listens; returns when it does not, or has cut off a client that proves nothing."""
+        """Whether the cluster listens; returns when the cluster is gone, or has cut off a client without a proof."""
         with socket.socket(socket.AF_UNIX) as one:
             one.settimeout(END_SECONDS)
             try:

@@ -1,10 +1,10 @@
-"""Launchers: start the process of another host, read its answer, and look after the process later.
+"""Launchers: start the process of a host, read the answer, and look after the process later.
 
     ticket, one line  ─▶  stdin of  PYTHON -P -m jmars host --join -
     answer            ◀─  the first line of stdout that is our JSON
 
-The answer names process ids there. Later the host is asked, as a second opinion beside its own beats, whether these
-processes run. The process belongs to its host: the end of the launcher or of its connection ends nothing.
+The answer names process ids there. Later the host is asked, as a second opinion beside the host's own beats, whether the
+processes run. The process belongs to the host: the end of the launcher or of the connection does not end the process.
 `launch_local` and `launch_ssh` have the implementations.
 """
 
@@ -60,24 +60,24 @@ class HostProcess(Protocol):
 
     @property
     def out(self) -> ByteStream:
-        """Its standard output."""
+        """Standard output."""
         ...
 
     @property
     def err(self) -> ByteStream:
-        """Its standard error."""
+        """Standard error."""
         ...
 
     async def send(self, line: bytes) -> None:
-        """Write to its stdin; no effect if it has ended."""
+        """Write to stdin; no effect after the end of the process."""
         ...
 
     async def status(self) -> int | None:
-        """Its exit status when it has ended, negative for a signal; None if the host does not say."""
+        """Exit status, after the end; negative for a signal; None if the host does not say."""
         ...
 
     async def kill(self, pid: int) -> None:
-        """End the process, which has not answered, and the connection; `pid` is 0 where nobody knows it."""
+        """End a process without an answer, and the connection; `pid` is 0 if unknown."""
         ...
 
     async def run(self, words: Sequence[str], stdin: bytes, seconds: float) -> bytes | None:
@@ -111,16 +111,16 @@ class Launched:
         return f"Launched({self.place!r}, pid {self.answer['pid']})"
 
     async def recognize(self) -> None:
-        """Ask when the processes started, by which others that get their ids later are told from them."""
+        """Ask for start times, which tell the processes from later processes with the same ids."""
         self._births = await self._stats(self.pids)
 
     @property
     def pids(self) -> list[int]:
-        """Process ids on that host: the control process, and the janitor if there is one."""
+        """Process ids on that host: the control process, and of the janitor, if any."""
         return [pid for pid in (self.answer["pid"], self.answer["janitor"]) if pid]
 
     async def is_alive(self, pids: Iterable[int] = ()) -> dict[int, str] | None:
-        """What processes of the host do, as its kernel says.
+        """States of processes of the host, as the host's kernel says.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class Launched:
         return {pid: state_of(found.get(pid), (self._births or {}).get(pid)) for pid in asked}
 
     async def ended(self) -> int | None:
-        """Wait for the end of the control process; never returns where the connection broke, since nobody knows then.
+        """Wait for the end of the control process; never returns after the connection broke.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class Launched:
         return status
 
     async def log_tail(self) -> str:
-        """The end of the host's log; of its output if it named no log or cannot be reached."""
+        """The end of the host's log; of the output if the host named no log or cannot be reached."""
         log = self.answer.get("log")
         if isinstance(log, str) and os.path.isabs(log) and log.isprintable():
             data = await self._process.run(["tail", "-c", str(_LOG_BYTES), "--", log], b"", OPINION_SECONDS)

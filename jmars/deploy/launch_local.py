@@ -60,7 +60,7 @@ class LocalProcess:
         self.out, self.err = asyncio.StreamReader(), asyncio.StreamReader()
 
     async def listen(self) -> None:
-        """Read its output from now on."""
+        """Read the output from now on."""
         loop = asyncio.get_running_loop()
         for pipe, reader in ((self._process.stdout, self.out), (self._process.stderr, self.err)):
             protocol = asyncio.StreamReaderProtocol(reader)
@@ -68,7 +68,7 @@ class LocalProcess:
             self._transports.append(transport)
 
     async def send(self, line: bytes) -> None:
-        """Write to its stdin; a line fits in the pipe."""
+        """Write to stdin; a line fits in the pipe."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line)
@@ -77,7 +77,7 @@ class LocalProcess:
             pass  # it has ended, and its output says why
 
     async def status(self) -> int:
-        """Its exit status when it has ended."""
+        """Exit status, after the end."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         if self._process.poll() is None:
             watch = os.pidfd_open(self._process.pid)
@@ -90,14 +90,14 @@ class LocalProcess:
         return self._process.wait()
 
     async def kill(self, pid: int = 0) -> None:
-        """End it and what it has started, with SIGKILL."""
+        """End the process and the children of the process, with SIGKILL."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         await self.status()
         await self.close()
 
     async def run(self, words: Sequence[str], stdin: bytes, seconds: float) -> bytes | None:
-        """Standard output of a command on this machine; None if it does not end within `seconds`."""
+        """Standard output of a command on this machine; None if the command does not end within `seconds`."""
         pipe = subprocess.PIPE
         command = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
         try:

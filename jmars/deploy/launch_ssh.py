@@ -1,8 +1,8 @@
-"""A launcher by ssh: starts the process of a host on another machine, reached as `ssh` would reach it.
+"""A launcher by ssh: starts the process of a host on a machine that `ssh` reaches.
 
 Settings, agent and keys are the user's (`~/.ssh/config`, then `/etc/ssh/ssh_config`); the machine's key must be in a
-known_hosts file. One fixed command runs there, and the ticket goes to its stdin. Nothing is asked: passphrases are for
-the agent to know. The connection stays open for second opinions; where it broke, one dials again.
+known_hosts file. One fixed command runs there, and the ticket goes to stdin. No question is asked: passphrases are for
+the agent to know. The connection stays open for second opinions, and is dialled again after a break.
 Source: https://asyncssh.readthedocs.io/en/latest/api.html; ssh_config(5).
 """
 
@@ -132,7 +132,7 @@ class SshLauncher:
 class SshRoute:
     """How to log in to a machine: settings, keys, and the keys that the machine may show.
 
-    `failure` is the predicate of errors, after the name of what is there.
+    `failure` is the predicate of errors, after the name of the host or cluster.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class SshRoute:
         return str(way[0])
 
     def _options(self) -> Any:
-        """What the user's settings say of the place; reads files, and may run commands of `Match exec`."""
+        """The user's settings for the place; reads files, and may run commands of `Match exec`."""
         config = self._config if self._config is not None else _existing(_CONFIG)
         chosen: dict[str, Any] = {"config": list(config), "host": self.place.host, "keepalive_interval": 5}
         if self.place.user:
@@ -202,7 +202,7 @@ class SshRoute:
         return self.ssh.SSHClientConnectionOptions(**chosen)
 
     def _known(self, options: Any, who: str) -> Any:
-        """The keys of machines, from the files that ssh would read; never None, with which nothing would be checked."""
+        """The keys of machines, from the files that ssh would read; never None, with which no key would be checked."""
         if self._known_hosts is not None:
             return self.ssh.read_known_hosts(list(self._known_hosts))
         if options.known_hosts is None:
@@ -258,7 +258,7 @@ class SshProcess:
         self.err = SshOutput(route.ssh.Error, process.stderr)
 
     async def send(self, line: bytes) -> None:
-        """Write to its stdin."""
+        """Write to stdin."""
         try:
             self._process.stdin.write(line)
             await self._process.stdin.drain()
@@ -266,13 +266,13 @@ class SshProcess:
             pass  # it has ended, and its output says why
 
     async def status(self) -> int | None:
-        """Its exit status when it has ended; None if the connection ended first."""
+        """Exit status, after the end; None if the connection ended first."""
         await self._process.wait_closed()
         status: int | None = self._process.returncode
         return status
 
     async def kill(self, pid: int) -> None:
-        """End it with SIGKILL, and the connection."""
+        """End the process with SIGKILL, and the connection."""
         if pid:
             await self.run(["kill", "-KILL", str(pid)], b"", KILL_SECONDS)
         await self.close()
@@ -326,7 +326,7 @@ class SshOutput:
 
 
 def _told(error: Exception) -> str:
-    """The text of an error, in which the other end may have put anything."""
+    """The text of an error; the peer may have put any characters into the text."""
     return printable(text_of(error))
 
 

@@ -1,8 +1,8 @@
 """Offers of a job's ready operands to several workers: the first worker that takes an operand has it.
 
-An offer stands in the queue of each worker that it was made to. Who takes it withdraws it from the others: they pass
-over it when they come to it, so a late take gets the next operand, or none. A worker takes an operand when it is about
-to run it (`dispatch: late`), so an operand never waits for a blocked worker. An offer to one worker is a pin.
+An offer stands in the queues of several workers. The first take withdraws the offer: other workers skip a withdrawn offer,
+so a late take gets the next operand, or none. A worker takes an operand just before the run (`dispatch: late`), so an
+operand never waits for a blocked worker. An offer to a single worker is a pin.
 Source: docs/explanation/seeds.md, "Operand states" (READY); docs/decisions/0046-offers-on-request.md.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["Offers"]
 
 
 class Offers:
-    """Offers of one job; a key is the number by which operands are ordered, and tells the operand.
+    """Offers of a job; a key is an operand's place in the order of operands.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Offers:
         self._open: dict[int, Sequence[int]] = {}  # key: workers that have the offer
 
     def make(self, key: int, to: Sequence[int]) -> None:
-        """Offer an operand to workers; a key that is offered already is offered to these too."""
+        """Offer an operand to workers; a key with an offer gets more workers."""
         known = self._open.get(key, ())
         self._open[key] = (*known, *to)
         for worker in to:
@@ -45,7 +45,7 @@ class Offers:
         return heap[0] if heap else None
 
     def take(self, worker: int) -> int:
-        """Take the lowest key of a worker, and withdraw it from the others; raises LookupError if there is none."""
+        """Take the lowest key of a worker, and withdraw the offer from other workers; raises LookupError without an offer."""
         key = self.best(worker)
         if key is None:
             raise LookupError(f"nothing is offered to worker {worker}")

@@ -1,7 +1,7 @@
-"""Functions of C++ that `cuda_text` calls: NumPy's operations where C++ has another rule or none.
+"""Functions of C++ that `cuda_text` calls: NumPy's operations where C++ has a different rule or none.
 
-Each text defines `jm_NAME`, a template over a type T (U is the unsigned one of its size), with the qualifier JM of who
-compiles it: NVRTC for a GPU, or the tests for this machine.
+The texts define `jm_NAME`, templates over a type T (U is the unsigned type of the same size), with the qualifier JM of
+the compiler: NVRTC for a GPU, or the tests for this machine.
 Source: NumPy `_core/src/umath/loops*.src`, `npy_math_internal.h.src` (signs of remainders, NaN in extremes, shifts).
 """
 

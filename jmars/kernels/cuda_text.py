@@ -1,7 +1,7 @@
-"""Writes an expression as a C++ function, for a GPU: one statement a node, with NumPy's dtype at each.
+"""Writes an expression as a C++ function, for a GPU: a statement a node, with NumPy's dtypes.
 
-The text has all that it needs but the loop around it, so that NVRTC compiles it for any GPU, and tests compile the same
-text for this machine. Compile without fused multiply-add (`--fmad=false`): NumPy rounds after each operation.
+The text is complete but for the loop around the function, so that NVRTC compiles the text for any GPU, and tests compile
+the same text for this machine. Compile without fused multiply-add (`--fmad=false`): NumPy rounds after each operation.
 Source: NumPy, `ufunc.resolve_dtypes`; CUDA C++ Programming Guide, "Mathematical
 Functions" (errors of the functions in `CLOSE`).
 """
@@ -44,7 +44,7 @@ CLOSE: dict[str, tuple[str, int, int]] = {
 
 
 def cuda_type(dtype: DType) -> str | None:
-    """The C++ type of a dtype; None where it has none here: complex and half numbers, dates, records.
+    """The C++ type of a dtype; None where no type is written: complex and half numbers, dates, records.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def cuda_text(expression: Expression) -> str | None:
 
 
 class _Writer:
-    """Statements of one expression, and the helpers that they call."""
+    """Statements of an expression, and the helpers that they call."""
 
     def __init__(self, expression: Expression) -> None:
         self._expression = expression
@@ -100,7 +100,7 @@ class _Writer:
         self._helpers: set[str] = set()
 
     def write(self) -> bool:
-        """Write all statements; False where one has no text."""
+        """Write all statements; False where a statement has no text."""
         if any(cuda_type(dtype) is None for dtype in self._dtypes):
             return False
         for number, node in enumerate(self._expression.nodes):
@@ -193,7 +193,7 @@ class _Writer:
         return None
 
     def _converted(self, name: str, old: DType, new: DType) -> str:
-        """As `astype`; a float beyond the range of an integer becomes what processors of x86-64 make of it."""
+        """As `astype`; a float beyond the range of an integer becomes the number that processors of x86-64 give."""
         if old == new:
             return name
         if new.kind == "b":

@@ -4,8 +4,8 @@ While a cell waits for a job, the kernel's main thread is busy and ipykernel ser
 reloaded page and a slider all wait until the cell ends. This file works around that for cell_engine.py:
 
 - `Pump`: the waiting main thread answers cheap requests itself and puts other requests back in order;
-- `HeldOutputs`: what a cell puts out in its first moment waits until it is known whether a view stands above it;
-- `unpin`: ipykernel 7.4 ties a widget to the shell that made it; `unpin` unties it, so that subshells may serve it;
+- `HeldOutputs`: outputs of a cell's first moment wait until the cell has a view above them, or gets none;
+- `unpin`: ipykernel 7.4 ties a widget to the shell of origin; `unpin` unties the widget, so that subshells may serve it;
 - `stays_busy`: the kernel reports "busy" again after each request that was served beside the cell;
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
 - `run_coroutine`: top-level `await` inside a cell that runs within the kernel's running loop.
@@ -165,7 +165,7 @@ def _interrupt_later() -> Iterator[None]:
 def stays_busy() -> Iterator[None]:
     """Within the block, the kernel reports "busy" for the running cell after each "idle" of another request.
 
-    JupyterLab shows the newest status, whatever request it belongs to: after a comm message that the pump, a subshell
+    JupyterLab shows the newest status, of any request: after a comm message that the pump, a subshell
     or the control thread answered, its indicator said Idle while the cell ran.
     """
     kernel = current_kernel()

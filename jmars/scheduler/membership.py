@@ -1,15 +1,14 @@
-"""Membership: which hosts of a cluster are here, by their beats and their silence.
+"""Membership: the hosts of a cluster that are here, by beats and silence.
 
-Pure: takes beats with the time, and returns what happened. Any message of a host is a beat. A process beside the host's
-control process may vouch for it: then a control process that is only busy is waited for, and one that is stopped is
-named.
+Pure: takes beats with the time, and returns changes. Any message of a host is a beat. A process beside the host's control
+process may vouch for the host: then membership waits for a busy control process, and names a stopped process.
 
     joining ──joined──▶ here ──3 s silent──▶ suspect ──8 s silent──▶ gone
                          ▲                     │
                          └────────beat─────────┘
 
-A host that is gone stays gone under its incarnation: its chunks are lost, its messages are refused. It may join again
-under a higher incarnation, and no number is used twice. Source: Gray and Cheriton 1989 (leases).
+A host stays gone under the same incarnation: chunks are lost, messages are refused. The host may join again under a
+higher incarnation, and no number is used twice. Source: Gray and Cheriton 1989 (leases).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class HostHere:
 
 @dataclass(frozen=True)
 class HostSuspect:
-    """A host is silent: it gets no new work, and keeps what it has."""
+    """A host is silent: the host gets no new work, and keeps running work."""
 
     identity: Identity
     why: str
@@ -118,7 +117,7 @@ class Membership:
         return sorted(one for one, known in self._known.items() if known.state != "joining")
 
     def refuses(self, identity: Identity, now: float) -> str:
-        """Why a host may not connect; "" where it may."""
+        """Why a host may not connect; "" for a host that may."""
         if identity in self._known:
             return ""
         if identity in self._gone:
