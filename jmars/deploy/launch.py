@@ -3,9 +3,9 @@
     ticket, one line  ─▶  stdin of  PYTHON -P -m jmars host --join -
     answer            ◀─  the first line of stdout that is our JSON
 
-The answer names process ids there. Later the host is asked, as a second opinion beside the host's own beats, whether the
-processes run. The process belongs to the host: the end of the launcher or of the connection does not end the process.
-`launch_local` and `launch_ssh` have the implementations.
+The answer names process ids there. Later the host is asked, as a second opinion beside the host's own beats, whether
+the processes run. The process belongs to the host: the end of the launcher or of the connection does not end
+the process. `launch_local` and `launch_ssh` have the implementations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Offers of a job's ready operands to several workers: the first worker that takes an operand has it.
 
-An offer stands in the queues of several workers. The first take withdraws the offer: other workers skip a withdrawn offer,
-so a late take gets the next operand, or none. A worker takes an operand just before the run (`dispatch: late`), so an
-operand never waits for a blocked worker. An offer to a single worker is a pin.
+An offer stands in the queues of several workers. The first take withdraws the offer: other workers skip a withdrawn
+offer, so a late take gets the next operand, or none. A worker takes an operand just before the run (`dispatch: late`),
+so an operand never waits for a blocked worker. An offer to a single worker is a pin.
 Source: docs/explanation/seeds.md, "Operand states" (READY); docs/decisions/0046-offers-on-request.md.
 """
 
@@ -45,7 +45,9 @@ class Offers:
         return heap[0] if heap else None
 
     def take(self, worker: int) -> int:
-        """Take the lowest key of a worker, and withdraw the offer from other workers; raises LookupError without an offer."""
+        """Take the lowest key of a worker, and withdraw the offer from other workers; raises LookupError without
+        an offer.
+        """
         key = self.best(worker)
         if key is None:
             raise LookupError(f"nothing is offered to worker {worker}")

@@ -5,7 +5,7 @@ reloaded page and a slider all wait until the cell ends. This file works around 
 
 - `Pump`: the waiting main thread answers cheap requests itself and puts other requests back in order;
 - `HeldOutputs`: outputs of a cell's first moment wait until the cell has a view above them, or gets none;
-- `unpin`: ipykernel 7.4 ties a widget to the shell of origin; `unpin` unties the widget, so that subshells may serve it;
+- `unpin`: ipykernel 7.4 ties a widget to the shell of origin; `unpin` unties the widget for subshells;
 - `stays_busy`: the kernel reports "busy" again after each request that was served beside the cell;
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
 - `run_coroutine`: top-level `await` inside a cell that runs within the kernel's running loop.

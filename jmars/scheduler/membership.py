@@ -1,7 +1,7 @@
 """Membership: the hosts of a cluster that are here, by beats and silence.
 
-Pure: takes beats with the time, and returns changes. Any message of a host is a beat. A process beside the host's control
-process may vouch for the host: then membership waits for a busy control process, and names a stopped process.
+Pure: takes beats with the time, and returns changes. Any message of a host is a beat. A process beside the host's
+control process may vouch for the host: then membership waits for a busy control process, and names a stopped process.
 
     joining ──joined──▶ here ──3 s silent──▶ suspect ──8 s silent──▶ gone
                          ▲                     │
