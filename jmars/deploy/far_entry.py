@@ -1,7 +1,7 @@
 """`python -m jmars entry [NAME]`: tells a kernel on another machine how to reach a cluster of this machine.
 
-Writes one line of JSON: id, name, path of the socket, token, versions; or an error. `FarHost` runs the command over ssh,
-so the token goes through an encrypted connection and is shown nowhere: the command refuses to write to a terminal.
+Writes one line of JSON: id, name, path of the socket, token, versions; or an error. `FarHost` runs the command over
+ssh, so the token goes through an encrypted connection and is shown nowhere: the command refuses a terminal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Writes an expression as a C++ function, for a GPU: a statement a node, with NumPy's dtypes.
 
 The text is complete but for the loop around the function, so that NVRTC compiles the text for any GPU, and tests
-compile the same text for this machine. Compile without fused multiply-add (`--fmad=false`): NumPy rounds after each operation.
+compile the same text for this machine. Compile without fused multiply-add (`--fmad=false`): NumPy rounds after
+each operation.
 Source: NumPy, `ufunc.resolve_dtypes`; CUDA C++ Programming Guide, "Mathematical
 Functions" (errors of the functions in `CLOSE`).
 """
