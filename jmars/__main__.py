@@ -14,8 +14,9 @@ usage: python -m jmars status [NAME]      the clusters of this user, or the jobs
        python -m jmars stop NAME …        ends clusters for all their clients
        python -m jmars web [--cluster NAME] [--port N]
        python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …
+       python -m jmars host --join FILE   joins a cluster of several hosts by the ticket of Cluster.ticket
        python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs an operand that Job.operand wrote
-(`host`, `head` and `scheduler` are started by jmars.Cluster, `entry` by jmars.connect)"""
+(`host` without a ticket, `head` and `scheduler` are started by jmars.Cluster, `entry` by jmars.connect)"""
 
 COMMANDS = {  # by name: module, function of the other arguments that gives the exit status
     "status": ("jmars.deploy.commands", "status"),
@@ -25,23 +26,26 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "operand": ("jmars.deploy.operand_runner", "main"),
     "entry": ("jmars.deploy.far_entry", "entry"),
 }
-PROCESSES = {
+PROCESSES: dict[tuple[str, ...], str] = {
     ("host",): "jmars.deploy.host",
-    ("host", "--join", "-"): "jmars.deploy.member_process",
     ("head",): "jmars.deploy.head_process",
     ("scheduler",): "jmars.deploy.scheduler_process",
 }
+JOIN = ["host", "--join"]  # and the place of a ticket
 
 
 def run(arguments: list[str]) -> int | str:
     """Runs the command that the arguments name; returns the exit status, or the usage after a mistake."""
     name, *others = arguments or [""]
-    if tuple(arguments) in PROCESSES:
+    path, more = PROCESSES.get(tuple(arguments)), arguments[2:]
+    if arguments[:2] == JOIN and len(more) == 1:
+        path = "jmars.deploy.member_process"
+    if path is not None:
         gc.disable()  # imported modules hold no garbage: collecting would take a tenth of the start
-        process = importlib.import_module(PROCESSES[tuple(arguments)])
+        process = importlib.import_module(path)
         gc.freeze()
         gc.enable()
-        process.main()
+        process.main(*more)
         return 0
     if name not in COMMANDS:
         return USAGE

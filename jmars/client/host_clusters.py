@@ -1,18 +1,24 @@
-"""Clusters of several hosts: `Cluster.hosts` and `Cluster.ssh`.
+"""Clusters of several hosts: `Cluster.hosts`, `Cluster.ssh` and `Cluster.ticket`.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import LEASE, checked_lease, whole_number
 
 __all__ = ["HostClusters"]
+
+QUEUE_SECONDS = 7 * 24 * 3600.0  # for which a ticket is valid: jobs wait in queues for days
 
 
 class HostClusters:
@@ -22,6 +28,10 @@ class HostClusters:
     @abstractmethod
     def of_host(cls, host: Any) -> Self:
         """The cluster of a host."""
+
+    @abstractmethod
+    def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
+        """Call an actor of the cluster and wait for the answer."""
 
     @classmethod
     def hosts(
@@ -136,6 +146,78 @@ class HostClusters:
             If a host does not come up.
         """
         return cls.hosts(hosts, **settings)
+
+    def ticket(
+        self,
+        path: str | os.PathLike[str],
+        hosts: int = 1,
+        *,
+        n_workers: int | None = None,
+        threads_per_worker: int = 1,
+        memory_limit: str | int | None = None,
+        spill_dir: str | None = None,
+        seconds: float = QUEUE_SECONDS,
+        addresses: Sequence[str] = (),
+    ) -> str:
+        """Write a file by which hosts join this cluster while it runs: `python -m jmars host --join FILE`.
+
+        The file has a secret: it gets mode 0600, and a host refuses a file that others may open. The host that takes
+        the last place removes it. Running jobs use hosts that come.
+
+        Parameters
+        ----------
+        path
+            Where the hosts find the file; there must be none.
+        hosts
+            How many hosts may join by it.
+        n_workers, threads_per_worker, memory_limit, spill_dir
+            Of each host, as of `Cluster`; the defaults are those of the host.
+        seconds
+            For how long hosts may join by it, and no longer than the cluster lives.
+        addresses
+            Names or addresses of this machine as the hosts reach it; those that the machine knows by default.
+
+        Returns
+        -------
+        str
+            The command that a host runs, for a shell.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster is not one of several hosts.
+        FileExistsError
+            If there is a file.
+
+        Examples
+        --------
+        >>> import jmars, subprocess, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, jmars.Cluster.hosts(["local"], n_workers=1) as cluster:
+        ...     command = cluster.ticket(f"{folder}/ticket", n_workers=1, memory_limit="512MiB")
+        ...     host = subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        ...     _ = host.stdout.readline()  # when it has joined
+        ...     cluster.n_workers
+        2
+        >>> host.communicate()[0], host.returncode
+        (b'', 0)
+        """
+        settings = {
+            "limit": memory_limit,
+            "workers": None if n_workers is None else whole_number("n_workers", n_workers),
+            "threads": whole_number("threads_per_worker", threads_per_worker),
+            "spill": spill_dir,
+        }
+        if not seconds > 0:
+            raise ValueError(f"seconds is {seconds!r}; give the seconds for which hosts may join")
+        place = Path(path).expanduser().absolute()
+        fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            try:
+                file.write(self.ask("host", "ticket", settings, whole_number("hosts", hosts), seconds, list(addresses)))
+            except BaseException:
+                place.unlink()
+                raise
+        return shlex.join([sys.executable, "-m", "jmars", "host", "--join", str(place)])
 
 
 def _name(number: int, place: str) -> str:

@@ -9,6 +9,7 @@ clients.py   the actors of clients, and their holds
 ca.py        certificate authority of a cluster of several hosts
 tickets.py   what lets one host join a cluster once
 enrolment.py  a certificate for who proves a ticket
+join_tickets.py  tickets for hosts that people or batch systems start
 beats.py     tells the head that a host lives, from beside its control process
 janitor.py   a process that removes leftovers of SIGKILL
 in_process_scheduler.py  the scheduler in the control process

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
-__all__ = ["CertificateAuthority", "new_request"]
+__all__ = ["CertificateAuthority", "check_request", "new_request"]
 
 BACK, ON = datetime.timedelta(days=1), datetime.timedelta(days=365)
 MOST = 8192  # bytes of a request
@@ -146,6 +146,11 @@ def new_request() -> tuple[bytes, bytes]:
     request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, SHA256())
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return private, request.public_bytes(Encoding.PEM)
+
+
+def check_request(request: bytes) -> None:
+    """Raise AuthenticationError for what `CertificateAuthority.sign` refuses."""
+    _key_of(request)
 
 
 def _key_of(request: bytes) -> EllipticCurvePublicKey:

@@ -16,18 +16,19 @@ import hmac
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name
 from jmars.actors.tls_dial import dial_tls
 from jmars.actors.tls_link import VISITOR, TlsClientGreeting
-from jmars.deploy.ca import CertificateAuthority, new_request
+from jmars.deploy.ca import CertificateAuthority, check_request, new_request
 from jmars.deploy.tickets import SECRET, Ticket
 from jmars.errors import AuthenticationError, ClusterLostError, HostRefusedError
 
-__all__ = ["ENROLMENT", "Enrolment", "EnrolmentActor", "enrol", "strangers"]
+__all__ = ["ENROLMENT", "Admission", "Enrolled", "Enrolment", "EnrolmentActor", "enrol", "strangers"]
 
 log = logging.getLogger("jmars.host")
 
@@ -41,7 +42,24 @@ NEW_TICKET = "start the host again, with a new ticket"
 class _Invitation:
     secret: bytes = field(repr=False)
     ends: float  # seconds of the head's monotonic clock
-    used: bool = False
+    left: int  # hosts that may still enrol
+    seat: Callable[[], Identity]  # gives the identity of the next of them
+
+
+class Admission(NamedTuple):
+    """What a host gets: its identity and certificate (PEM text), and how many hosts may still enrol as it did."""
+
+    identity: Identity
+    certificate: bytes
+    left: int
+
+
+class Enrolled(NamedTuple):
+    """What a host has got: its identity and credentials, and how many hosts may still enrol by the same ticket."""
+
+    identity: Identity
+    credentials: Credentials
+    left: int
 
 
 class Enrolment:
@@ -54,7 +72,7 @@ class Enrolment:
     >>> secret = enrolment.invite(Identity(3, 1), now=0.0)
     >>> key, request = new_request()
     >>> proof = prove(secret, "5f3a9c01", Identity(3, 1), request)
-    >>> enrolment.admit(Identity(3, 1), request, proof, now=1.0)[:27]
+    >>> enrolment.admit(Identity(3, 1), request, proof, now=1.0).certificate[:27]
     b'-----BEGIN CERTIFICATE-----'
     >>> enrolment.admit(Identity(3, 1), request, proof, now=1.1)
     Traceback (most recent call last):
@@ -65,8 +83,24 @@ class Enrolment:
         self.authority = authority
         self._invitations: dict[Identity, _Invitation] = {}
 
-    def invite(self, identity: Identity, now: float, seconds: float = VALID_SECONDS) -> bytes:
-        """The secret by which a host can enrol once within `seconds`; a job that waits in a queue needs longer.
+    def invite(
+        self,
+        identity: Identity,
+        now: float,
+        seconds: float = VALID_SECONDS,
+        hosts: int = 1,
+        seat: Callable[[], Identity] | None = None,
+    ) -> bytes:
+        """The secret by which a host can enrol within `seconds`; a job that waits in a queue needs longer.
+
+        Parameters
+        ----------
+        identity
+            Whom a host says to be that enrols by the secret.
+        hosts
+            Number of hosts that may enrol by it.
+        seat
+            Gives each of them its identity; None where it is `identity`.
 
         Raises
         ------
@@ -76,16 +110,16 @@ class Enrolment:
         if identity in self._invitations:
             raise ValueError(f"host {identity.host} was invited as incarnation {identity.incarnation} before; count on")
         secret = os.urandom(SECRET)
-        self._invitations[identity] = _Invitation(secret, now + seconds)
+        self._invitations[identity] = _Invitation(secret, now + seconds, hosts, seat or (lambda: identity))
         return secret
 
     def withdraw(self, identity: Identity) -> None:
         """The ticket of a host is not valid any more; one that was used has had its effect."""
         if identity in self._invitations:
-            self._invitations[identity].used = True
+            self._invitations[identity].left = 0
 
-    def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> bytes:
-        """The certificate of a host, as PEM text.
+    def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> Admission:
+        """The certificate of a host.
 
         Raises
         ------
@@ -93,18 +127,20 @@ class Enrolment:
             If the secret is unknown, wrong, used or late, or the request is false. Only who proves the secret is told
             more than that it is unknown or wrong.
         """
-        what = f"the ticket of host {identity.host} (incarnation {identity.incarnation})"
+        whose = f" of host {identity.host} (incarnation {identity.incarnation})" if identity.host else ""
+        what = f"the ticket{whose}"
         found = self._invitations.get(identity)
         expected = prove(found.secret if found else os.urandom(SECRET), self.authority.cluster, identity, request)
         if found is None or not hmac.compare_digest(expected, proof):
             raise HostRefusedError(f"{what} is unknown here, or its secret is wrong; {NEW_TICKET}")
-        if found.used:
+        if not found.left:
             raise HostRefusedError(f"{what} was used already; {NEW_TICKET}")
         if now > found.ends:
             raise HostRefusedError(f"{what} was valid until {now - found.ends:.0f} s ago; {NEW_TICKET}")
-        certificate = self.authority.sign(request, identity)
-        found.used = True
-        return certificate
+        check_request(request)  # before it takes a seat
+        seat = found.seat()
+        found.left -= 1
+        return Admission(seat, self.authority.sign(request, seat), found.left)
 
 
 def prove(secret: bytes, cluster: str, identity: Identity, request: bytes) -> bytes:
@@ -120,17 +156,17 @@ class EnrolmentActor:
         self._enrolment = enrolment
 
     @remote_method
-    def enrol(self, host: Any, incarnation: Any, request: Any, proof: Any) -> bytes:
-        """The certificate of a host that proves its ticket's secret."""
+    def enrol(self, host: Any, incarnation: Any, request: Any, proof: Any) -> tuple[int, int, bytes, int]:
+        """Number, incarnation and certificate of a host that proves its ticket's secret, and how many more may come."""
         try:
             if [type(one) for one in (host, incarnation, request, proof)] != [int, int, bytes, bytes]:
                 raise HostRefusedError("what a stranger said is no request of this version of jmars")
-            certificate = self._enrolment.admit(Identity(host, incarnation), request, proof, time.monotonic())
+            found = self._enrolment.admit(Identity(host, incarnation), request, proof, time.monotonic())
         except AuthenticationError as error:
             log.warning("a host is refused: %s", error)
             raise
-        log.info("host %d (incarnation %d) has its certificate", host, incarnation)
-        return certificate
+        log.info("host %d (incarnation %d) has its certificate", *found.identity)
+        return (*found.identity, found.certificate, found.left)
 
 
 def strangers(enrolment: Enrolment) -> Mailbox:
@@ -140,7 +176,7 @@ def strangers(enrolment: Enrolment) -> Mailbox:
     return mailbox
 
 
-async def enrol(ticket: Ticket) -> Credentials:
+async def enrol(ticket: Ticket) -> Enrolled:
     """Get a certificate for this host, whose key is made here and never sent.
 
     Raises
@@ -162,11 +198,11 @@ async def enrol(ticket: Ticket) -> Credentials:
     proof = prove(ticket.secret, ticket.cluster, ticket.identity, request)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            certificate = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
+            *seat, certificate, left = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
     except TimeoutError as error:
         raise ClusterLostError(f"{name} has not answered for {ANSWER_SECONDS:g} s; {NEW_TICKET}") from error
     finally:
         channel.close()
     credentials = Credentials(key, certificate, ticket.ca)
     client_context(credentials)  # raises where key and certificate are no pair
-    return credentials
+    return Enrolled(Identity(*seat), credentials, left)

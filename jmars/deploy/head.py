@@ -123,6 +123,10 @@ class ClusterHead(ABC):
         """Have hosts leave; raises ClusterError for a cluster that is not one of several hosts."""
         raise ClusterError("this cluster is not one of several hosts; evacuate is for clusters of jmars.Cluster.hosts")
 
+    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
+        """A ticket for hosts that join; raises ClusterError where the cluster is not one of several hosts."""
+        raise ClusterError("hosts join clusters of several hosts only; start one with jmars.Cluster.hosts(['local'])")
+
     # -- the life of the head
     async def listen(self) -> asyncio.AbstractServer:
         """Accept clients from now on."""

@@ -15,20 +15,20 @@ from typing import Any, TypeVar
 from jmars.deploy.enrolment import Enrolment
 from jmars.deploy.environment import process_settings
 from jmars.deploy.hosts_host import LOCAL
+from jmars.deploy.join_tickets import LEASE, LOOPBACK
 from jmars.deploy.launch import Launched, Launcher
 from jmars.deploy.launch_local import LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.deploy.roster import Roster
 from jmars.deploy.tickets import Ticket
 
-__all__ = ["LOOPBACK", "HostLaunches"]
+__all__ = ["HostLaunches"]
 
 Result = TypeVar("Result")
 
 log = logging.getLogger("jmars.host")
 
-LOOPBACK = "127.0.0.1"
-LOCAL_LEASE, LEASE = 8.0, 30.0  # seconds of silence of the head, after which a host ends
+LOCAL_LEASE = 8.0  # seconds of silence of the head, after which a host on this machine ends
 
 
 class HostLaunches:

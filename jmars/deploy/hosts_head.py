@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from jmars.actors.tls import server_context
@@ -22,12 +23,13 @@ from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
 from jmars.deploy.host_facts import HostFacts, same_bits
-from jmars.deploy.host_launches import LOOPBACK, HostLaunches
+from jmars.deploy.host_launches import HostLaunches
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
 from jmars.deploy.hosts_events import HostsEvents
 from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
+from jmars.deploy.join_tickets import LOOPBACK, JoinTickets
 from jmars.deploy.roster import Roster
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError, ClusterStartError
@@ -60,6 +62,7 @@ class HostsHead(ClusterHead):
         self._links = HostLinks(self._events.linked)
         self.roster.passed = self._links.passed
         self._profile = Profile()
+        self._tickets: JoinTickets
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
         self._status: HostStatus = NOTHING
         self._moved = 0
@@ -83,7 +86,10 @@ class HostsHead(ClusterHead):
         places = self.orders["hosts"]
         address = LOOPBACK if all(place["place"] == LOCAL for place in places) else ""
         beats = beats_door(self.roster.check, self.roster.vouch)
-        members = await serve_tls(address, 0, context, self.roster.accept, strangers(enrolment), beats)
+        listen = partial(serve_tls, port=0, context=context, accept=self.roster.accept, beats=beats)
+        listen = partial(listen, strangers=strangers(enrolment))
+        members = await listen(address)
+        self._tickets = JoinTickets(self.orders["id"], self.roster, enrolment, partial(listen, ""))
         launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port)
         self.roster.opinion = launches.opinion
         watching = [asyncio.ensure_future(self.roster.watch())]
@@ -119,6 +125,7 @@ class HostsHead(ClusterHead):
             await launches.end(END_SECONDS)
             self.roster.close()
             members.close()
+            self._tickets.close()
             self.folders.remove()
 
     def _kernel_spoke(self, kernel_end: int) -> None:
@@ -257,6 +264,10 @@ class HostsHead(ClusterHead):
         """Have hosts leave; see ElasticHosts."""
         assert self._elastic is not None
         await self._elastic.evacuate(names)
+
+    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
+        """A ticket by which hosts can join from now on; see JoinTickets.make."""
+        return await self._tickets.make(settings, hosts, seconds, addresses)
 
     # -- memory
     def job_ended(self, report: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """The process of a host that joins a cluster: `python -m jmars host --join FILE`, or `--join -` for standard input.
 
-A ticket, one line of JSON, names the head and lets the host join once. The process forks the janitor and the zygote
-first, while there is no thread; then it joins, and answers with one line on standard output.
+A ticket, one line of JSON, names the head and lets the host join. A file is for hosts that people or batch systems
+start: the log goes to standard error, and the exit status tells whether the host joined. The process forks the janitor
+and the zygote first, while there is no thread; then it joins, and answers with one line on standard output.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import json
 import logging
 import os
 import secrets
+import signal
 import stat
+import sys
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from jmars.actors.lasting import LastingChannel
@@ -21,6 +26,7 @@ from jmars.actors.tls_dial import connect_tls
 from jmars.deploy import memory
 from jmars.deploy.beats import Beats, beats_order
 from jmars.deploy.enrolment import enrol
+from jmars.deploy.environment import process_settings
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.member import Member
@@ -37,20 +43,31 @@ log = logging.getLogger("jmars.host")
 JOIN_SECONDS = 20.0
 
 
-def main() -> None:
-    """Be a host until the head ends it."""
+def main(source: str = "-") -> None:
+    """Be a host until the head ends it; exit with status 1 where a host with a file could not join."""
     answer = Answer()
     try:
-        ticket = read_ticket("-")
+        ticket = read_ticket(source)
+        if source != "-":
+            _set_environment(process_settings(ticket.threads or 1))
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)  # what users print goes to the log
         if os.getpgrp() != os.getpid():
             os.setsid()  # the janitor ends the process group
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-        _serve(ticket, answer)
+        _serve(ticket, answer, source)
     except (JmarsError, ValueError) as error:
         answer.say({"error": str(error)})
+        if source != "-":
+            sys.exit(f"this host does not join: {error}")
+
+
+def _set_environment(settings: dict[str, str]) -> None:
+    """Start this process again with variables that libraries read when they are loaded; no effect where it has them."""
+    if any(os.environ.get(name) != value for name, value in settings.items()):
+        sys.stdout.flush()
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **settings})
 
 
 class Answer:
@@ -77,14 +94,14 @@ class Answer:
         os.close(fd)
 
 
-def _serve(ticket: Ticket, answer: Answer) -> None:
+def _serve(ticket: Ticket, answer: Answer, source: str) -> None:
     sweep()
     limit, workers = memory.chosen_limit(ticket.limit), ticket.workers or memory.usable_cores()
     orders = {"limit": limit, "workers": workers, "threads": ticket.threads or 1}
     set_engine(NoComputeEngine(limit, workers))
     capacity = memory.room_for_chunks(limit, workers, memory.private_bytes(os.getpid()))
     folders = Folders.make(f"{ticket.cluster}-{ticket.host}-{secrets.token_hex(2)}", ticket.spill)
-    log_file = _keep_log(folders)
+    log_file = _keep_log(folders) if source == "-" else ""
     arena_fd = os.memfd_create(f"jmars-{ticket.cluster}-{ticket.host}", os.MFD_CLOEXEC)
     lock = folders.lock()  # held until both the janitor and this process have ended
     janitor, alive = start_janitor(folders, 0, [answer.fd, arena_fd], Beats(os.getpid()))
@@ -93,11 +110,13 @@ def _serve(ticket: Ticket, answer: Answer) -> None:
 
     async def serve_until_the_end() -> None:
         try:
-            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer, log_file, alive)
+            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer, log_file, alive, source)
         except Exception as error:  # whatever it is, who started the host must hear of it
-            log.exception("the host ends")
             known = isinstance(error, JmarsError | TimeoutError)
-            answer.say({"error": (str(error) or "the head does not answer") if known else fault_of(error)})
+            why = (str(error) or "the head does not answer") if known else fault_of(error)
+            log.error("the host ends: %s", why, exc_info=source == "-" or not known)
+            answer.say({"error": why})
+            os._exit(source != "-")
         os._exit(0)
 
     asyncio.run(serve_until_the_end())
@@ -117,12 +136,18 @@ def _keep_log(folders: Folders) -> str:
     return str(folders.log)
 
 
-async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, alive: int) -> None:
+async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, alive: int, source: str) -> None:
     """Join, and compute until the head ends the host, or is silent for as long as the lease.
 
     The janitor reads `alive`, and beats from when the host has joined.
     """
-    credentials = await enrol(ticket)
+    identity, credentials, left = await enrol(ticket)
+    if source != "-":
+        for number in (signal.SIGINT, signal.SIGTERM):  # of a person, of a batch system
+            asyncio.get_running_loop().add_signal_handler(number, member.ended.set)
+        if not left:
+            Path(source).unlink(missing_ok=True)  # nobody else can join by it
+    ticket = replace(ticket, host=identity.host, incarnation=identity.incarnation)
 
     def ended(channel: LastingChannel, why: str) -> None:
         log.info("the host ends: %s", why)

@@ -96,7 +96,11 @@ class Roster:
     def expect(self, number: int, name: str) -> Identity:
         """A host of this number is started, and may join."""
         self.names[number] = name
-        return self.membership.expect(number, self._now())
+        return self.membership.expect(number, self.now())
+
+    def expect_new(self) -> Identity:
+        """A host of a fresh number may join; it is named when it comes."""
+        return self.expect(max(self.names, default=HEAD) + 1, "")
 
     def named(self, number: int, machine: str) -> str:
         """Name of a host, which is called after its machine where nobody gave it a name."""
@@ -106,7 +110,7 @@ class Roster:
 
     def check(self, identity: Identity) -> None:
         """Raise HostRefusedError for a host that is not expected, or was given up."""
-        why = self.membership.refuses(identity, self._now())
+        why = self.membership.refuses(identity, self.now())
         if why:
             raise HostRefusedError(why)
 
@@ -124,9 +128,9 @@ class Roster:
     def vouch(self, identity: Identity, stopped: float, ended: bool) -> None:
         """The janitor of a host tells how the host's control process is; see `BeatsActor`."""
         if ended:
-            self._act(self.membership.end(identity, self._now(), "its process has ended"))
+            self._act(self.membership.end(identity, self.now(), "its process has ended"))
         else:
-            self._act(self.membership.vouch(identity, self._now(), stopped))
+            self._act(self.membership.vouch(identity, self.now(), stopped))
 
     async def watch(self) -> None:
         """Judge hosts by their silence, for ever."""
@@ -136,7 +140,7 @@ class Roster:
                 if not channel.closed and channel.last_heard > self._heard.get(number, 0.0):  # else it is no news
                     self._heard[number] = channel.last_heard
                     self._act(self.membership.beat(channel.peer, channel.last_heard))
-            self._act(self.membership.look(self._now()))
+            self._act(self.membership.look(self.now()))
 
     def _act(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -167,13 +171,14 @@ class Roster:
 
     async def _ask_for(self, number: int) -> None:
         channel = self.channels[number]
-        end = self._now() + self.membership.silence.gone
-        while not channel.closed and not channel.up and self._now() < end:
+        end = self.now() + self.membership.silence.gone
+        while not channel.closed and not channel.up and self.now() < end:
             if await self.opinion(number) == "gone" and not channel.closed:
-                self._act(self.membership.end(channel.peer, self._now(), "its process has ended"))
+                self._act(self.membership.end(channel.peer, self.now(), "its process has ended"))
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Seconds of the clock by which hosts are judged, and tickets are valid."""
         return asyncio.get_running_loop().time()
 
     def close(self) -> None:
@@ -184,7 +189,7 @@ class Roster:
     def join(self, number: int, facts: dict[str, Any]) -> HostRow:
         """A host joined."""
         self.facts[number] = facts
-        self.membership.joined(self.channels[number].peer, self._now())
+        self.membership.joined(self.channels[number].peer, self.now())
         link = MemberLink(self.channels[number])
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
         self.links[number] = link
@@ -215,7 +220,7 @@ class Roster:
 
     def lost(self, number: int, why: str, state: str = "lost") -> None:
         """A host is gone for good."""
-        self.membership.end(self.channels[number].peer, self._now(), why)
+        self.membership.end(self.channels[number].peer, self.now(), why)
         link = self.links.pop(number, None)
         if link is not None:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)

@@ -68,6 +68,9 @@ class HeadParts(Protocol):
     async def evacuate(self, names: Sequence[str]) -> None:
         """Have hosts leave."""
 
+    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
+        """A ticket for hosts that join."""
+
 
 async def executors_ready(children: Children, workers: int) -> None:
     """Wait until the executors of a host are forked.
@@ -140,6 +143,10 @@ class ClientHost:
     async def evacuate(self, names: Sequence[str]) -> None:
         """Have hosts leave; raises ClusterError where they cannot."""
         await self._host.evacuate(names)
+
+    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
+        """A ticket for hosts that join; raises ClusterError where the cluster is not one of several hosts."""
+        return await self._host.ticket(settings, hosts, seconds, addresses)
 
     @remote_method
     def close(self) -> None:

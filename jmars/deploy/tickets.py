@@ -1,4 +1,4 @@
-"""Tickets: a JSON document by which one host can join a cluster once.
+"""Tickets: a JSON document by which one host can join a cluster once, or each of several hosts.
 
 A launcher writes it as one line to the host's standard input; by hand it is a file that only the user can read. Its
 secret proves the host to the head until the host has a certificate (enrolment.py); it is in no argument, environment,
@@ -37,13 +37,14 @@ class Ticket:
     name
         Name of the host for people.
     host, incarnation
-        Number of the host, 1 or more, and how often a host of this number was started.
+        Number of the host, and how often a host of this number was started; 0 and the number of the ticket where the
+        head gives each host its number that comes by the ticket.
     head
         Addresses of the head as "host:port", tried in this order.
     ca
         Certificate of the cluster's authority, PEM text.
     secret
-        32 bytes that are valid once: never shown.
+        32 bytes that are valid once, or for as many hosts as the head says: never shown.
     limit
         Bytes of memory that the host may take, also as "8GiB"; None for its default.
     workers, threads
@@ -69,7 +70,7 @@ class Ticket:
 
     @property
     def identity(self) -> Identity:
-        """The host that the ticket lets join."""
+        """The host that the ticket lets join; host 0 for any."""
         return Identity(self.host, self.incarnation)
 
     def line(self) -> bytes:
@@ -170,6 +171,10 @@ def _number(value: Any, name: str) -> int:
     return value
 
 
+def _number_or_any(value: Any, name: str) -> int:
+    return 0 if value == 0 and type(value) is int else _number(value, name)
+
+
 def _number_or_none(value: Any, name: str) -> int | None:
     return None if value is None else _number(value, name)
 
@@ -220,7 +225,7 @@ def _seconds(value: Any, name: str) -> float:
 _CHECKS: dict[str, Any] = {
     "cluster": _cluster,
     "name": _text,
-    "host": _number,
+    "host": _number_or_any,
     "incarnation": _number,
     "head": _addresses,
     "ca": _certificate,

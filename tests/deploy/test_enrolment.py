@@ -31,8 +31,8 @@ def asked(secret, identity=WHO, cluster=CLUSTER):
 def test_a_ticket_admits_once():
     enrolment = Enrolment(AUTHORITY)
     secret = enrolment.invite(WHO, now=100.0)
-    certificate = enrolment.admit(*asked(secret), now=160.0)
-    assert certificate.startswith(b"-----BEGIN CERTIFICATE-----")
+    found = enrolment.admit(*asked(secret), now=160.0)
+    assert found.certificate.startswith(b"-----BEGIN CERTIFICATE-----") and found.identity == WHO and not found.left
     with pytest.raises(HostRefusedError, match=r"host 3 \(incarnation 1\) was used already"):
         enrolment.admit(*asked(secret), now=161.0)
 
@@ -96,6 +96,18 @@ def test_an_incarnation_is_invited_once():
         enrolment.invite(WHO, now=1000.0)
 
 
+def test_a_ticket_for_several_hosts_gives_each_its_number_and_no_host_more():
+    enrolment, numbers = Enrolment(AUTHORITY), iter([Identity(5, 1), Identity(6, 1)])
+    ticket = Identity(0, 1)
+    secret = enrolment.invite(ticket, now=0.0, seconds=1e6, hosts=2, seat=lambda: next(numbers))
+    with pytest.raises(AuthenticationError, match="request for a certificate is refused"):
+        enrolment.admit(ticket, b"x", prove(secret, CLUSTER, ticket, b"x"), now=1.0)
+    found = [enrolment.admit(*asked(secret, ticket), now=5e5) for _ in range(2)]
+    assert [(one.identity, one.left) for one in found] == [(Identity(5, 1), 1), (Identity(6, 1), 0)]
+    with pytest.raises(HostRefusedError, match="the ticket was used already"):
+        enrolment.admit(*asked(secret, ticket), now=5e5)
+
+
 # -- over TLS
 @asynccontextmanager
 async def head_and_ticket():
@@ -121,8 +133,9 @@ def test_a_host_enrols_and_then_links(caplog):
     async def test():
         async with head_and_ticket() as (head, ticket):
             tickets.append(ticket)
-            credentials = await enrol(ticket)
+            identity, credentials, left = await enrol(ticket)
             assert isinstance(credentials, Credentials) and credentials.ca == ticket.ca
+            assert (identity, left) == (ticket.identity, 0)
             channel = head.new_channel()
             await connect_tls(channel, ticket.head, client_context(credentials), CLUSTER)
             assert await channel.ask("register", "note", "here") == "here"

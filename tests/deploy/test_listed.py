@@ -26,7 +26,7 @@ SESSION = "submit cancel withdraw describe wait jobs take_chunks keep drop chunk
 LISTED = {
     ClientSession: f"{SESSION} attach forget call_me",
     ClientStore: "reserve seal abandon pin unpin",
-    ClientHost: "ready descriptor ping info profile scale adapt evacuate close",
+    ClientHost: "ready descriptor ping info profile scale adapt evacuate ticket close",
     ClusterActor: "summary processes jobs cancel",
     EventsActor: "read",
     WhyService: "job cluster operand",

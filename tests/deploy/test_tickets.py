@@ -102,7 +102,7 @@ def test_no_file_and_no_regular_file_are_named(tmp_path):
         (changed(v=2), "version 2 instead of 1"),
         (changed(cluster="a.b"), "'cluster' of a ticket must be the id"),
         (changed(name=""), "'name'"),
-        (changed(host=0), "'host' of a ticket must be a number from 1 on"),
+        (changed(host=-1), "'host' of a ticket must be a number from 1 on"),
         (changed(host=True), "'host'"),
         (changed(incarnation="2"), "'incarnation'"),
         (changed(head=[]), "'head' of a ticket must be a list of addresses"),

@@ -1,0 +1,91 @@
+"""JoinTickets: tickets for hosts that people or batch systems start while the cluster lives.
+
+A ticket is for one host or for several, which share its secret and get their numbers as they come.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from jmars.actors.tls import HEAD, Identity
+from jmars.actors.tls_server import TlsServer
+from jmars.deploy.enrolment import Enrolment
+from jmars.deploy.roster import Roster
+from jmars.deploy.tickets import Ticket
+
+__all__ = ["LOOPBACK", "JoinTickets", "own_addresses"]
+
+LOOPBACK = "127.0.0.1"
+LEASE = 30.0  # seconds of silence of the head, after which a host ends
+_AWAY = ("192.0.2.1", "2001:db8::1")  # reserved for documentation: the way there is the way to other machines
+
+
+class JoinTickets:
+    """Makes the tickets of a cluster.
+
+    Parameters
+    ----------
+    listen
+        Listens for hosts of other machines, too.
+    """
+
+    def __init__(
+        self, cluster: str, roster: Roster, enrolment: Enrolment, listen: Callable[[], Awaitable[TlsServer]]
+    ) -> None:
+        self._cluster, self._roster, self._enrolment, self._listen = cluster, roster, enrolment, listen
+        self._server: TlsServer | None = None
+        self._made = 0
+
+    async def make(self, settings: Mapping[str, Any], hosts: int, seconds: float, addresses: Sequence[str]) -> bytes:
+        """A ticket as one line, with its secret.
+
+        Parameters
+        ----------
+        settings
+            Of the hosts: limit, workers, threads and spill; None for a host's defaults.
+        hosts
+            How many may join by it.
+        seconds
+            For how long.
+        addresses
+            Of this machine, as the hosts reach it; empty for those that the machine knows itself.
+        """
+        if self._server is None:
+            self._server = await self._listen()
+        self._made += 1
+        asked = Identity(HEAD, self._made)
+        secret = self._enrolment.invite(asked, self._roster.now(), seconds, hosts, self._roster.expect_new)
+        port = self._server.port
+        return Ticket(
+            self._cluster,
+            "a host that joins",
+            *asked,
+            tuple(f"[{one}]:{port}" if ":" in one else f"{one}:{port}" for one in addresses or own_addresses()),
+            self._enrolment.authority.certificate,
+            secret,
+            settings["limit"],
+            settings["workers"],
+            settings["threads"],
+            settings["spill"],
+            LEASE,
+        ).line()
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+
+def own_addresses() -> list[str]:
+    """Names and addresses by which hosts may reach this machine: on the way to others, by name, and from itself."""
+    found = []
+    for family, address in zip((socket.AF_INET, socket.AF_INET6), _AWAY, strict=True):
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((address, 9))  # sends nothing: the system chooses a route
+                found.append(str(probe.getsockname()[0]))
+        except OSError:
+            continue  # no way to other machines by this family
+    return list(dict.fromkeys([*found, socket.gethostname(), LOOPBACK]))
