@@ -2,10 +2,11 @@
 
 The host makes its own key and connects without a certificate; such a connection reaches the actor "enrolment" and
 nothing else. The host proves the secret of its ticket by an HMAC over its certificate request, and the head answers
-with the certificate. A secret is valid once and for a while. Source: RFC 2104.
+with the certificate. A secret is valid for a while, and for a single host or for a number of hosts: the head numbers
+hosts of a common ticket as they come. Source: RFC 2104.
 
-    host   enrol(host, incarnation, request, HMAC)  ─▶  head
-    host   ◀─  certificate                              head
+    host   enrol(host, incarnation, request, HMAC)         ─▶  head
+    host   ◀─  host, incarnation, certificate, hosts left      head
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from jmars.deploy.ca import CertificateAuthority, check_request, new_request
 from jmars.deploy.tickets import SECRET, Ticket
 from jmars.errors import AuthenticationError, ClusterLostError, HostRefusedError
 
-__all__ = ["ENROLMENT", "Admission", "Enrolled", "Enrolment", "EnrolmentActor", "enrol", "strangers"]
+__all__ = ["ENROLMENT", "Enrolled", "Enrolment", "EnrolmentActor", "EnrolmentAnswer", "enrol", "strangers"]
 
 log = logging.getLogger("jmars.host")
 
@@ -46,8 +47,8 @@ class _Invitation:
     seat: Callable[[], Identity]  # gives the identity of the next of them
 
 
-class Admission(NamedTuple):
-    """What a host gets: its identity and certificate (PEM text), and how many hosts may still enrol as it did."""
+class EnrolmentAnswer(NamedTuple):
+    """Identity and certificate (PEM text) of a host, and the number of hosts that may still enrol with the ticket."""
 
     identity: Identity
     certificate: bytes
@@ -55,7 +56,7 @@ class Admission(NamedTuple):
 
 
 class Enrolled(NamedTuple):
-    """What a host has got: its identity and credentials, and how many hosts may still enrol by the same ticket."""
+    """Identity and credentials of this host, and the number of hosts that may still enrol with the ticket."""
 
     identity: Identity
     credentials: Credentials
@@ -118,7 +119,7 @@ class Enrolment:
         if identity in self._invitations:
             self._invitations[identity].left = 0
 
-    def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> Admission:
+    def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> EnrolmentAnswer:
         """The certificate of a host.
 
         Raises
@@ -140,7 +141,7 @@ class Enrolment:
         check_request(request)  # before it takes a seat
         seat = found.seat()
         found.left -= 1
-        return Admission(seat, self.authority.sign(request, seat), found.left)
+        return EnrolmentAnswer(seat, self.authority.sign(request, seat), found.left)
 
 
 def prove(secret: bytes, cluster: str, identity: Identity, request: bytes) -> bytes:

@@ -148,7 +148,7 @@ class HostsHead(ClusterHead):
             log.warning("%s", note)
 
     def _approve(self, name: str, facts: HostFacts) -> None:
-        """Raise ClusterStartError for a host that joins late and would compute other bits than those that are here."""
+        """Raise ClusterStartError for a late host that would compute other bits than the present hosts."""
         others = self._facts()
         if not self.orders["same_bits"] or not others:
             return

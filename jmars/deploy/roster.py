@@ -99,11 +99,11 @@ class Roster:
         return self.membership.expect(number, self.now())
 
     def expect_new(self) -> Identity:
-        """A host of a fresh number may join; it is named when it comes."""
+        """A host of a fresh number may join; the name follows at the join."""
         return self.expect(max(self.names, default=HEAD) + 1, "")
 
     def named(self, number: int, machine: str) -> str:
-        """Name of a host, which is called after its machine where nobody gave it a name."""
+        """Name of a host; a host without a name gets the machine's."""
         if not self.names[number]:
             self.names[number] = f"host-{number}-{re.sub('[^0-9A-Za-z.-]', '_', machine[:64])}"
         return self.names[number]

@@ -70,7 +70,7 @@ class Ticket:
 
     @property
     def identity(self) -> Identity:
-        """The host that the ticket lets join; host 0 for any."""
+        """The host that joins by the ticket; host 0 for any host."""
         return Identity(self.host, self.incarnation)
 
     def line(self) -> bytes:

@@ -66,7 +66,7 @@ class Hosts:
         self._scheduler = scheduler
 
     def add(self, number: int, name: str, link: HostLink, workers: int, memory: int, room: int) -> HostRow:
-        """A host joined, or one that was lost is back and empty; it opens the jobs that run.
+        """A host joined, or a lost host is back and empty; open the running jobs there.
 
         Raises
         ------
