@@ -24,7 +24,7 @@ from jmars.actors.tls import BEATS, HEAD, Credentials, Identity, client_context,
 from jmars.actors.tls_dial import parse_address
 from jmars.actors.tls_link import VISITOR, TlsClientGreeting
 from jmars.deploy.ending import is_stopped
-from jmars.errors import ClusterLostError, ProtocolError
+from jmars.errors import ClusterLostError, HostRefusedError, ProtocolError
 
 __all__ = ["Beats", "BeatsActor", "beats_door", "beats_order"]
 
@@ -131,18 +131,22 @@ class Beats:
         said = ""
         heard = time.monotonic()
         while turn == self._turn:
+            began = time.monotonic()
             for address in addresses:
+                why = said
                 try:
                     for answered, ended in _beat(address, name, context, states):
                         heard = answered
                         if turn != self._turn or ended:
                             return
+                except HostRefusedError as error:  # the head lives, and the control process hears the same
+                    heard, why = time.monotonic(), str(error)
                 except (OSError, ProtocolError) as error:  # errors of TLS and of time are among these
                     why = f"no beat reaches {address}: {error}"
-                    if why != said:
-                        log.warning("%s", why)
-                        said = why
-            if time.monotonic() - heard > lease + ORDERLY_SECONDS:
+                if why != said:
+                    log.warning("%s", why)
+                    said = why
+            if began - heard > lease + ORDERLY_SECONDS:
                 log.error("the head has not answered for %g s: this host ends", lease)
                 end()
                 return
@@ -167,7 +171,10 @@ def _beat(
     with raw, context.wrap_socket(raw, server_hostname=name) as connection:
         greeting, rest = TlsClientGreeting(VISITOR), None
         while rest is None:
-            _, rest = greeting.take(_received(connection))
+            try:
+                _, rest = greeting.take(_received(connection))
+            except ProtocolError as error:
+                raise HostRefusedError(greeting.refused) if greeting.refused else error from error
         decoder = Decoder()
         for number, (stopped, ended) in enumerate(states, 1):
             connection.sendall(pack((number, ACTOR, "beat", (number, stopped, ended))))

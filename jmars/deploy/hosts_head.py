@@ -90,6 +90,7 @@ class HostsHead(ClusterHead):
         listen = partial(listen, strangers=strangers(enrolment))
         members = await listen(address)
         self._tickets = JoinTickets(self.orders["id"], self.roster, enrolment, partial(listen, ""))
+        self.roster.again = self._tickets.again
         launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port)
         self.roster.opinion = launches.opinion
         watching = [asyncio.ensure_future(self.roster.watch())]

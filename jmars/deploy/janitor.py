@@ -14,14 +14,16 @@ import signal
 import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Protocol
 
 from jmars.deploy.folders import Folders
 
-__all__ = ["start_janitor"]
+__all__ = ["LEAVE", "start_janitor"]
+
+LEAVE = b"leave\n"  # the control process starts again: end all others, remove the files, and go
 
 KERNEL_GRACE = 1.0  # seconds for an orderly end after the kernel's
 
@@ -60,9 +62,10 @@ def start_janitor(folders: Folders, kernel: int, close: list[int], beside: Besid
             os.close(fd)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        if _watch(ours_end, kernel, beside) and beside is not None:
+        end = _watch(ours_end, kernel, beside)
+        if end == "control" and beside is not None:
             beside.control_ended()
-        _kill_group(control)
+        _kill_group(control, spared=control if end == "leave" else 0)
         folders.remove()
     except BaseException:  # the last frame of a child: say why
         traceback.print_exc()
@@ -70,9 +73,9 @@ def start_janitor(folders: Folders, kernel: int, close: list[int], beside: Besid
         os._exit(0)
 
 
-def _watch(control_end: int, kernel: int, beside: Beside | None) -> bool:
-    """Wait for the end of the cluster; returns whether the control process has ended, else the kernel has and the
-    grace is over, or `beside` ended the cluster.
+def _watch(control_end: int, kernel: int, beside: Beside | None) -> str:
+    """Wait for the end of the cluster; returns "control" if the control process has ended, "leave" if the control
+    process starts again, else "": the kernel has ended and the grace is over, or `beside` ended the cluster.
     """
     with ExitStack() as stack:
         over, end = (stack.enter_context(one) for one in socket.socketpair())
@@ -92,37 +95,44 @@ def _watch(control_end: int, kernel: int, beside: Beside | None) -> bool:
             if control_end in ready:
                 data = os.read(control_end, 65536)
                 if not data:
-                    return True
+                    return "control"
                 *complete, lines = (lines + data).split(b"\n")
                 for line in complete:
+                    if line + b"\n" == LEAVE:
+                        return "leave"
                     if beside is not None:
                         beside.hear(line, partial(end.send, b"."))
             elif over.fileno() in ready:
-                return False
+                return ""
             elif ready:
                 return _ends_in_grace(control_end)
 
 
-def _ends_in_grace(control_end: int) -> bool:
-    """Whether the control process ends by itself soon after the kernel."""
+def _ends_in_grace(control_end: int) -> str:
+    """ "control" if the control process ends by itself soon after the kernel."""
     last = select.poll()
     last.register(control_end, select.POLLIN)
-    return bool(last.poll(KERNEL_GRACE * 1000))
+    return "control" if last.poll(KERNEL_GRACE * 1000) else ""
 
 
-def _kill_group(group: int) -> None:
-    """End every process of the group and wait until none runs."""
+def _kill_group(group: int, spared: int = 0) -> None:
+    """End every process of the group but `spared`, and wait until none runs."""
     deadline = time.monotonic() + 5
-    while _running(group) and time.monotonic() < deadline:
+    while (running := [pid for pid in _running(group) if pid != spared]) and time.monotonic() < deadline:
         try:
-            os.killpg(group, signal.SIGKILL)
+            if spared:
+                for pid in running:
+                    os.kill(pid, signal.SIGKILL)
+            else:
+                os.killpg(group, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            return
+            if not spared:
+                return
         select.poll().poll(2)  # ms; nothing tells a stranger when they have ended
 
 
-def _running(group: int) -> bool:
-    """Whether a process of the group runs; a zombie does not."""
+def _running(group: int) -> Iterator[int]:
+    """Processes of the group that run; a zombie does not."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -131,5 +141,4 @@ def _running(group: int) -> bool:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if int(of_group) == group and state not in (b"Z", b"X"):
-                return True
-    return False
+                yield int(name)

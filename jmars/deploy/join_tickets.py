@@ -5,8 +5,11 @@ A ticket is for one host or for several, which share its secret and get their nu
 
 from __future__ import annotations
 
+import math
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from jmars.actors.tls import HEAD, Identity
@@ -37,6 +40,7 @@ class JoinTickets:
         self._cluster, self._roster, self._enrolment, self._listen = cluster, roster, enrolment, listen
         self._server: TlsServer | None = None
         self._made = 0
+        self._again: dict[int, tuple[int, bytes]] = {}  # tickets of hosts that joined, by number
 
     async def make(self, settings: Mapping[str, Any], hosts: int, seconds: float, addresses: Sequence[str]) -> bytes:
         """A ticket as one line, with its secret.
@@ -54,9 +58,7 @@ class JoinTickets:
         """
         if self._server is None:
             self._server = await self._listen()
-        self._made += 1
-        asked = Identity(HEAD, self._made)
-        secret = self._enrolment.invite(asked, self._roster.now(), seconds, hosts, self._roster.expect_new)
+        asked, secret = self._invite(seconds, hosts, self._roster.expect_new)
         port = self._server.port
         return Ticket(
             self._cluster,
@@ -71,6 +73,19 @@ class JoinTickets:
             settings["spill"],
             LEASE,
         ).line()
+
+    def again(self, number: int) -> tuple[int, bytes]:
+        """Number and secret of the ticket by which a host joins again after it was given up, however often."""
+        if number not in self._again:
+            seat = partial(self._roster.expect_again, number)
+            asked, secret = self._invite(math.inf, sys.maxsize, seat)
+            self._again[number] = asked.incarnation, secret
+        return self._again[number]
+
+    def _invite(self, seconds: float, hosts: int, seat: Callable[[], Identity]) -> tuple[Identity, bytes]:
+        self._made += 1
+        asked = Identity(HEAD, self._made)
+        return asked, self._enrolment.invite(asked, self._roster.now(), seconds, hosts, seat)
 
     def close(self) -> None:
         """Listen no more."""

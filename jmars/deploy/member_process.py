@@ -3,6 +3,9 @@
 A ticket, one line of JSON, names the head and lets the host join. A file is for hosts that people or batch systems
 start: the log goes to standard error, and the exit status tells whether the host joined. The process forks the janitor
 and the zygote first, while there is no thread; then it joins, and answers with one line on standard output.
+
+A host that the head gave up, for instance for its silence, starts again in the same process: without jobs and chunks,
+under the next incarnation.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity, client_context
@@ -28,7 +31,7 @@ from jmars.deploy.beats import Beats, beats_order
 from jmars.deploy.enrolment import enrol
 from jmars.deploy.environment import process_settings
 from jmars.deploy.folders import Folders, sweep
-from jmars.deploy.janitor import start_janitor
+from jmars.deploy.janitor import LEAVE, start_janitor
 from jmars.deploy.member import Member
 from jmars.deploy.tickets import Ticket, read_ticket
 from jmars.errors import JmarsError, fault_of
@@ -41,13 +44,16 @@ __all__ = ["main"]
 log = logging.getLogger("jmars.host")
 
 JOIN_SECONDS = 20.0
+LEAST_SECONDS = 3.0  # after joining, before which a host that is refused does not try again
+LOOK_SECONDS = 1.0  # between two looks at the silence of the head
+AGAIN = "JMARS_TICKET_FD"  # variable of a process that starts itself again: descriptor of the ticket
 
 
 def main(source: str = "-") -> None:
     """Be a host until the head ends it; exit with status 1 where a host with a file could not join."""
     answer = Answer()
     try:
-        ticket = read_ticket(source)
+        ticket = read_ticket(source) if AGAIN not in os.environ else _ticket_again()
         if source != "-":
             _set_environment(process_settings(ticket.threads or 1))
         with open(os.devnull) as nothing:
@@ -68,6 +74,30 @@ def _set_environment(settings: dict[str, str]) -> None:
     if any(os.environ.get(name) != value for name, value in settings.items()):
         sys.stdout.flush()
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **settings})
+
+
+def _ticket_again() -> Ticket:
+    """The ticket of a process that has started itself again."""
+    with open(int(os.environ.pop(AGAIN)), "rb") as file:
+        return read_ticket("-", file)
+
+
+def _start_again(again: Again, janitor: int, alive: int) -> None:
+    """Start this process again, without other processes, files and shared memory; never returns."""
+    os.write(alive, LEAVE)
+    os.waitpid(janitor, 0)  # it ends after all others of the process group
+    fd = os.memfd_create("jmars-ticket")
+    os.write(fd, again.ticket.line())
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.set_inheritable(fd, True)
+    os.execve(sys.executable, sys.orig_argv, {**os.environ, **again.environment, AGAIN: str(fd)})
+
+
+class Again(NamedTuple):
+    """How a host starts again: the ticket, and variables of its environment."""
+
+    ticket: Ticket
+    environment: dict[str, str]
 
 
 class Answer:
@@ -110,13 +140,16 @@ def _serve(ticket: Ticket, answer: Answer, source: str) -> None:
 
     async def serve_until_the_end() -> None:
         try:
-            await _run(ticket, Member(orders, folders, zygote, janitor, arena), answer, log_file, alive, source)
+            member = Member(orders, folders, zygote, janitor, arena)
+            again = await _run(ticket, member, answer, log_file, alive, source)
         except Exception as error:  # whatever it is, who started the host must hear of it
             known = isinstance(error, JmarsError | TimeoutError)
             why = (str(error) or "the head does not answer") if known else fault_of(error)
             log.error("the host ends: %s", why, exc_info=source == "-" or not known)
             answer.say({"error": why})
             os._exit(source != "-")
+        if again is not None:
+            _start_again(again, janitor, alive)
         os._exit(0)
 
     asyncio.run(serve_until_the_end())
@@ -127,7 +160,8 @@ def _keep_log(folders: Folders) -> str:
 
     Who prints would fail then, users' functions, too.
     """
-    if stat.S_ISREG(os.fstat(2).st_mode):
+    status = os.fstat(2)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink:
         return ""
     fd = os.open(folders.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.dup2(fd, 1)
@@ -136,10 +170,11 @@ def _keep_log(folders: Folders) -> str:
     return str(folders.log)
 
 
-async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, alive: int, source: str) -> None:
+async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, alive: int, source: str) -> Again | None:
     """Join, and compute until the head ends the host, or is silent for as long as the lease.
 
-    The janitor reads `alive`, and beats from when the host has joined.
+    The janitor reads `alive`, and beats from when the host has joined. Returns how the host starts again if the head
+    has given it up.
     """
     identity, credentials, left = await enrol(ticket)
     if source != "-":
@@ -148,27 +183,30 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, al
         if not left:
             Path(source).unlink(missing_ok=True)  # nobody else can join by it
     ticket = replace(ticket, host=identity.host, incarnation=identity.incarnation)
-
-    def ended(channel: LastingChannel, why: str) -> None:
-        log.info("the host ends: %s", why)
-        member.ended.set()
-
-    link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0), on_end=ended)
+    link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0))
     member.link = link
     asyncio.get_running_loop().set_exception_handler(partial(_broken, link))
     member.joined(ticket, credentials)
     async with asyncio.timeout(JOIN_SECONDS):
         await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
-        await link.ask("roster", "join", member.facts())
+        told = await link.ask("roster", "join", member.facts())
+    joined = asyncio.get_running_loop().time()
     os.write(alive, beats_order(ticket.head, ticket.cluster, credentials, ticket.lease))
     member.start()
     await member.machine.ready()
     answer.say({"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor, "log": log_file})
-    lease = asyncio.ensure_future(_lease(link, ticket.lease))
-    await member.ended.wait()
-    lease.cancel()
+    ends = [asyncio.ensure_future(one) for one in (_lease(link, ticket.lease), member.ended.wait(), link.ended.wait())]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    is_stale = not ends[0].done() and not member.ended.is_set()
+    for task in ends:
+        task.cancel()
     await member.close()
     link.close()
+    log.info("the host ends: %s", link.why)
+    number, secret = told["again"]
+    if not is_stale or not number or asyncio.get_running_loop().time() - joined < LEAST_SECONDS:
+        return None
+    return Again(replace(ticket, host=HEAD, incarnation=number, secret=secret), {})
 
 
 def _broken(link: LastingChannel, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -180,8 +218,14 @@ def _broken(link: LastingChannel, loop: asyncio.AbstractEventLoop, context: dict
 
 
 async def _lease(link: LastingChannel, seconds: float) -> None:
-    """Give the head up when it is silent for so many seconds."""
+    """Return when the head was silent for so many seconds in which this process ran."""
     loop = asyncio.get_running_loop()
-    while (left := link.last_heard + seconds - loop.time()) > 0:
-        await asyncio.sleep(left)
-    link.give_up(f"the head has not been heard for {seconds:g} s")
+    slack, heard, before = 0.0, link.last_heard, loop.time()
+    while (left := link.last_heard + slack + seconds - before) > 0:
+        await asyncio.sleep(min(left, LOOK_SECONDS))
+        stalled = loop.time() - before - 2 * LOOK_SECONDS
+        if link.last_heard > heard:
+            slack = 0.0
+        slack += max(0.0, stalled)
+        heard, before = link.last_heard, loop.time()
+    log.warning("the head has not been heard for %g s", seconds)

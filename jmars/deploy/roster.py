@@ -68,6 +68,8 @@ class Roster:
         Asks a launcher what the control process of a host does.
     passed
         Called after a read of a host by the head: numbers of both hosts, bytes, seconds.
+    again
+        Gives a host what it needs to join again after it was given up: number of a ticket and secret; 0 for nothing.
     approve
         Called with name and facts of a host that joins; raises ClusterStartError for a host that must not compute here.
     """
@@ -88,9 +90,11 @@ class Roster:
         self.membership = Membership()
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
         self.passed: Callable[[int, int, int, float], None] = _not_measured
+        self.again: Callable[[int], tuple[int, bytes]] = _never_again
         self.approve: Callable[[str, HostFacts], None] = _approved
         self.on_news: dict[int, Callable[[], None]] = {}  # called when a host that leaves has reported, or is gone
         self._asking: dict[int, asyncio.Task[None]] = {}
+        self._lost: dict[int, str] = {}  # hosts that are not back, and why they were given up
         self._heard: dict[int, float] = {}  # when the membership was told last
 
     def expect(self, number: int, name: str) -> Identity:
@@ -101,6 +105,12 @@ class Roster:
     def expect_new(self) -> Identity:
         """A host of a fresh number may join; the name follows at the join."""
         return self.expect(max(self.names, default=HEAD) + 1, "")
+
+    def expect_again(self, number: int) -> Identity:
+        """A host that was given up, or seems to be here still, may join again."""
+        if number in self.links:
+            self.channels[number].give_up("it joins again")
+        return self.expect(number, self.names[number])
 
     def named(self, number: int, machine: str) -> str:
         """Name of a host; a host without a name gets the machine's."""
@@ -198,7 +208,9 @@ class Roster:
             self.tell_all("peers", "begin")
         for other, address in self.addresses.items():
             link.channel.tell("peers", "add", other, self.channels[other].peer.incarnation, address)
-        self.changed(number, "joined", "")
+        peer, before = self.channels[number].peer, self._lost.pop(number, "")
+        why = f"it is back as incarnation {peer.incarnation}; {before}" if before else ""
+        self.changed(number, "joined", why)
         return row
 
     def listens(self, number: int, address: str) -> None:
@@ -227,6 +239,7 @@ class Roster:
             self.addresses.pop(number, None)
             self.tell_all("peers", "drop", *self.channels[number].peer)
             self.hosts.lost(number, why, state)
+            self._lost[number] = why
             self.changed(number, state, why)
             self.heard_of(number)
 
@@ -276,7 +289,8 @@ class Seat:
         }
         check_versions(told)
         self._roster.approve(self._roster.named(self.number, str(facts["machine"])), told["it"])
-        return {"first": self._roster.join(self.number, facts).first}
+        again = self._roster.again(self.number)
+        return {"first": self._roster.join(self.number, facts).first, "again": again}
 
     @remote_method
     def listens(self, address: str) -> None:
@@ -330,6 +344,10 @@ def _not_measured(source: int, reader: int, nbytes: int, seconds: float) -> None
 
 async def _no_opinion(number: int) -> str:
     return ""
+
+
+def _never_again(number: int) -> tuple[int, bytes]:
+    return 0, b""
 
 
 def _approved(name: str, facts: HostFacts) -> None:

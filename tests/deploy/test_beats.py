@@ -12,7 +12,7 @@ from jmars.actors.tls import BEATS, Identity, client_context, server_context
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy import beats
 from jmars.deploy.beats import Beats, beats_door, beats_order
-from jmars.errors import AuthenticationError, ProtocolError
+from jmars.errors import AuthenticationError, HostRefusedError
 from tests.actors.two_hosts import AUTHORITY, CLUSTER, HEAD, HOST, run, until
 
 
@@ -155,7 +155,7 @@ def test_beats_are_refused_where_nobody_listens_for_them():
         connection = beats._beat(
             f"127.0.0.1:{server.port}", f"head.{CLUSTER}.jmars", client_context(HOST, BEATS), iter([(0.0, False)])
         )
-        with pytest.raises(ProtocolError, match="nobody listens for beats here"):
+        with pytest.raises(HostRefusedError, match="nobody listens for beats here"):
             await asyncio.to_thread(next, connection)
         server.close()
         await asyncio.sleep(0.02)  # the transports end
