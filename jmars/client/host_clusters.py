@@ -107,10 +107,6 @@ class HostClusters:
         ]
         return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease)))
 
-    @abstractmethod
-    def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
-        """Call an actor of the cluster and wait for the answer."""
-
     def evacuate(self, *hosts: str) -> None:
         """Have hosts leave a cluster of several hosts; returns when the hosts have left.
 

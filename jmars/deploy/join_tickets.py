@@ -1,6 +1,6 @@
 """JoinTickets: tickets for hosts that people or batch systems start while the cluster lives.
 
-A ticket is for one host or for several, which share its secret and get their numbers as they come.
+A ticket is for a single host or for several hosts, which share the secret and get numbers as they come.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class JoinTickets:
         self._again: dict[int, tuple[int, bytes]] = {}  # tickets of hosts that joined, by number
 
     async def make(self, settings: Mapping[str, Any], hosts: int, seconds: float, addresses: Sequence[str]) -> bytes:
-        """A ticket as one line, with its secret.
+        """A ticket as a line of JSON with the secret.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class JoinTickets:
 
 
 def own_addresses() -> list[str]:
-    """Names and addresses by which hosts may reach this machine: on the way to others, by name, and from itself."""
+    """Names and addresses by which hosts may reach this machine: of routes to other machines, the name, loopback."""
     found = []
     for family, address in zip((socket.AF_INET, socket.AF_INET6), _AWAY, strict=True):
         try:

@@ -70,7 +70,7 @@ def main(source: str = "-") -> None:
 
 
 def _set_environment(settings: dict[str, str]) -> None:
-    """Start this process again with variables that libraries read when they are loaded; no effect where it has them."""
+    """Start this process again with variables that libraries read at their import; no effect if all are set."""
     if any(os.environ.get(name) != value for name, value in settings.items()):
         sys.stdout.flush()
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **settings})
@@ -185,7 +185,7 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, al
     ticket = replace(ticket, host=identity.host, incarnation=identity.incarnation)
     link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0))
     member.link = link
-    asyncio.get_running_loop().set_exception_handler(partial(_broken, link))
+    asyncio.get_running_loop().set_exception_handler(partial(_broken, link, member.ended))
     member.joined(ticket, credentials)
     async with asyncio.timeout(JOIN_SECONDS):
         await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
@@ -209,12 +209,15 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, al
     return Again(replace(ticket, host=HEAD, incarnation=number, secret=secret), {})
 
 
-def _broken(link: LastingChannel, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _broken(
+    link: LastingChannel, ended: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+) -> None:
     """A callback raised: the state is unknown, so the host ends, and its operands run elsewhere, instead of never."""
     error = context.get("exception")
     log.error("%s", context["message"], exc_info=error)
     if error is not None:
         link.give_up(f"its control process failed with {fault_of(error)}; please report that")
+        ended.set()
 
 
 async def _lease(link: LastingChannel, seconds: float) -> None:

@@ -144,6 +144,7 @@ class ClientHost:
         """Have hosts leave; raises ClusterError where they cannot."""
         await self._host.evacuate(names)
 
+    @remote_method
     async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
         """A ticket for hosts that join; raises ClusterError where the cluster is not one of several hosts."""
         return await self._host.ticket(settings, hosts, seconds, addresses)
