@@ -231,6 +231,7 @@ class HostsHead(ClusterHead):
         told = await self.roster.ask_all("member", "info", patience=PATIENCE)
         here, rows = memory.private_bytes(os.getpid()), self.hosts.rows
         total = summed([one["memory"] for one in told.values()])
+        total["peak"] = self.peak = max(self.peak, total.get("resident", 0))  # lost hosts tell theirs no more
         processes = {
             f"{rows[number].name}/{name}": size
             for number, one in told.items()
