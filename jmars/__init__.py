@@ -15,7 +15,6 @@ from typing import Any
 
 from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
-from jmars.client.reporting import performance_report
 from jmars.config import config
 from jmars.tensor.annotations import annotate
 
@@ -31,7 +30,6 @@ __all__ = [
     "errors",
     "execute",
     "new_session",
-    "performance_report",
     "plan_of",
     "remote",
     "tensor",

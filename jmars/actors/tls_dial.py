@@ -185,7 +185,7 @@ class _Dialler:
                 async with asyncio.timeout_at(channel.last_heard + silence):
                     await link.gone.wait()
             except TimeoutError:
-                if loop.time() - channel.last_heard >= silence:
+                if loop.time() >= channel.last_heard + silence:
                     log.warning("%s was silent for %.3g s: dialled again", called(channel.peer), silence)
                     link.cut()
                     await link.gone.wait()

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from ipaddress import ip_address
 from typing import Any, Protocol
 
 from jmars.actors import Mailbox, remote_method
@@ -71,11 +72,12 @@ class Member:
     """
 
     link: HeadLink
+    machine_of = HostMachine  # makes the machine; the simulation has another one
 
     def __init__(self, ticket: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena) -> None:
         self.ended = asyncio.Event()
         self.folders = folders
-        self.machine = HostMachine(ticket, folders, zygote, janitor, arena, self.ended.set, self._pull)
+        self.machine = self.machine_of(ticket, folders, zygote, janitor, arena, self.ended.set, self._pull)
         execution = self.machine.execution
         known = RecoverySnapshot(execution.chunks)
         reports = RemoteScheduler(self._report, known)
@@ -248,14 +250,24 @@ class MemberActor:
 
 
 def own_address(heads: Sequence[str]) -> str:
-    """The address of this machine on the way to the head, where other hosts reach it, too."""
+    """The address of this machine on the way to the head, where other hosts reach it, too.
+
+    Examples
+    --------
+    >>> own_address(["127.0.0.1:4711"])
+    '127.0.0.1'
+    """
+    found = "127.0.0.1"
     for head in heads:
         try:
             where, port = parse_address(head)
             family, _, _, _, address = socket.getaddrinfo(where, port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
                 probe.connect(address)  # sends nothing: the system chooses a route
-                return str(probe.getsockname()[0])
+                found = str(probe.getsockname()[0])
         except OSError as error:
             log.info("no way to %s: %s", head, error)
-    return "127.0.0.1"
+            continue
+        if not ip_address(found.partition("%")[0]).is_loopback:  # else other hosts do not reach it
+            break
+    return found

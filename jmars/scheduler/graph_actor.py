@@ -16,7 +16,7 @@ from typing import Any
 
 import cloudpickle
 
-from jmars.errors import JobCancelledError, fault_of
+from jmars.errors import ChunkLostError, JobCancelledError, fault_of
 from jmars.model import events
 from jmars.model.failure import Failure
 from jmars.model.reports import ChunksLost, JobBroken, JobReport
@@ -260,8 +260,11 @@ class GraphActor:
     def _end(self, state: JobState) -> None:
         if self._stages is not None:
             if state is JobState.SUCCEEDED:
-                self._keep(self._stages.results(self._meta))
-                self.settled = self._stages.settled
+                try:
+                    self._keep(self._stages.results(self._meta))
+                    self.settled = self._stages.settled
+                except ChunkLostError as error:  # its stage had ended when the host was lost
+                    self.error, state = Failure.of(error), JobState.FAILED
             self._port.free_chunks(self._stages.close(self._meta))
             self._stages = None
         self._move(state)

@@ -282,12 +282,12 @@ class StageRun:
 
     def _take_back(self, given: Sequence[int]) -> set[int]:
         """Hold chunks from outside that were released and are read again; returns chunks that are gone by now."""
+        self._moved(S.FINISHED, given)
         chunks = {operand: self.table.chunk[operand] for operand in given}
         gone = {chunk for chunk in chunks.values() if not self._meta.is_held(chunk)}
         if not gone:
             self._meta.hold(chunks.values())
             self.given.update(chunks)
-            self._moved(S.FINISHED, given)
         return gone
 
     def _lost_outside(self, chunks: Iterable[int], why: str) -> None:

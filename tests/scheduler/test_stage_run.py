@@ -341,3 +341,24 @@ def test_a_worker_with_a_new_number_joins_running_jobs_and_later_plans():
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
 
     told(story)
+
+
+def test_a_result_that_is_lost_between_its_stage_and_the_end_of_the_job_fails_the_job():
+    async def story(one, port, ended):
+        async def true(chunk, size):
+            return b"\x01"
+
+        one.context.read_chunk = true
+        x = mt.ones(4, chunk_size=4)
+        job = await submitted(one, mt.cond(x.sum() > 3, x * 2, x))
+        for last in (False, True):
+            port.run(one, job)
+            one.report(JobClosed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0}))
+            if last:  # a host is lost just now
+                one.report(ChunksLost(list(port.tables[job].chunk), "the host is gone"))
+            await one.graph(job)._going_on
+            await asyncio.sleep(0)
+        (report,) = ended
+        assert report["state"] == JobState.FAILED and isinstance(report["error"].unpickled(), ChunkLostError)
+
+    told(story, Apart())
