@@ -2,6 +2,7 @@
 
 `--full` runs each row as often as the matrix says, at random points, and prints what it took beside its limit; a
 failing test's seed is in its name, and the same seed with `--rows` runs it again. The exit status is pytest's.
+`--full --hosts 2` runs the rows of clusters of several hosts instead: two machines with a cable between them (root).
 `--soak` injects random faults beside one client; tests/fault/soak.py says more.
 """
 
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="repeat each row as often as the matrix says")
     parser.add_argument("--rows", default="", help="numbers of rows, such as 1,6; all by default")
     parser.add_argument("--times", type=int, default=0, help="how often each row; as the matrix says by default")
+    parser.add_argument("--hosts", type=int, default=1, choices=(1, 2), help="rows of one host, or of two")
     parser.add_argument("--seed", type=int, default=1, help="the first seed of each row")
     parser.add_argument("--soak", action="store_true", help="random faults beside one client")
     parser.add_argument("--minutes", type=float, default=15.0, help="how long a soak runs")
@@ -40,7 +42,10 @@ def main() -> int:
     if unknown:
         parser.error(f"there are no rows {unknown}; there are {sorted(REPEATS)}")
     only = " or ".join(f"test_row_{row:02}_" for row in rows)
-    command = [str(Path(__file__).parent), "--all", "-q", "-p", "no:cacheprovider", *(["-k", only] if only else [])]
+    here = Path(__file__).parent
+    several = here / "test_hosts.py"
+    where = [str(several)] if chosen.hosts == 2 else [str(here), f"--ignore={several}"]
+    command = [*where, "--all", "-q", "-p", "no:cacheprovider", *(["-k", only] if only else [])]
     return int(pytest.main(command, plugins=[Full(chosen.seed, chosen.times)]))
 
 

@@ -35,9 +35,9 @@ def value() -> list[Any]:
     return arrays(np)
 
 
-def differs(got: list[Any]) -> str:
-    """How the results differ from NumPy's; "" where they are equal bit for bit."""
-    for number, (one, right) in enumerate(zip(got, value(), strict=True)):
+def differs(got: list[Any], expected: list[Any] | None = None) -> str:
+    """How the results differ from NumPy's, those of this program or others; "" where they are equal bit for bit."""
+    for number, (one, right) in enumerate(zip(got, expected or value(), strict=True)):
         if one.dtype != right.dtype or one.shape != right.shape:
             return f"result {number} is {one.dtype} {one.shape}, not {right.dtype} {right.shape}"
         if not np.array_equal(one, right):

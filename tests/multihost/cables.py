@@ -123,6 +123,21 @@ class SlowCable(Cable):
     def __enter__(self) -> Self:
         return self
 
+    @contextmanager
+    def weather(self, delay: float, jitter: float = 0.0, loss: float = 0.0) -> Iterator[None]:
+        """Delay packets by up to `jitter` seconds more, so that they pass one another, and drop a share of them."""
+        self._set(delay, jitter, loss)
+        try:
+            yield
+        finally:
+            self._set(self._delay, 0.0, 0.0)
+
+    def _set(self, *weather: float) -> None:
+        assert self._relay.stdin is not None and self._relay.stdout is not None
+        self._relay.stdin.write(" ".join(map(str, weather)).encode())
+        self._relay.stdin.flush()
+        assert self._relay.stdout.readline() == b"ok\n"
+
     def __exit__(self, *_error: object) -> None:
         """End the program that carries the packets."""
         for pipe in (self._relay.stdin, self._relay.stdout):

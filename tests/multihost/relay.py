@@ -1,7 +1,8 @@
 """Carries packets between two machines, each after a delay: `python relay.py PID PID SECONDS`.
 
 The program is a cable: it makes a network card `eth0` in the network namespace of each process, and ends, and the cards
-with it, when its stdin ends. Source: https://docs.kernel.org/networking/tuntap.html.
+with it, when its stdin ends. A line "SECONDS JITTER LOSS" there changes the delay, what is added to it at random at
+most, and the share of packets that are dropped; "ok" answers. Source: https://docs.kernel.org/networking/tuntap.html.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ctypes
 import fcntl
 import heapq
 import os
+import random
 import select
 import struct
 import sys
@@ -35,18 +37,25 @@ def card(pid: int) -> int:
 def carry(ends: tuple[int, int], delay: float) -> None:
     """Carry packets until stdin ends."""
     other = {ends[0]: ends[1], ends[1]: ends[0]}
+    jitter = loss = 0.0
     waiting: list[tuple[float, int, int, bytes]] = []  # when, number, to which end, packet
     number = 0
     while True:
         patience = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
         readable, _, _ = select.select([0, *ends], [], [], patience)
         if 0 in readable:
-            return
+            line = os.read(0, 100)
+            if not line:
+                return
+            delay, jitter, loss = map(float, line.split())
+            os.write(1, b"ok\n")
+            continue
         for end in readable:
             packet = os.read(end, 65536)
-            if len(waiting) < MOST_WAITING:
+            if len(waiting) < MOST_WAITING and random.random() >= loss:
                 number += 1
-                heapq.heappush(waiting, (time.monotonic() + delay, number, other[end], packet))
+                late = delay + jitter * random.random()
+                heapq.heappush(waiting, (time.monotonic() + late, number, other[end], packet))
         while waiting and waiting[0][0] <= time.monotonic():
             _, _, end, packet = heapq.heappop(waiting)
             try:
