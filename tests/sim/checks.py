@@ -63,11 +63,12 @@ def check(world: World) -> None:
     """After every event."""
     if world.loop.failures:
         raise Wrong(f"a callback raised: {world.loop.failures[0]}") from world.loop.failures[0].get("exception")
-    if world.executor.torn:
-        raise Wrong(world.executor.torn[0])
-    if world.arena.changes or not world.loop.steps % 8:
-        world.arena.changes = 0
-        _check_slots(world)
+    for host in world.machines:
+        if host.executor.torn:
+            raise Wrong(host.executor.torn[0])
+        if host.arena.changes or not world.loop.steps % 8:
+            host.arena.changes = 0
+            _check_slots(host)
     if world.checked == world.fold.count and world.loop.steps % 16:
         return  # nothing that the rows tell has changed
     world.checked = world.fold.count
@@ -76,7 +77,7 @@ def check(world: World) -> None:
             _check_operands(world, graph)
 
 
-def _check_slots(world: World) -> None:
+def _check_slots(world: Any) -> None:
     """Every slot of the arena has one holder, and every holder its slot."""
     arena = world.arena
     held = [slot for slots in _holders(world).values() for slot in slots]
@@ -89,7 +90,7 @@ def _check_slots(world: World) -> None:
         raise Wrong(f"the arena counts {arena.used} bytes of {arena.capacity}, slots are {sum(arena._sizes.values())}")
 
 
-def _holders(world: World) -> dict[str, list[int]]:
+def _holders(world: Any) -> dict[str, list[int]]:
     """All who may hold slots, and the slots that each holds."""
     execution = world.execution
     memory = execution.memory
@@ -106,6 +107,7 @@ def _holders(world: World) -> dict[str, list[int]]:
         "clients": list(world.store._reserved.values()),
         "quarantined": [slot for worker in execution.workers for slot in worker.quarantined if slot],
         "frozen": [slot for gone in dying for slot in inspect.getclosurevars(gone).nonlocals["slots"]],
+        "fetches": [slot for _, slot in storing.reads.fetches.values()],
         "gathers": [one.slot for one in storing.gathers._running.values() if one.done is None],
     }
 
@@ -115,7 +117,7 @@ def _check_operands(world: World, graph: Any) -> None:
     run = graph.stage
     if run is None or run.ended:
         return
-    rows, table, execution = run.operands, run.table, world.execution
+    rows, table = run.operands, run.table
     by_state: dict[int, set[int]] = {int(state): set() for state in S}
     for operand, state in enumerate(rows.state):
         by_state[state].add(operand)
@@ -137,8 +139,10 @@ def _check_operands(world: World, graph: Any) -> None:
             held[owner[operand]] += rows.nbytes[operand]
     if held != rows.held:
         raise Wrong(f"{graph.job}: chunks of {held} bytes by worker, counted {rows.held}")
-    if world.apart is not None:
+    world.check_job(graph)
+    if world.is_spread:
         return  # reports and orders are on their way
+    execution = world.execution
     waiting, sent = _at_host(execution, table)
     if sorted(waiting) != sorted(ready) or sorted(sent) != sorted(running):
         raise Wrong(
@@ -169,24 +173,31 @@ def _at_host(execution: Any, table: Any) -> tuple[list[int], list[int]]:
 
 def check_end(world: World) -> None:
     """Nothing runs, nothing is held, nothing is left."""
-    execution = world.execution
-    left = {
-        "slots": {name: slots for name, slots in _holders(world).items() if slots},
+    left = {"holders": world.session.meta._holders, "tensors": world.session.meta.tensors}
+    for host in world.machines:
+        left |= {f"{name} of {host}": value for name, value in _left(host).items()}
+    wrong = {name: value for name, value in left.items() if value}
+    if wrong:
+        raise Wrong(f"left behind: {wrong}")
+
+
+def _left(host: Any) -> dict[str, Any]:
+    """What a host still has."""
+    execution = host.execution
+    return {
+        "slots": {name: slots for name, slots in _holders(host).items() if slots},
         "chunks in memory": len(execution.chunks.memory),
         "chunks on disk": len(execution.chunks.disk),
-        "files": world.disk.left,
+        "chunks elsewhere": len(execution.chunks.elsewhere),
+        "copies": len(execution.chunks.copies),
+        "files": host.disk.left,
         "pins": execution.chunks.pins,
         "doomed": execution.chunks.doomed,
         "queue": len(execution.dispatch.queue),
         "line": len(execution.memory.buffers.queue),
         "loading": len(execution.memory.buffers.loading),
         "jobs": execution.dispatch.jobs.by_name,
-        "holders": world.session.meta._holders,
-        "tensors": world.session.meta.tensors,
         "flags": len(execution.dispatch.jobs.flags._index),
         "batches": sum(len(worker.batches) for worker in execution.workers),
         "quota": execution.memory.quota.granted,
     }
-    wrong = {name: value for name, value in left.items() if value}
-    if wrong:
-        raise Wrong(f"left behind: {wrong}")

@@ -17,7 +17,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.config import config
-from jmars.errors import MemoryLimitError, StorageError
+from jmars.errors import ClusterError, MemoryLimitError, StorageError
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
 from jmars.tensor.from_array import FromArray
@@ -87,7 +87,7 @@ class Client:
         before = set(self.held)
         try:
             uploaded, job = await self._submit(data, f"program-{one.number}")
-        except (StorageError, MemoryLimitError) as error:  # there is no room for what it uploads
+        except (StorageError, MemoryLimitError, ClusterError) as error:  # there is no room for what it uploads
             self._excuse("an upload", error)
             return
         world.trace(f"{job} is program {one.number}, results {list(which)}")
@@ -114,7 +114,7 @@ class Client:
             for node in data:
                 try:
                     await self._compare(job, node)
-                except (StorageError, MemoryLimitError) as error:  # no room to read it back
+                except (StorageError, MemoryLimitError, ClusterError) as error:  # no room to read it back
                     self._excuse(f"a fetch of {job}", error)
             for node in data:
                 if random.random() < 0.5 and node.key in self.held:
@@ -180,12 +180,9 @@ class Client:
         try:
             for chunk, part in enumerate(parts, first):
                 piece = np.ascontiguousarray(array[part])
-                slot = await world.store.reserve(chunk, piece.nbytes)
-                await asyncio.sleep(self.random.expovariate(1000))
-                np.ndarray(piece.shape, piece.dtype, world.arena.memory, slot)[...] = piece
-                world.store.seal(chunk)
+                await world.put(chunk, piece)
         except BaseException:
-            world.store.abandon(first, len(parts))
+            world.abandon(first, len(parts))
             self.bringing.remove((first, len(parts)))
             raise
         await self._ask("keep", key, first, len(parts))
@@ -201,23 +198,17 @@ class Client:
         chunks = await self._ask("chunks", node.key)
         shapes = [self.world.session.meta.shapes.get(chunk) for chunk in chunks]
         for chunk, shape in zip(chunks, shapes, strict=True):
-            ticket = f"fetch-{next(self._tickets)}"
-            try:
-                (slot,) = await world.store.pin(ticket, [chunk])
-                await asyncio.sleep(self.random.expovariate(1000))
-                pieces.append(self._read(slot, shape, node, len(pieces)))
-            finally:
-                world.store.unpin(ticket)
+            pieces.append(await world.get(chunk, shape or _planned_shape(node, len(pieces)), node.dtype))
         got = assembled(pieces, node)
         if got.dtype != expected.dtype or got.shape != expected.shape or not np.array_equal(got, expected):
             raise Wrong(f"{job} gave a wrong value of {node.op.label}: {got!r:.300} instead of {expected!r:.300}")
 
-    def _read(self, slot: int, shape: Any, node: TensorData, place: int) -> Any:
-        if shape is None:
-            grid = [len(axis) for axis in node.chunks]
-            where = np.unravel_index(place, grid) if grid else ()
-            shape = tuple(axis[i] for axis, i in zip(node.chunks, where))
-        return np.ndarray(shape, node.dtype, self.world.arena.memory, slot).copy()
+
+def _planned_shape(node: TensorData, place: int) -> tuple[int, ...]:
+    """Shape of a chunk as its graph says."""
+    grid = [len(axis) for axis in node.chunks]
+    where = np.unravel_index(place, grid) if grid else ()
+    return tuple(axis[i] for axis, i in zip(node.chunks, where))
 
 
 def blocks(splits: Splits) -> list[tuple[slice, ...]]:

@@ -33,6 +33,18 @@ class Faults:
     cancels: float = 0.0  # share of jobs
     stalls: float = 0.0  # share of callbacks before which the control process stood still for a while
     repeats: float = 0.0  # share of reports that reach the scheduler twice
+    # of several hosts; the first host is spared what would lose it
+    cuts: int = 0  # how often nothing passes between two hosts, or one way, for a while
+    resets: int = 0  # how often connections of a host break
+    host_deaths: int = 0  # hosts that are switched off, or whose processes are killed
+    host_stops: int = 0  # how often the control process of a host is stopped
+    newcomers: int = 0  # hosts that join later
+    leavers: int = 0  # hosts that are asked to leave
+    returns: float = 0.0  # share of lost hosts that join again as another incarnation
+    bytes_change: float = 0.0  # share of chunks between hosts that change on their way
+    carrier_dies: float = 0.0  # share of orders after which a carrier is killed
+    carrier_deaths: int = 3
+    pieces: float = 0.0  # share of uploaded chunks that come in pieces
 
     @classmethod
     def drawn(cls, random: Random) -> Faults:
@@ -55,6 +67,35 @@ class Faults:
             cancels=on(0.4, 0.4),
             stalls=on(0.2, 0.01),
             repeats=on(0.3, 0.1),
+        )
+
+    @classmethod
+    def drawn_for_hosts(cls, random: Random, hosts: int) -> Faults:
+        """The faults of one run of several hosts."""
+        on = lambda share, value: value if random.random() < share else 0  # noqa: E731
+        return cls(
+            executor_dies=on(0.2, 0.05),
+            executor_stops=on(0.1, 0.02),
+            ignores_stop=on(0.2, 0.3),
+            straggles=on(0.2, 0.05),
+            mover_dies=on(0.2, 0.1),
+            disk_refuses=on(0.1, 0.1),
+            disk_loses=on(0.1, 0.1),
+            disk_size=random.choice((2**40, 2**40, 2**40, 2**40, 100_000)),
+            disk_slow=random.choice((1.0, 1.0, 30.0)),
+            cancels=on(0.3, 0.4),
+            stalls=on(0.1, 0.002),
+            repeats=on(0.2, 0.1),
+            cuts=on(0.5, random.choice((1, 3))),
+            resets=on(0.4, random.choice((1, 4))),
+            host_deaths=on(0.3, random.randint(1, hosts - 1)),
+            host_stops=on(0.2, 1),
+            newcomers=on(0.2, 1),
+            leavers=on(0.2, 1),
+            returns=on(0.6, 0.7),
+            bytes_change=on(0.3, 0.1),
+            carrier_dies=on(0.3, 0.05),
+            pieces=on(0.5, 0.5),
         )
 
     def __str__(self) -> str:

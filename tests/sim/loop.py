@@ -39,6 +39,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.steps = 0
         self.after: Callable[[], None] = lambda: None
         self.failures: list[dict[str, Any]] = []  # what callbacks raised
+        self.network: Any = None  # of simulated hosts
         self.set_exception_handler(lambda _, context: self.failures.append(context))
 
     def time(self) -> float:
@@ -63,6 +64,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle._run()
             self.steps += 1
             self.after()
+
+    async def create_connection(self, make: Any, host: Any, port: Any, *, ssl: Any, **_: Any) -> Any:  # type: ignore[override]
+        """A connection of the simulated network."""
+        return await self.network.connect(make, host, port, ssl)
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:
         """There is one thread."""

@@ -7,12 +7,14 @@ last of what happened.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import numpy as np
 import xxhash
 
 from jmars.model import events, reports
@@ -31,7 +33,7 @@ from tests.sim.faults import Faults
 from tests.sim.loop import VirtualLoop, virtual_clocks
 from tests.sim.processes import SimChildren
 
-__all__ = ["Failed", "Report", "World", "run"]
+__all__ = ["Failed", "Report", "ScribblingArena", "World", "run", "run_world"]
 
 SHOWN = 60  # lines of a failed run's trace
 LONGEST = 3600.0  # virtual seconds after which a run hangs
@@ -54,6 +56,8 @@ class Report:
     trace: int = 0  # digest of all that happened
     faults: str = ""
     ends: list[str] = field(default_factory=list)
+    fetched: int = 0  # bytes that hosts read from other hosts
+    lost: int = 0  # hosts
 
 
 class ScribblingArena(Arena):
@@ -101,12 +105,28 @@ class World:
         self.drawn = str(self.faults)
         self.fold = checks.Fold(self._stored)
         self.fd = -1
-        self.folder = "\0"  # of spilled chunks
+        self.folders = ["\0"]  # of spilled chunks
         self.checked = -1  # events told when the operands were checked last
         self.random = random
         self.apart: SimApart | None = None
         self._session: SessionActor
         self._digest = xxhash.xxh3_64()
+        self._tickets = itertools.count()
+
+    @property
+    def hosts(self) -> list[Any]:
+        """Whatever has an arena, executors, a disk and a store: here the world itself."""
+        return [self]
+
+    @property
+    def machines(self) -> list[Any]:
+        """Hosts that are not over."""
+        return [self]
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether reports and orders may be on their way."""
+        return self.apart is not None
 
     def build(self) -> None:
         """Put it together, inside of the running loop."""
@@ -115,7 +135,7 @@ class World:
         self.fd = os.memfd_create("sim")
         self.arena = ScribblingArena(self.fd, 4096 * random.choice((192, 224, 256)))
         self.executor, self.disk = Executor(self.arena), Disk(self.arena)
-        self.folder = str(self.disk.folder)
+        self.folders = [str(self.disk.folder)]
         mains = {"executor": self.executor.main, "mover": self.disk.main}
         self.children = SimChildren(self.loop, self.faults, mains, self.trace)
         children: Any = self.children
@@ -162,13 +182,15 @@ class World:
         excused = set()
         if self.faults.disk_refuses or self.faults.disk_size < 2**40:
             excused |= {"StorageError", "MemoryLimitError"}
-        if self.disk.lost:
+        if any(host.disk.lost for host in self.machines):
             excused.add("ChunkLostError")  # of what no graph of the job makes
         return excused
 
     def trace(self, line: str) -> None:
         """Something happened."""
-        line = f"{self.loop.now:10.4f}  {line}".replace(self.folder, "the folder")
+        line = f"{self.loop.now:10.4f}  {line}"
+        for folder in self.folders:
+            line = line.replace(folder, "the folder")
         self._digest.update(line.encode())
         self.lines.append(line)
         if len(self.lines) > 4 * SHOWN:
@@ -180,12 +202,47 @@ class World:
             self.seed,
             self.loop.now,
             self.loop.steps,
-            self.executor.ran,
-            self.execution.chunks.spilled,
+            sum(host.executor.ran for host in self.hosts),
+            sum(host.execution.chunks.spilled for host in self.hosts),
             self._digest.intdigest(),
             self.drawn,
             self.client.ends,
+            sum(host.execution.chunks.fetched for host in self.hosts),
         )
+
+    def __str__(self) -> str:
+        return "the host"
+
+    def check_job(self, graph: Any) -> None:
+        """More to check of a job that runs."""
+
+    # -- chunks for the client
+    async def put(self, chunk: int, piece: Any) -> None:
+        """Store a fresh chunk."""
+        slot = await self.store.reserve(chunk, piece.nbytes)
+        await asyncio.sleep(self.client.random.expovariate(1000))
+        np.ndarray(piece.shape, piece.dtype, self.arena.memory, slot)[...] = piece
+        self.store.seal(chunk)
+
+    def abandon(self, first: int, count: int) -> None:
+        """Give fresh chunks up."""
+        self.store.abandon(first, count)
+
+    async def get(self, chunk: int, shape: Any, dtype: Any) -> Any:
+        """The values of a chunk."""
+        ticket = f"fetch-{next(self._tickets)}"
+        try:
+            (slot,) = await self.store.pin(ticket, [chunk])
+            await asyncio.sleep(self.client.random.expovariate(1000))
+            return np.ndarray(shape, dtype, self.arena.memory, slot).copy()
+        finally:
+            self.store.unpin(ticket)
+
+    def close(self) -> None:
+        """Remove files and memory."""
+        if self.fd >= 0:
+            self.disk.close()
+            os.close(self.fd)
 
     # -- own
     def _after(self) -> None:
@@ -242,8 +299,12 @@ def run(seed: int, faults: Faults | None = None, prepare: Callable[[World], None
     Failed
         If a promise was broken.
     """
+    return run_world(World(seed, faults), prepare)
+
+
+def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, more: str = "") -> Report:
+    """Simulate the run of a world; `more` are arguments that make it again."""
     set_engine(NoComputeEngine(2**30, 2))
-    world = World(seed, faults)
     prepare(world)
     asyncio.set_event_loop(None)
     try:
@@ -255,15 +316,13 @@ def run(seed: int, faults: Faults | None = None, prepare: Callable[[World], None
         raised = "".join(f"\nalso raised: {context.get('exception')!r}" for context in world.loop.failures[:3])
         shown = "\n".join(world.lines[-SHOWN:])
         raise Failed(
-            f"seed {seed}: {type(error).__name__}: {error}{raised}\nfaults: {world.drawn}\n{shown}\n"
-            f"again: python -m tests.sim --from {seed} --seeds 1"
+            f"seed {world.seed}: {type(error).__name__}: {error}{raised}\nfaults: {world.drawn}\n{shown}\n"
+            f"again: python -m tests.sim {more}--from {world.seed} --seeds 1"
         ) from error
     finally:
         _end(world)
         world.loop.close()
-        if world.fd >= 0:
-            world.disk.close()
-            os.close(world.fd)
+        world.close()
 
 
 def _end(world: World) -> None:

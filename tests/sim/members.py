@@ -1,0 +1,203 @@
+"""A host that joined: the real `Member` with simulated processes, its link to the head, its janitor's beats, its lease.
+
+A host that is lost goes on for a while, as real ones do that nobody hears: it must harm nobody. It ends when it learns
+that it was given up, or by its lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jmars.actors.lasting import LastingChannel
+from jmars.actors.tls import HEAD, Identity
+from jmars.actors.tls_dial import connect_tls
+from jmars.deploy.host_machine import HostMachine
+from jmars.deploy.member import Member
+from jmars.deploy.member_process import _lease
+from jmars.errors import JmarsError
+from jmars.memory.chunk_reads import Pull
+from jmars.worker import ExecutionActor
+from jmars.worker.carrier_link import CarrierLink
+from jmars.worker.store import StoreActor
+from tests.sim.client import Wrong
+from tests.sim.disk import Disk
+from tests.sim.executor import Executor
+from tests.sim.lanes import Carrier
+from tests.sim.network import CLUSTER, Context, address_of
+from tests.sim.processes import Child, SimChildren
+
+if TYPE_CHECKING:
+    from tests.sim.hosts import HostsWorld
+
+__all__ = ["SimHost"]
+
+BEAT = 0.5  # seconds between two beats of the janitor
+PAGES = (160, 168, 192)  # of 4096 bytes, in an arena
+
+
+class SimMachine(HostMachine):
+    """Workers, store and memory of a simulated host."""
+
+    def __init__(
+        self,
+        orders: dict[str, Any],
+        folders: SimFolders,
+        children: Any,
+        janitor: int,
+        arena: Any,
+        ended: Any,
+        pull: Pull,
+    ) -> None:
+        self.arena, self.janitor, self.limit = arena, janitor, arena.capacity
+        self.children = children
+        self.execution = ExecutionActor(
+            arena, children, orders["workers"], 1, folders.make_spill, folders.disk_room, pull=pull
+        )
+        self.execution.ledger.save = self.execution.ledger.load = lambda: None  # type: ignore[method-assign]
+        self.store = StoreActor(self.execution)
+        self.peak = 0
+
+    async def look(self, active: bool, more: dict[str, int]) -> None:
+        """Nothing is measured."""
+
+    def standing(self) -> dict[str, Any]:
+        """Memory as the head adds it up."""
+        names = ("used", "resident", "spilled", "spilled_total", "reloaded_total", "limit", "peak")
+        return {**dict.fromkeys(names, 0), "workers": []}
+
+
+class SimMember(Member):
+    """A member of simulated parts."""
+
+    machine_of = SimMachine  # type: ignore[assignment]
+
+
+class SimFolders:
+    """The spill folder of a host."""
+
+    def __init__(self, host: SimHost) -> None:
+        self._host = host
+        self.spill = str(host.disk.folder)
+
+    def make_spill(self) -> str:
+        """The folder."""
+        return self.spill
+
+    def disk_room(self) -> int:
+        """Bytes that may be spilled."""
+        return self._host.faults.disk_size - self._host.disk.used
+
+    def remove(self) -> None:
+        """The run removes it."""
+
+
+class SimHost:
+    """One host of a simulated cluster, under one incarnation.
+
+    Attributes
+    ----------
+    over
+        Whether it is switched off or has ended: nothing of it matters any more.
+    """
+
+    def __init__(self, world: HostsWorld, number: int, arena: Any, workers: int) -> None:
+        self.world, self.number, self.faults, self.arena = world, number, world.faults, arena
+        self.identity: Identity = world.head.roster.expect(number, f"host-{number}")
+        self.over = False
+        self.stopped = 0.0  # when its control process was stopped
+        self.executor, self.disk = Executor(arena), Disk(arena)
+        world.folders.append(str(self.disk.folder))
+        mains = {"executor": self.executor.main, "mover": self.disk.main, "carrier": self._carry}
+        self.children = SimChildren(world.loop, world.faults, mains, self._trace)
+        children: Any = self.children
+        folders: Any = SimFolders(self)
+        self.member = SimMember({"workers": workers}, folders, children, 0, arena)
+        self.execution, self.store = self.member.machine.execution, self.member.machine.store
+        exchange = self.member.exchange
+        self.member._begin = partial(  # type: ignore[assignment]
+            exchange.begin, CLUSTER, *self.identity, _NoCredentials(), f"10.0.0.{number}"
+        )
+        self.member._address = f"10.0.0.{number}"
+        self._watch_source(exchange.carrier)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def __str__(self) -> str:
+        return f"host {self.number}"
+
+    async def join(self) -> None:
+        """Join the cluster; raises JmarsError."""
+        member = self.member
+        link = member.link = LastingChannel(member.mailbox, self.identity, Identity(HEAD, 0), on_end=self._link_ended)
+        context: Any = Context(self.identity)
+        await connect_tls(link, [address_of(0, self.world.port)], context, CLUSTER)
+        await link.ask("roster", "join", member.facts())
+        member.start()
+        lease = self.world.random.choice((8.0, 30.0))
+        self._tasks = [asyncio.ensure_future(work) for work in (_lease(link, lease), self._beats(), self._end())]
+
+    async def try_to_join(self) -> None:
+        """Join if the cluster will have it."""
+        try:
+            await self.join()
+        except JmarsError as error:
+            self._trace(f"it does not join: {error}")
+            self.finish()
+
+    def finish(self) -> None:
+        """It ends: its processes are gone, and its memory."""
+        if not self.over:
+            self._trace("it ends")
+        self.over = True
+        self.member.exchange.close()
+        self.execution.close()
+        self.children.close()
+
+    def close(self) -> None:
+        """Remove files and memory."""
+        self.disk.close()
+        os.close(self.arena.fd)
+
+    # -- own
+    def _link_ended(self, channel: LastingChannel, why: str) -> None:
+        self._trace(f"its link has ended: {why}")
+        self.member.ended.set()
+
+    async def _end(self) -> None:
+        await self.member.ended.wait()
+        self.member.link.close()  # type: ignore[attr-defined]
+        for task in self._tasks[:2]:
+            task.cancel()
+        self.finish()
+
+    async def _beats(self) -> None:
+        world = self.world
+        while True:
+            await asyncio.sleep(BEAT)
+            passes = world.network.passes(self.number, 0) and world.network.passes(0, self.number)
+            if passes and world.head.roster.membership.state(self.identity) not in ("", "gone"):
+                world.head.roster.vouch(self.identity, world.loop.now - self.stopped if self.stopped else 0.0, False)
+
+    async def _carry(self, child: Child) -> None:
+        await Carrier(self, child).main()
+
+    def _watch_source(self, link: CarrierLink) -> None:
+        """A request of another host is answered in the same turn, without memory: hosts never wait for each other."""
+        answer = link._answer
+
+        def watched(request: int, asked: Any) -> None:
+            before = self.arena.used
+            answer(request, asked)
+            if self.arena.used != before or (request in link._asked and not asked.has_place):
+                raise Wrong(f"host {self.number} waits, or takes memory, to serve chunk {asked.chunk}")
+
+        link._answer = watched  # type: ignore[method-assign]
+
+    def _trace(self, line: str) -> None:
+        self.world.trace(f"host {self.number}.{self.identity.incarnation}: {line}")
+
+
+class _NoCredentials:
+    key = certificate = ca = b""
