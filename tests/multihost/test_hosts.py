@@ -62,6 +62,7 @@ def test_both_machines_compute_and_nothing_stays_there(cluster: jmars.Cluster, f
     until(lambda: not _far(far))
 
 
+@pytest.mark.long
 def test_the_machine_is_lost_and_its_chunks_are_computed_again(
     cluster: jmars.Cluster, cable: Cable, far: Machine
 ) -> None:
@@ -74,6 +75,7 @@ def test_the_machine_is_lost_and_its_chunks_are_computed_again(
     assert sorted(host["state"] for host in cluster.info()["hosts"]) == ["here", "lost"]
 
 
+@pytest.mark.long
 def test_a_cable_that_is_plugged_in_again_soon_costs_nothing(
     cluster: jmars.Cluster, cable: Cable, far: Machine
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_cable_that_is_plugged_in_again_soon_costs_nothing(
     assert [host["state"] for host in cluster.info()["hosts"]] == ["here", "here"]
 
 
+@pytest.mark.long
 def test_the_secret_is_nowhere(here: None, sshd: SshServer) -> None:
     with jmars.Cluster.hosts([sshd.place], n_workers=1, memory_limit="256MiB", python=sys.executable) as cluster:
         words = [" ".join(one.cmdline()) + str(one.environ()) for one in _ours()]
@@ -95,6 +98,7 @@ def _ours() -> list[psutil.Process]:
     return [one for one in psutil.Process(os.getpid()).children(recursive=True) if one.status() != "zombie"]
 
 
+@pytest.mark.long
 def test_a_machine_without_jmars_says_so(here: None, sshd: SshServer) -> None:
     with pytest.raises(ClusterStartError, match="jmars"):
         jmars.Cluster.hosts([sshd.place], n_workers=1, python="/usr/bin/python3")

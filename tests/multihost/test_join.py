@@ -105,6 +105,7 @@ def test_a_host_joins_by_ssh_and_ends(joined):
     assert joined(then)
 
 
+@pytest.mark.long
 def test_the_end_of_a_host_is_told_at_once(joined, far):
     async def then(roster, host, pids):
         ended = asyncio.ensure_future(host.ended())
@@ -116,6 +117,7 @@ def test_the_end_of_a_host_is_told_at_once(joined, far):
     assert joined(then) == -signal.SIGKILL
 
 
+@pytest.mark.long
 def test_a_host_outlives_its_ssh_connection(joined):
     async def then(roster, host, pids):
         await host.close()
@@ -140,6 +142,7 @@ def test_a_host_whose_head_is_silent_ends_with_all_its_processes_and_files(joine
     assert joined(then)
 
 
+@pytest.mark.long
 def test_a_host_goes_on_when_the_network_comes_back(joined, cable):
     async def then(roster, host, pids):
         asked = roster.links[1].channel.ask
@@ -153,6 +156,7 @@ def test_a_host_goes_on_when_the_network_comes_back(joined, cable):
     assert joined(then)
 
 
+@pytest.mark.long
 def test_a_host_with_a_wrong_ticket_is_refused_and_ends(head, far, cable, sshd):
     async def refused() -> str:
         async with head_at(cable.addresses["head"]) as (_, ticket):
@@ -167,6 +171,7 @@ def test_a_host_with_a_wrong_ticket_is_refused_and_ends(head, far, cable, sshd):
     assert all(ended_within(pid, 10) for pid in far.pids().values() if _is_ours(pid))
 
 
+@pytest.mark.long
 def test_the_secret_of_a_ticket_is_nowhere(joined, sshd, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG)
     secrets = []
@@ -184,7 +189,7 @@ def test_the_secret_of_a_ticket_is_nowhere(joined, sshd, caplog, monkeypatch):
     assert [text for text in found if secrets[0] in text] == []
 
 
-@pytest.mark.long(beyond=1)
+@pytest.mark.long
 @pytest.mark.parametrize("patience", [1.5, 0.2])
 def test_a_start_that_takes_too_long_leaves_nothing(head, far, cable, sshd, patience):
     """While the process imports, and while it waits for a head that takes connections and says nothing."""

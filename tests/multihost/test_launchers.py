@@ -149,6 +149,7 @@ def test_a_second_opinion_knows_stopped_and_gone(stage, ticket):
     assert launched(stage, ticket, then) == (["gone", "gone"], {2**22 + 1: "gone"})
 
 
+@pytest.mark.long
 def test_an_end_that_is_none_is_not_told(stage, ticket):
     """The process that was started ends; the control process, of which the answer speaks, goes on."""
 
@@ -177,6 +178,7 @@ def test_a_process_that_got_the_number_later_is_left_alone(stage, ticket):
     assert launched(stage, ticket, then) == (["gone", "gone"], 2)
 
 
+@pytest.mark.long
 def test_the_host_outlives_the_connection(stage, ticket):
     async def all_of_it():
         host = await stage.launcher("answers").start(ticket, "host-3", {})
@@ -205,12 +207,14 @@ def test_a_process_that_ends_before_it_reads_the_ticket(stage, ticket):
     assert "status 3" in error_of(stage.launcher("ends"), ticket)
 
 
+@pytest.mark.long
 def test_a_host_that_never_answers_is_ended(stage, ticket):
     text = error_of(stage.launcher("dawdles", patience=0.5), ticket)
     assert "within 0.5 s" in text and "wait" in text and "looking for the disk" in text
     assert still_there("dawdles") == []
 
 
+@pytest.mark.long
 def test_a_cancelled_start_leaves_nothing(stage, ticket):
     async def cancelled():
         start = asyncio.create_task(stage.launcher("dawdles").start(ticket, "host-3", {}))

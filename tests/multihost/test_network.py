@@ -80,6 +80,7 @@ def test_a_machine_ends_with_all_its_processes(far):
     assert [pid for pid in sleepers if os.path.exists(f"/proc/{pid}")] == []
 
 
+@pytest.mark.long
 def test_a_killed_test_run_leaves_no_machine():
     need_machines()
     program = "from tests.multihost.machines import Machine; print(Machine('left').pid, flush=True); input()"
@@ -110,7 +111,7 @@ def test_a_half_open_cut_is_silent_one_way(pair, cable, far):
     assert near.recv(9) == b"y"
 
 
-@pytest.mark.long(beyond=1)
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["head", "far"])
 def test_an_unplugged_cable_carries_nothing(pair, cable, head, far, end):
     near, other = pair

@@ -87,6 +87,7 @@ def test_a_machine_with_another_key_is_refused_before_we_log_in(launcher, sshd):
     assert not accepted(sshd)
 
 
+@pytest.mark.long
 def test_a_machine_with_a_key_of_another_kind_is_refused(launcher, sshd):
     sshd.trust(asyncssh.generate_private_key("ecdsa-sha2-nistp256"))
     assert "shows another key than known_hosts has" in refusal(launcher())
@@ -103,6 +104,7 @@ def test_no_setting_of_ssh_switches_the_check_off(launcher, sshd, setting):
     assert not accepted(sshd)
 
 
+@pytest.mark.long
 def test_the_command_in_the_error_adds_an_unknown_key(launcher, sshd):
     (sshd.home / ".ssh" / "known_hosts").unlink()
     text = refusal(launcher())
@@ -124,11 +126,13 @@ def test_places_nobody_is_at(launcher):
     assert "no machine is called nowhere.invalid" in refusal(launcher("nowhere.invalid"))
 
 
+@pytest.mark.long
 def test_a_silent_machine_is_given_up(launcher, cable):
     with cable.silence():
         assert "10.77.0.2:2222 did not log us in within 0.3 s" in refusal(launcher(login_patience=0.3))
 
 
+@pytest.mark.long
 def test_something_else_listens_there(launcher, far, head):
     with far.network():
         listener = socket.create_server(("10.77.0.2", 80))
@@ -184,6 +188,7 @@ def test_a_machine_behind_another_one(launcher, sshd):
     assert started(launcher("node"), number) == 3
 
 
+@pytest.mark.long
 def test_a_profile_may_print_and_the_interpreter_may_lie_in_the_home_folder_there(here, sshd):
     (sshd.far_home / ".bashrc").write_text("echo Welcome\necho news >&2\n")
     (sshd.far_home / "my env").mkdir()
@@ -251,6 +256,7 @@ def test_the_secret_is_nowhere(launcher, sshd, caplog, tmp_path):
     assert [text for text in found if SECRET.encode() in text] == []
 
 
+@pytest.mark.long
 def test_a_second_opinion_over_a_broken_connection_dials_again(launcher, cable, monkeypatch):
     monkeypatch.setattr(launch, "OPINION_SECONDS", 0.6)
 
@@ -265,6 +271,7 @@ def test_a_second_opinion_over_a_broken_connection_dials_again(launcher, cable, 
     assert list(after.values()) == ["running", "running"]
 
 
+@pytest.mark.long
 def test_a_host_whose_link_is_cut_ends_by_its_lease(launcher, head, far, cable):
     async def then(host: Launched) -> tuple[bool, bool]:
         link, _ = listener.accept()
@@ -283,6 +290,7 @@ def test_a_host_whose_link_is_cut_ends_by_its_lease(launcher, head, far, cable):
         assert started(leased, then, head=listener.getsockname()) == (True, True)
 
 
+@pytest.mark.long
 def test_a_machine_that_is_switched_off_cannot_be_asked(launcher, far):
     async def then(host: Launched) -> tuple[Any, bool]:
         Path(host.answer["log"]).unlink()  # which the janitor would have removed; our machines share their disks
