@@ -15,6 +15,7 @@ from typing import Any
 
 from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
+from jmars.client.reporting import performance_report
 from jmars.config import config
 from jmars.tensor.annotations import annotate
 
@@ -30,6 +31,7 @@ __all__ = [
     "errors",
     "execute",
     "new_session",
+    "performance_report",
     "plan_of",
     "remote",
     "tensor",

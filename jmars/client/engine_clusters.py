@@ -7,6 +7,7 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -153,18 +154,37 @@ class EngineClusters:
         cluster: Self = _start(cls, RayEngine(address), name, mode)
         return cluster
 
-    def scale(self, n: int) -> None:
-        """Ask the engine for so many workers; they come when the engine has them.
+    def scale(self, n: int | Sequence[str]) -> None:
+        """Ask an engine for so many workers; or have so many hosts, or further hosts at new places.
+
+        An engine's workers come when the engine has them. On several hosts the call returns when the hosts have come
+        or left: a host runs at each place at most, hosts come at the places that have none, in the order in which the
+        places were named, and the hosts that hold least leave, as by `evacuate`. It ends `adapt`.
+
+        Parameters
+        ----------
+        n
+            A number, or new places as of `Cluster.hosts`: ["node-9"].
 
         Raises
         ------
         ClusterError
-            If the number of workers is fixed, as on a local cluster.
+            If the number of workers is fixed, as on a local cluster; or there are not so many places, or a host cannot
+            leave.
+        ClusterStartError
+            If hosts do not come up; the cluster goes on with the hosts that do.
         """
-        self.ask("host", "scale", whole_number("n", n, 0))
+        if isinstance(n, Sequence) and not isinstance(n, str) and n and all(isinstance(one, str) for one in n):
+            self.ask("host", "scale", list(n))
+        else:
+            self.ask("host", "scale", whole_number("n", n, 0))
 
     def adapt(self, least: int, most: int) -> None:
-        """Let the engine choose between `least` and `most` workers as there is work; raises as `scale`."""
+        """Have between `least` and `most` workers of an engine, or hosts, as there is work; raises as `scale`.
+
+        A host comes when there are 5 s of work for each of its executors, and leaves when fewer hosts were enough for
+        30 s.
+        """
         bounds = whole_number("least", least, 0), whole_number("most", most)
         if bounds[0] > bounds[1]:
             raise ValueError(f"least is {least} and most is {most}; give a most that is not below it")

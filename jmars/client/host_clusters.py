@@ -85,7 +85,7 @@ class HostClusters:
         ...     float(mt.arange(10, chunk_size=4).sum())
         45.0
         """
-        from jmars.deploy.hosts_host import HostsHost
+        from jmars.deploy.hosts_host import HostsHost, host_name
 
         workers = 0 if n_workers is None else whole_number("n_workers", n_workers)
         threads = whole_number("threads_per_worker", threads_per_worker)
@@ -95,7 +95,7 @@ class HostClusters:
             refuse_twin(name)
         rows = [
             {
-                "name": _name(number, place),
+                "name": host_name(number, place),
                 "place": place,
                 "python": python,
                 "limit": memory_limit,
@@ -214,11 +214,3 @@ class HostClusters:
                 place.unlink()
                 raise
         return shlex.join([sys.executable, "-m", "jmars", "host", "--join", str(place)])
-
-
-def _name(number: int, place: str) -> str:
-    """Name of a host in lists; unique; raises ClusterStartError for a text that is no place."""
-    from jmars.deploy.hosts_host import LOCAL
-    from jmars.deploy.ssh_words import SshPlace
-
-    return f"host-{number}" if place == LOCAL else f"host-{number}-{SshPlace.parse(place).host}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.client import plans
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.recovery import RECOVERIES, can_recover
+from jmars.client.reporting import job_figure, write_report
 from jmars.client.trace import write_trace
 from jmars.errors import (
     ChunkLostError,
@@ -194,6 +195,22 @@ class Job:
         Workers are threads, operands are slices with the four states of a worker, memory and spill are counters.
         """
         return write_trace(self.cluster, self.id, path)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a report of the run so far as an HTML page that needs no server and no network; returns the path.
+
+        Operands by worker, memory and spill, transfers between hosts, seconds by kind of operand and by line, and
+        predicted beside measured figures. Raises JmarsError without Bokeh (`pip install "jmars[reports]"`).
+        """
+        return write_report(self.cluster, self.id, f"jmars: {self.name}", path)
+
+    def timeline(self) -> Any:
+        """Operands by worker over time, as a Bokeh figure; see `report`."""
+        return job_figure(self.cluster, self.id, "timeline")
+
+    def memory(self) -> Any:
+        """Memory and spilled bytes over time, as a Bokeh figure; see `report`."""
+        return job_figure(self.cluster, self.id, "memory")
 
     def plan(self) -> PlannedRun:
         """Predicted cost of the same run if it began now, in the order of the settings; starts nothing."""

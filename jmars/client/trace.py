@@ -21,6 +21,7 @@ from jmars.model import events
 from jmars.model.events import Event
 from jmars.model.states import TERMINAL, OperandState
 from jmars.model.timing import STATES, spans
+from jmars.reports.operand_names import OperandNames
 from jmars.tensor.atomic_file import atomic_file
 
 __all__ = ["all_events", "trace_of", "write_trace"]
@@ -36,8 +37,7 @@ class _Trace:
 
     def __init__(self, job: str) -> None:
         self.records: list[dict[str, Any]] = []
-        self.names: list[str] = []  # of the operands of the newest stage
-        self.lines: list[str] = []
+        self.names = OperandNames()  # of the newest stage
         self.complete = False  # its first event was still there
         self.timed = False
         self._job = job
@@ -103,13 +103,7 @@ class _Trace:
     def _built(self, time: float, data: Mapping[str, Any]) -> None:
         for number, name in enumerate(data["workers"]):
             self._workers.setdefault(number, str(name))
-        labels, stages = data["group_labels"], data["stages"]
-        self.names = [labels[k] for k in np.frombuffer(data["after_group"], "<u4").tolist()]
-        self.lines = [""] * len(self.names)
-        into = np.frombuffer(data["before_group"], "<u4")
-        for row, stage in zip(into.tolist(), np.frombuffer(data["before_stage"], "<u4").tolist()):
-            if row < len(self.lines) and stages[stage][2]:
-                self.lines[row] = f"line {stages[stage][2]}: {stages[stage][3]}"
+        self.names = OperandNames.of(data)
         words = f"stage {data.get('stage_number') or 1} begins"
         self._add("i", words, time, _SCHEDULER, s="t", args={"operands": int(data["n_after"])})
 
@@ -178,10 +172,8 @@ class _Trace:
 
     def _about(self, operand: int) -> tuple[str, dict[str, Any]]:
         """Name and arguments of an operand's slice."""
-        if operand >= len(self.names):
-            return "operand", {"operand": operand}
-        line = self.lines[operand]
-        return self.names[operand] or "operand", {"operand": operand} | ({"line": line} if line else {})
+        name, line = self.names.about(operand)
+        return name, {"operand": operand} | ({"line": line} if line else {})
 
 
 def trace_of(log: Iterable[Event], job: str) -> dict[str, Any]:

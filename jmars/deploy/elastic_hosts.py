@@ -1,4 +1,4 @@
-"""ElasticHosts: hosts of a living cluster that come and leave as users ask.
+"""ElasticHosts: hosts of a living cluster that come and leave, as users ask or as there is work.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -6,25 +6,81 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jmars.deploy.evacuation import evacuate
 from jmars.deploy.host_launches import HostLaunches
-from jmars.deploy.hosts_chunks import HostsChunks
+from jmars.deploy.hosts_host import host_name
 from jmars.deploy.roster import Roster
-from jmars.errors import ClusterError
+from jmars.errors import ClusterError, ClusterStartError
+from jmars.scheduler.elastic import Demand, Elastic
+from jmars.scheduler.leaving import least_holders
 
 __all__ = ["ElasticHosts"]
 
+log = logging.getLogger("jmars.host")
+
 END_SECONDS = 5.0  # for the processes of a host that left
+LOOK_SECONDS = 1.0  # between two looks at the work that waits
 
 
 class ElasticHosts:
-    """Changes the hosts of a cluster, a single change at a time."""
+    """Changes the hosts of a cluster, a single change at a time.
 
-    def __init__(self, roster: Roster, launches: HostLaunches, passing: HostsChunks) -> None:
-        self._roster, self._launches, self._passing = roster, launches, passing
+    Parameters
+    ----------
+    places
+        Settings of hosts by place, as HostsHost's: at most one host runs at a place.
+    is_coming
+        Tells whether a client is sending a chunk to a host.
+    demand
+        Gives the work that waits.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        launches: HostLaunches,
+        places: Sequence[Mapping[str, Any]],
+        is_coming: Callable[[int], bool],
+        demand: Callable[[], Demand],
+    ) -> None:
+        self._roster, self._launches, self._is_coming, self._demand = roster, launches, is_coming, demand
+        self._places = list(places)
+        self._at = {number: place for place, number in enumerate(range(1, len(places) + 1))}  # by host
+        self._forgotten: set[int] = set()  # new places at which no host came up
         self._changing = asyncio.Lock()
+        self._elastic: Elastic | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._why = ""  # why the last change failed
+
+    # -- what users ask for
+    async def scale(self, wanted: int | Sequence[str]) -> None:
+        """Have so many hosts, or further hosts at new places; ends `adapt`.
+
+        Raises
+        ------
+        ClusterStartError
+            If hosts do not come up; the remaining hosts go on.
+        ClusterError
+            If there are not so many places, or a host cannot leave.
+        """
+        self._elastic = None
+        async with self._changing:
+            if not isinstance(wanted, int):
+                await self._extend(wanted)
+                return
+            await self._scale(wanted)
+
+    def adapt(self, least: int, most: int) -> None:
+        """Have between `least` and `most` hosts from now on, as there is work; raises ClusterError as `scale`."""
+        self._check(least)
+        self._check(most)
+        self._elastic = Elastic(least, most)
+        if self._following is None or self._following.done():
+            self._following = asyncio.ensure_future(self._follow())
 
     async def evacuate(self, names: Sequence[str]) -> None:
         """Have hosts leave, in turn; running operands end there, and no operand runs again.
@@ -44,6 +100,92 @@ class ElasticHosts:
             for name in dict.fromkeys(names):
                 await self._evacuate(staying[name])
 
+    def info(self) -> dict[str, Any]:
+        """Places, and bounds of `adapt`; see Cluster.info."""
+        adapts = self._elastic and {"least": self._elastic.least, "most": self._elastic.most, "why": self._why}
+        places = [place["place"] for at, place in enumerate(self._places) if at not in self._forgotten]
+        return {"places": places, "adapt": adapts}
+
+    def close(self) -> None:
+        """Change no hosts any more."""
+        if self._following is not None:
+            self._following.cancel()
+
+    # -- own
+    @property
+    def _staying(self) -> list[int]:
+        return [row.number for row in self._roster.hosts.staying]
+
+    def _free(self) -> list[int]:
+        """Places without a host, in the order in which users named the places."""
+        taken = {self._at[number] for number in self._staying if number in self._at}
+        return [place for place in range(len(self._places)) if place not in taken | self._forgotten]
+
+    def _check(self, wanted: int) -> None:
+        """Raise ClusterError for a number of hosts that the cluster cannot have."""
+        most = len(self._staying) + len(self._free())
+        if wanted < 1:
+            raise ClusterError(f"a cluster has 1 host or more, not {wanted}; close() ends the cluster")
+        if wanted > most:
+            raise ClusterError(
+                f"{wanted} hosts are more than the {most} that the places of the cluster allow, a host at each; name "
+                'further places: scale(["node-9"])'
+            )
+
+    async def _scale(self, wanted: int) -> None:
+        self._check(wanted)
+        more = wanted - len(self._staying)
+        if more > 0:
+            await self._start(self._free()[:more])
+        elif more < 0:
+            for number in least_holders(self._roster.hosts.places, self._staying, -more):
+                await self._evacuate(number)
+
+    async def _extend(self, wanted: Sequence[str]) -> None:
+        """Start hosts at new places, with the settings of the first place; failed places are forgotten."""
+        for place in wanted:
+            host_name(0, place)  # raises for a text that is no place
+        first = len(self._places)
+        self._places += [{**self._places[0], "place": place} for place in wanted]
+        try:
+            await self._start(range(first, len(self._places)))
+        finally:
+            self._forgotten.update(set(range(first, len(self._places))) & set(self._free()))
+
+    async def _start(self, places: Sequence[int]) -> None:
+        """Start hosts at places, all at once."""
+        numbers = range(first := max(self._roster.names, default=0) + 1, first + len(places))
+        starts = []
+        for number, place in zip(numbers, places, strict=True):
+            self._at[number] = place
+            settings = self._places[place]
+            name = self._roster.names[number] = host_name(number, settings["place"])  # nobody else gets the number
+            starts.append(self._launches.add({**settings, "name": name}, number))
+        failed = [one for one in await asyncio.gather(*starts, return_exceptions=True) if one is not None]
+        if failed:
+            told = "; ".join(str(one) for one in failed)
+            came = len(places) - len(failed)
+            raise ClusterStartError(
+                f"{came} of {len(places)} hosts came up, and the cluster goes on with these: {told}"
+            )
+
     async def _evacuate(self, number: int) -> None:
-        await evacuate(self._roster, number, self._passing.is_coming)
+        await evacuate(self._roster, number, self._is_coming)
         await self._launches.end_host(number, END_SECONDS)
+
+    async def _follow(self) -> None:
+        """Have as many hosts as the work that waits is worth, until `scale` is called."""
+        loop = asyncio.get_running_loop()
+        while self._elastic is not None:
+            here, executors = self._staying, sum(row.workers for row in self._roster.hosts.staying)
+            wanted = self._elastic.look(loop.time(), len(here), executors, self._demand())
+            if here and wanted != len(here):
+                log.info("%d hosts are wanted, and there are %d", wanted, len(here))
+                try:
+                    async with self._changing:
+                        await self._scale(wanted)
+                    self._why = ""
+                except ClusterError as error:
+                    self._why = str(error)
+                    log.warning("the cluster could not have %d hosts: %s", wanted, error)
+            await asyncio.sleep(LOOK_SECONDS)

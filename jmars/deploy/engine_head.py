@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -115,8 +115,10 @@ class EngineHead(ClusterHead):
         """Measured costs of operands on the engine's workers."""
         return self.workers.profile.as_data()
 
-    async def scale(self, n: int) -> None:
+    async def scale(self, n: int | Sequence[str]) -> None:
         """Ask the engine for so many workers."""
+        if not isinstance(n, int):
+            raise ClusterError("an engine chooses the machines of its workers; give their number")
         await self.workers.engine.scale(n)
 
     async def adapt(self, least: int, most: int) -> None:

@@ -3,7 +3,8 @@
 The host makes its own key and connects without a certificate; such a connection reaches the actor "enrolment" and
 nothing else. The host proves the secret of its ticket by an HMAC over its certificate request, and the head answers
 with the certificate. A secret is valid for a while, and for a single host or for a number of hosts: the head numbers
-hosts of a common ticket as they come. Source: RFC 2104.
+hosts of a common ticket as they come. A request is answered again where the answer was lost: the certificate is of no
+use without the key of the request. Source: RFC 2104.
 
     host   enrol(host, incarnation, request, HMAC)         ─▶  head
     host   ◀─  host, incarnation, certificate, hosts left      head
@@ -35,7 +36,7 @@ log = logging.getLogger("jmars.host")
 
 ENROLMENT = "enrolment"  # name of the actor
 VALID_SECONDS = 60.0
-ANSWER_SECONDS = 8.0
+ANSWER_SECONDS, ATTEMPTS = 8.0, 3  # for an answer, whose connection may break
 NEW_TICKET = "start the host again, with a new ticket"
 
 
@@ -45,6 +46,7 @@ class _Invitation:
     ends: float  # seconds of the head's monotonic clock
     left: int  # hosts that may still enrol
     seat: Callable[[], Identity]  # gives the identity of the next of them
+    answers: dict[bytes, EnrolmentAnswer] = field(default_factory=dict)  # by request
 
 
 class EnrolmentAnswer(NamedTuple):
@@ -75,7 +77,8 @@ class Enrolment:
     >>> proof = prove(secret, "5f3a9c01", Identity(3, 1), request)
     >>> enrolment.admit(Identity(3, 1), request, proof, now=1.0).certificate[:27]
     b'-----BEGIN CERTIFICATE-----'
-    >>> enrolment.admit(Identity(3, 1), request, proof, now=1.1)
+    >>> _, other = new_request()
+    >>> enrolment.admit(Identity(3, 1), other, prove(secret, "5f3a9c01", Identity(3, 1), other), now=1.1)
     Traceback (most recent call last):
     jmars.errors.HostRefusedError: the ticket of host 3 (incarnation 1) was used already; ...
     """
@@ -118,6 +121,7 @@ class Enrolment:
         """The ticket of a host is not valid any more; one that was used has had its effect."""
         if identity in self._invitations:
             self._invitations[identity].left = 0
+            self._invitations[identity].answers.clear()
 
     def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> EnrolmentAnswer:
         """The certificate of a host.
@@ -134,14 +138,16 @@ class Enrolment:
         expected = prove(found.secret if found else os.urandom(SECRET), self.authority.cluster, identity, request)
         if found is None or not hmac.compare_digest(expected, proof):
             raise HostRefusedError(f"{what} is unknown here, or its secret is wrong; {NEW_TICKET}")
-        if not found.left:
+        if not found.left and request not in found.answers:
             raise HostRefusedError(f"{what} was used already; {NEW_TICKET}")
         if now > found.ends:
             raise HostRefusedError(f"{what} was valid until {now - found.ends:.0f} s ago; {NEW_TICKET}")
-        check_request(request)  # before it takes a seat
-        seat = found.seat()
-        found.left -= 1
-        return EnrolmentAnswer(seat, self.authority.sign(request, seat), found.left)
+        if request not in found.answers:
+            check_request(request)  # before it takes a seat
+            seat = found.seat()
+            found.left -= 1
+            found.answers[request] = EnrolmentAnswer(seat, self.authority.sign(request, seat), found.left)
+        return found.answers[request]
 
 
 def prove(secret: bytes, cluster: str, identity: Identity, request: bytes) -> bytes:
@@ -185,7 +191,7 @@ async def enrol(ticket: Ticket) -> Enrolled:
     AuthenticationError
         If what answers is not the head; HostRefusedError if the head refuses the ticket.
     ClusterLostError
-        If the head does not answer; the ticket may be used up then.
+        If the head does not answer.
     ClusterStartError
         If the package cryptography is not installed.
     """
@@ -195,15 +201,21 @@ async def enrol(ticket: Ticket) -> Enrolled:
     def made(greeting: TlsClientGreeting) -> ActorChannel:
         return ActorChannel(Mailbox(), greeting)
 
-    channel = await dial_tls(ticket.head, enrolment_context(ticket.ca), name, VISITOR, made)
     proof = prove(ticket.secret, ticket.cluster, ticket.identity, request)
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            *seat, certificate, left = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
-    except TimeoutError as error:
-        raise ClusterLostError(f"{name} has not answered for {ANSWER_SECONDS:g} s; {NEW_TICKET}") from error
-    finally:
-        channel.close()
+    answer, attempt = None, 0
+    while answer is None:
+        channel = await dial_tls(ticket.head, enrolment_context(ticket.ca), name, VISITOR, made)
+        attempt += 1
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
+        except (TimeoutError, ClusterLostError) as error:  # the head answers the same request again
+            if attempt == ATTEMPTS:
+                raise ClusterLostError(f"{name} has not answered {attempt} times ({error}); {NEW_TICKET}") from error
+            log.warning("%s has not answered, and is asked again: %s", name, error)
+        finally:
+            channel.close()
+    *seat, certificate, left = answer
     credentials = Credentials(key, certificate, ticket.ca)
     client_context(credentials)  # raises where key and certificate are no pair
     return Enrolled(Identity(*seat), credentials, left)

@@ -111,7 +111,7 @@ class ClusterHead(ABC):
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
 
-    async def scale(self, n: int) -> None:
+    async def scale(self, n: int | Sequence[str]) -> None:
         """Ask for so many workers; raises ClusterError where the number is fixed."""
         raise ClusterError(FIXED)
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jmars.deploy.enrolment import Enrolment
@@ -41,44 +41,74 @@ class HostLaunches:
     places
         HostsHost's.
     port
-        Where the head listens for hosts.
+        Where the head listens for the hosts at `places`.
+    far_port
+        Gives a port where the head listens for hosts on any machine.
     """
 
     def __init__(
-        self, cluster: str, places: Sequence[Mapping[str, Any]], roster: Roster, enrolment: Enrolment, port: int
+        self,
+        cluster: str,
+        places: Sequence[Mapping[str, Any]],
+        roster: Roster,
+        enrolment: Enrolment,
+        port: int,
+        far_port: Callable[[], Awaitable[int]],
     ) -> None:
         self._cluster, self._places, self._roster, self._enrolment = cluster, places, roster, enrolment
-        self._port = port
+        self._port, self._far_port = port, far_port
+        self._is_open = any(_is_far(place) for place in places)  # the head listens on all addresses
+        self._known: list[str] = []  # addresses of this machine that hosts reach
         self._launched: dict[int, Launched] = {}
 
     async def start(self) -> None:
-        """Start all hosts.
+        """Start hosts at all places.
 
         Raises
         ------
         ClusterStartError
             If a host does not come up; the others are ended.
         """
-        numbered = dict(enumerate(self._places, start=1))  # the head is number 0
+        await self._launch(dict(enumerate(self._places, start=1)), self._port)  # the head is number 0
+
+    async def add(self, place: Mapping[str, Any], number: int) -> None:
+        """Start a further host of a living cluster.
+
+        Raises
+        ------
+        ClusterStartError
+            If the host does not come up.
+        """
+        port = await self._far_port() if _is_far(place) and not self._is_open else self._port
+        await self._launch({number: place}, port)
+
+    async def _launch(self, numbered: Mapping[int, Mapping[str, Any]], port: int) -> None:
         by_ssh = {n: SshLauncher(place["place"], place["python"]) for n, place in numbered.items() if _is_far(place)}
         try:
             logins = [launcher.address_here(numbered[n]["name"]) for n, launcher in by_ssh.items()]
             ours = dict(zip(by_ssh, await _all(logins), strict=True))  # addresses of this machine on the way to hosts
-            known = [address for address in dict.fromkeys(ours.values()) if address]
+            self._known = [*dict.fromkeys([*self._known, *filter(None, ours.values())])]
             starts = []
             for n, place in numbered.items():
                 if n in by_ssh:
                     addresses = [*filter(None, [ours[n]]), socket.gethostname()]
-                    starts.append(self._start(by_ssh[n], n, place, addresses, LEASE))
+                    starts.append(self._start(by_ssh[n], n, place, addresses, port, LEASE))
                 else:  # other hosts know the further addresses; the first one is there though a network goes away
-                    starts.append(self._start(LocalLauncher(), n, place, [LOOPBACK, *known], LOCAL_LEASE))
+                    known = [LOOPBACK, *(self._known if self._is_open else [])]
+                    starts.append(self._start(LocalLauncher(), n, place, known, port, LOCAL_LEASE))
             await _all(starts)
         finally:
             for launcher in by_ssh.values():
                 await launcher.close()
 
     async def _start(
-        self, launcher: Launcher, number: int, place: Mapping[str, Any], addresses: Sequence[str], lease: float
+        self,
+        launcher: Launcher,
+        number: int,
+        place: Mapping[str, Any],
+        addresses: Sequence[str],
+        port: int,
+        lease: float,
     ) -> None:
         """Start a host; `addresses` of this machine are tried in that order."""
         name = str(place["name"])
@@ -87,7 +117,7 @@ class HostLaunches:
             self._cluster,
             name,
             *identity,
-            tuple(f"[{one}]:{self._port}" if ":" in one else f"{one}:{self._port}" for one in addresses),
+            tuple(f"[{one}]:{port}" if ":" in one else f"{one}:{port}" for one in addresses),
             self._enrolment.authority.certificate,
             self._enrolment.invite(identity, time.monotonic()),
             place["limit"],

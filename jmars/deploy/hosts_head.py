@@ -91,7 +91,8 @@ class HostsHead(ClusterHead):
         members = await listen(address)
         self._tickets = JoinTickets(self.orders["id"], self.roster, enrolment, partial(listen, ""))
         self.roster.again = self._tickets.again
-        launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port)
+        far_port = self._tickets.port
+        launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port, far_port)
         self.roster.opinion = launches.opinion
         watching = [asyncio.ensure_future(self.roster.watch())]
         try:
@@ -99,12 +100,12 @@ class HostsHead(ClusterHead):
             self._check_bits()
             self.roster.approve = self._approve
             passing = HostsChunks(self.roster)
-            self._elastic = ElasticHosts(self.roster, launches, passing)
             plans = memory.plan_bytes(memory.default_limit())
             names, machine = self.hosts.names, self._machine
             set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
             scheduler = InProcessScheduler(self.hosts, names, plans, self.job_ended, machine, passing.read)
             self._chunk_of = scheduler.chunk_of
+            self._elastic = ElasticHosts(self.roster, launches, places, passing.is_coming, scheduler.demand)
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, HostsStore(passing), watch, passing)
             self._events.connect(scheduler.note)
@@ -121,6 +122,8 @@ class HostsHead(ClusterHead):
         finally:
             for task in watching:
                 task.cancel()
+            if self._elastic is not None:
+                self._elastic.close()
             self.ended.set()
             self.roster.tell_all("member", "end", "the cluster is closed")
             await launches.end(END_SECONDS)
@@ -228,6 +231,7 @@ class HostsHead(ClusterHead):
         told = await self.roster.ask_all("member", "info", patience=PATIENCE)
         here, rows = memory.private_bytes(os.getpid()), self.hosts.rows
         total = summed([one["memory"] for one in told.values()])
+        total["peak"] = self.peak = max(self.peak, total.get("resident", 0))  # lost hosts tell theirs no more
         processes = {
             f"{rows[number].name}/{name}": size
             for number, one in told.items()
@@ -247,6 +251,7 @@ class HostsHead(ClusterHead):
             "janitor": {"pid": self.janitor},
             "memory": total | {"processes": processes | {"head": here}},
             "plans": plans,
+            **(self._elastic.info() if self._elastic is not None else {}),
         }
 
     def _host_info(self, row: HostRow, told: dict[str, Any] | None) -> dict[str, Any]:
@@ -260,6 +265,16 @@ class HostsHead(ClusterHead):
     def _state(self, row: HostRow) -> str:
         told = self._states.get(row.number, "")
         return told if told in ("leaving", "lost", "left") else "here"
+
+    async def scale(self, n: int | Sequence[str]) -> None:
+        """Have so many hosts, or further hosts at new places; see ElasticHosts."""
+        assert self._elastic is not None
+        await self._elastic.scale(n)
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Have the number of hosts follow the work; see ElasticHosts."""
+        assert self._elastic is not None
+        self._elastic.adapt(least, most)
 
     async def evacuate(self, names: Sequence[str]) -> None:
         """Have hosts leave; see ElasticHosts."""

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmars.deploy.control_process import ControlProcess
+from jmars.deploy.ssh_words import SshPlace
 
-__all__ = ["LOCAL", "HostsHost"]
+__all__ = ["LOCAL", "HostsHost", "host_name"]
 
 LOCAL = "local"  # a place: a host on this machine
+
+
+def host_name(number: int, place: str) -> str:
+    """Name of a host in lists, never used twice; raises ClusterStartError for a text that is no place."""
+    return f"host-{number}" if place == LOCAL else f"host-{number}-{SshPlace.parse(place).host}"
 
 
 class HostsHost(ControlProcess):

@@ -10,6 +10,7 @@ from jmars.model.events import Event
 from jmars.model.messages import ReportPort, WorkerPort
 from jmars.model.submission import Submission
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
+from jmars.scheduler.elastic import Demand
 
 __all__ = ["ConnectedWorkers", "InProcessScheduler", "InProcessSession"]
 
@@ -71,6 +72,10 @@ class InProcessScheduler:
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Log an event of the host."""
         self._session.note(kind, job, data)
+
+    def demand(self) -> Demand:
+        """Work of all running jobs that has not begun."""
+        return self._session.demand()
 
     def chunk_of(self, key: str, index: int) -> int | None:
         """Number of a chunk of a kept tensor, by its place in C order; None where there is none. For any thread."""

@@ -5,6 +5,7 @@ A ticket is for a single host or for several hosts, which share the secret and g
 
 from __future__ import annotations
 
+import asyncio
 import math
 import socket
 import sys
@@ -39,6 +40,7 @@ class JoinTickets:
     ) -> None:
         self._cluster, self._roster, self._enrolment, self._listen = cluster, roster, enrolment, listen
         self._server: TlsServer | None = None
+        self._opening = asyncio.Lock()
         self._made = 0
         self._again: dict[int, tuple[int, bytes]] = {}  # tickets of hosts that joined, by number
 
@@ -56,10 +58,8 @@ class JoinTickets:
         addresses
             Of this machine, as the hosts reach it; empty for those that the machine knows itself.
         """
-        if self._server is None:
-            self._server = await self._listen()
+        port = await self.port()
         asked, secret = self._invite(seconds, hosts, self._roster.expect_new)
-        port = self._server.port
         return Ticket(
             self._cluster,
             "a host that joins",
@@ -73,6 +73,13 @@ class JoinTickets:
             settings["spill"],
             LEASE,
         ).line()
+
+    async def port(self) -> int:
+        """Port for hosts of any machine."""
+        async with self._opening:
+            if self._server is None:
+                self._server = await self._listen()
+        return self._server.port
 
     def again(self, number: int) -> tuple[int, bytes]:
         """Number and secret of the ticket by which a host joins again after it was given up, however often."""

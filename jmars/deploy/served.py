@@ -59,7 +59,7 @@ class HeadParts(Protocol):
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits."""
 
-    async def scale(self, n: int) -> None:
+    async def scale(self, n: int | Sequence[str]) -> None:
         """Ask for so many workers."""
 
     async def adapt(self, least: int, most: int) -> None:
@@ -130,7 +130,7 @@ class ClientHost:
         return self._host.profile()
 
     @remote_method
-    async def scale(self, n: int) -> None:
+    async def scale(self, n: int | Sequence[str]) -> None:
         """Ask for so many workers; raises ClusterError where their number is fixed."""
         await self._host.scale(n)
 

@@ -40,6 +40,7 @@ places.py      which hosts have each chunk (Places)
 host_jobs.py   a job on several hosts
 balance.py     moves waiting operands to hosts without work (Balance)
 host_links.py  bandwidth and latency between hosts (HostLinks)
+elastic.py     how many hosts there should be (Elastic)
 leaving.py     where the chunks of a host go that leaves, and who leaves (Evacuation)
 host_rows.py   hosts and their jobs
 host_reports.py   acts on reports of hosts (HostReports)

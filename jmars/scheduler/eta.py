@@ -93,6 +93,11 @@ class Eta:
         self._told = now
         return max(0.0, self._ends - now)
 
+    def waiting(self, states: bytes | bytearray) -> float:
+        """Seconds of computing that has not begun; 0 while no cost is known."""
+        cost, share = self._costs(), _DONE[np.frombuffer(states, np.uint8)]
+        return 0.0 if cost is None else float(cost[share == 0].sum())
+
     def _estimate(self, now: float, states: bytes | bytearray) -> float | None:
         cost = self._costs()
         elapsed = now - self._begun

@@ -1,4 +1,4 @@
-"""Chooses the hosts that keep the chunks of a leaving host: a pure decision.
+"""Chooses the hosts that leave, and the hosts that keep their chunks: pure decisions.
 
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
@@ -12,7 +12,7 @@ from jmars.errors import ClusterError
 from jmars.scheduler.places import Places
 from jmars.units import format_bytes
 
-__all__ = ["Evacuation"]
+__all__ = ["Evacuation", "least_holders"]
 
 MOST_REFUSED = 3  # times that hosts may refuse to keep a chunk, before the host that has it stays
 
@@ -87,3 +87,17 @@ class Evacuation:
         for chunk in asked:
             if chunk not in self.kept:
                 self.refused[chunk] = self.refused.get(chunk, 0) + 1
+
+
+def least_holders(places: Places, hosts: Collection[int], count: int) -> list[int]:
+    """The hosts that hold fewest bytes, the last numbers first among equals.
+
+    Examples
+    --------
+    >>> places = Places()
+    >>> places.stored(7, host=1, size=100)
+    >>> least_holders(places, [1, 2, 3], 2)
+    [3, 2]
+    """
+    held = places.held_by_host()
+    return sorted(hosts, key=lambda number: (held.get(number, 0), -number))[:count]

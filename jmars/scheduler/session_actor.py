@@ -19,8 +19,10 @@ from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.messages import WorkerPort
 from jmars.model.reports import ChunksKept, ChunksLost, InputsMissing, Report, Timed, WorkerMoved
 from jmars.model.states import TERMINAL
+from jmars.model.states import OperandState as S
 from jmars.model.submission import Submission
 from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.elastic import Demand
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.plans import Plans
@@ -140,6 +142,12 @@ class SessionActor:
     def chunks(self, key: str) -> list[int]:
         """Chunk numbers of a kept tensor, in C order of its grid."""
         return self.meta.chunks(key)
+
+    def demand(self) -> Demand:
+        """Work of all running jobs that has not begun, and operands that could run at the same time."""
+        rows = [(graph.stage.eta, graph.stage.operands.state) for graph in self._jobs.values() if graph.stage]
+        seconds = sum(eta.waiting(state) for eta, state in rows)
+        return Demand(seconds, sum(state.count(S.READY) + state.count(S.RUNNING) for _, state in rows))
 
     # -- for workers
     def report(self, report: Report) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.errors import ClusterError
+from jmars.errors import ClusterError, ClusterStartError
 from tests.contract.engine.kinds import until
 
 
@@ -99,3 +99,57 @@ def test_hosts_that_cannot_leave_say_why(hosts: jmars.Cluster) -> None:
     hosts.evacuate("host-1")
     with pytest.raises(ClusterError, match="there is no host 'host-1'"):
         hosts.evacuate("host-1")
+
+
+def test_hosts_come_to_places_and_leave_them(hosts: jmars.Cluster, tmp_path: Path) -> None:
+    x = mt.map_blocks(_noted(tmp_path / "ran"), mt.ones((16, 1000), chunk_size=(1, 1000)), dtype=float).execute()
+    hosts.scale(1)
+    assert sorted(_states(hosts).values()) == ["here", "left"] and hosts.n_workers == 1
+    hosts.scale(2)
+    hosts.scale(["local"])
+    assert {name for name, state in _states(hosts).items() if state == "here"} >= {"host-3", "host-4"}
+    assert hosts.n_workers == 3 and list(hosts.info()["places"]) == ["local"] * 3
+    assert float(x.sum()) == 32_000 and _ran(tmp_path / "ran") == 16
+    with pytest.raises(ClusterError, match="4 hosts are more than the 3"):
+        hosts.scale(4)
+    with pytest.raises(ClusterError, match="1 host or more"):
+        hosts.scale(0)
+    with pytest.raises(ClusterStartError, match="two words"):
+        hosts.scale(["two words"])
+    with pytest.raises(ValueError, match="n must be a whole number"):
+        hosts.scale("local")  # type: ignore[arg-type]
+
+
+def test_a_running_job_uses_a_host_that_comes(tmp_path: Path) -> None:
+    with jmars.Cluster.hosts(["local"], n_workers=1, memory_limit="256MiB") as cluster:
+        slow = mt.map_blocks(_noted(tmp_path / "slow", 0.05), mt.ones(60, chunk_size=1), dtype=float)
+        job = cluster.submit(slow.sum())
+        until(lambda: _ran(tmp_path / "slow") >= 2)
+        cluster.scale(["local"])
+        assert float(job.result(30)) == 120 and _ran(tmp_path / "slow") == 60
+        done = {worker["host"]: worker["done"] for worker in cluster.info()["workers"]}
+        assert len(done) == 2 and min(done.values()) >= 5
+        replanned = [event[4]["why"] for event in cluster.events()[0] if event[2] == "Replanned"]
+        assert "host-2 joined" in replanned
+
+
+@pytest.mark.long
+def test_the_number_of_hosts_follows_the_work(tmp_path: Path) -> None:
+    with jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB") as cluster:
+        cluster.scale(1)
+        cluster.adapt(1, 2)
+        assert cluster.info()["adapt"] == {"least": 1, "most": 2, "why": ""}
+        slow = mt.map_blocks(_noted(tmp_path / "slow", 0.2), mt.ones(80, chunk_size=1), dtype=float)
+        job = cluster.submit(slow.sum())
+        until(lambda: cluster.n_workers == 2)
+        assert float(job.result(60)) == 160
+        with pytest.raises(ClusterError, match="3 hosts are more than the 2"):
+            cluster.adapt(1, 3)
+
+
+@pytest.mark.long
+def test_a_host_that_does_not_come_up_is_told_and_the_rest_goes_on(hosts: jmars.Cluster) -> None:
+    with pytest.raises(ClusterStartError, match="1 of 2 hosts came up"):
+        hosts.scale(["local", "nobody@127.0.0.1:1"])
+    assert hosts.n_workers == 3 and list(hosts.info()["places"]) == ["local"] * 3
+    assert float(mt.ones(1000, chunk_size=10).sum()) == 1000

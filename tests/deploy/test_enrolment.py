@@ -13,7 +13,7 @@ from jmars.actors.tls_dial import connect_tls, dial_tls
 from jmars.actors.tls_link import VISITOR
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy.ca import CertificateAuthority, new_request
-from jmars.deploy.enrolment import Enrolment, enrol, prove, strangers
+from jmars.deploy.enrolment import Enrolment, EnrolmentActor, enrol, prove, strangers
 from jmars.deploy.tickets import Ticket
 from jmars.errors import AuthenticationError, ClusterError, ClusterLostError, HostRefusedError
 from tests.actors.two_hosts import AUTHORITY, CLUSTER, HEAD, OTHER, TwoHosts, run
@@ -37,12 +37,16 @@ def test_a_ticket_admits_once():
         enrolment.admit(*asked(secret), now=161.0)
 
 
-def test_a_replayed_request_is_refused():
+def test_the_same_request_gets_the_same_answer_while_the_ticket_is_valid():
     enrolment = Enrolment(AUTHORITY)
     again = asked(enrolment.invite(WHO, now=0.0))
-    enrolment.admit(*again, now=1.0)
+    certificate = enrolment.admit(*again, now=1.0)
+    assert enrolment.admit(*again, now=2.0) == certificate  # of no use without the key, which no wire has seen
+    with pytest.raises(HostRefusedError, match="valid until 1 s ago"):
+        enrolment.admit(*again, now=61.0)
+    enrolment.withdraw(WHO)
     with pytest.raises(HostRefusedError, match="used already"):
-        enrolment.admit(*again, now=1.0)
+        enrolment.admit(*again, now=3.0)
 
 
 def test_a_late_ticket_is_refused_and_a_jobs_may_be_valid_for_longer():
@@ -145,6 +149,47 @@ def test_a_host_enrols_and_then_links(caplog):
     run(test)
     assert "host 3 (incarnation 2) has its certificate" in caplog.text
     assert tickets[0].secret.hex() not in caplog.text and not re.search("PRIVATE|BEGIN", caplog.text)
+
+
+def test_a_host_whose_answer_is_lost_asks_again(monkeypatch, caplog):
+    real, answered = EnrolmentActor.enrol, []
+
+    async def test():
+        async with head_and_ticket() as (head, ticket):
+
+            def cut(self, *request):
+                answered.append(real(self, *request))
+                if len(answered) < 3:
+                    for transport in list(head.server._unknown):
+                        transport.abort()
+                return answered[-1]
+
+            cut.is_remote = True
+            monkeypatch.setattr(EnrolmentActor, "enrol", cut)
+            enrolled = await enrol(ticket)
+            assert answered == [(3, 2, enrolled.credentials.certificate, 0)] * 3
+            answered.clear()
+            with pytest.raises(HostRefusedError, match="was used already"):  # by another key
+                await enrol(ticket)
+
+    run(test)
+    assert "has not answered, and is asked again" in caplog.text
+
+
+def test_a_head_that_never_answers_is_an_error(monkeypatch):
+    async def never(self, *request):
+        await asyncio.Event().wait()
+
+    never.is_remote = True
+    monkeypatch.setattr(EnrolmentActor, "enrol", never)
+    monkeypatch.setattr("jmars.deploy.enrolment.ANSWER_SECONDS", 0.1)
+
+    async def test():
+        async with head_and_ticket() as (_head, ticket):
+            with pytest.raises(ClusterLostError, match="has not answered 3 times"):
+                await enrol(ticket)
+
+    run(test)
 
 
 def test_a_used_ticket_is_refused_and_the_log_says_so(caplog):

@@ -74,12 +74,13 @@ def test_an_operand_larger_than_a_host_is_refused_before_it_runs(hosts: jmars.Cl
 def test_a_host_that_dies_takes_its_chunks_along_and_they_are_computed_again(hosts: jmars.Cluster) -> None:
     x = mt.random.rand(1200, 1200, chunk_size=300).execute()
     value = x.fetch()
-    first = hosts.info()["hosts"][0]
+    first, peak = hosts.info()["hosts"][0], hosts.info()["memory"]["peak"]
     os.kill(first["pid"], signal.SIGKILL)
     until(lambda: any(host["state"] == "lost" for host in hosts.info()["hosts"]))
     np.testing.assert_array_equal(x.fetch(), value)
     assert float((x * 0 + 1).sum()) == 1200 * 1200
     assert hosts.n_workers == 1 and "lost" in str(hosts.info()["hosts"])
+    assert hosts.info()["memory"]["peak"] >= peak > 0  # the lost host's share, too
     moved = [event[4] for event in hosts.events()[0] if event[2] == "HostMoved"]
     assert sorted((one["name"], one["state"]) for one in moved) == sorted(
         [("host-1", "joined"), ("host-2", "joined"), (first["name"], "lost")]

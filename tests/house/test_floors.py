@@ -19,7 +19,7 @@ FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
     ("storage", "transport"),
     ("processes", "memory", "dispatch"),
     (("worker", "scheduler", "engines"),),
-    ("web",),
+    ("web", "reports"),
     ("deploy",),
     ("client",),
     ("notebook",),
@@ -69,10 +69,10 @@ def test_imports_go_down() -> None:
 def test_our_own_modules_are_imported_at_the_top() -> None:
     """Only heavy optional packages are imported within functions."""
     # a door imports only the module that is asked for; so do Jupyter's server, a plan, tasks over HTTP, engines,
-    # several hosts, a cluster of another machine, and the first value that a client computes
+    # several hosts, a cluster of another machine, reports, and the first value that a client computes
     lazy = {"jmars.notebook.server", "jmars.client.plans", "jmars.client", "jmars.client.engine_clusters"}
     lazy |= {"jmars.client.local_runs", "jmars.client.host_clusters", "jmars.client.connecting"}
-    lazy |= {"jmars.processes.zygote"}
+    lazy |= {"jmars.processes.zygote", "jmars.client.reporting"}
     late = [
         f"{module.path.relative_to(ROOT)}:{found.line} imports {found.target} within a function"
         for module in modules()

@@ -1,0 +1,208 @@
+"""Bokeh figures of a RunRecord: operands by worker, memory, transfers, seconds by kind and by line.
+
+Bokeh is imported on first use (`pip install "jmars[reports]"`). Columns travel as packed numbers, each colour is a
+renderer, and texts of lines stand once, so that 20,000 operands take half a megabyte.
+Source: https://docs.bokeh.org/en/latest/docs/reference.html.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import JmarsError
+from jmars.reports.run_record import RunRecord
+
+__all__ = ["by_kind", "by_line", "memory", "timeline", "transfers"]
+
+# Okabe and Ito 2008: eight colours that colour-blind readers tell apart; grey is for the rest.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+OTHER = "#999999"
+WIDTH = 1000  # pixels, at most
+ROWS = 15  # of a chart of bars
+
+
+def bokeh(name: str) -> Any:
+    """A module of Bokeh.
+
+    Raises
+    ------
+    JmarsError
+        If Bokeh is not installed.
+    """
+    try:
+        return importlib.import_module(f"bokeh.{name}")
+    except ImportError as error:
+        raise JmarsError(f"reports need Bokeh ({error}); pip install 'jmars[reports]'") from error
+
+
+def timeline(record: RunRecord) -> Any:
+    """Operands by worker over time, coloured by kind; the tools under the mouse tell kind, line and seconds."""
+    models, operands = bokeh("models"), record.operands
+    rows = [number for number, _ in sorted(enumerate(record.workers), key=lambda one: _natural(one[1]))]
+    place = np.argsort(rows) if rows else np.zeros(0, np.int64)  # of a worker, from the top
+    chart = _figure("Operands by worker", height=26 * max(2, len(rows)), y_range=(len(rows) - 0.4, -0.6))
+    chart.xaxis.axis_label = "seconds since the submission"
+    chart.x_range.start = 0
+    chart.yaxis.ticker = list(range(len(rows)))
+    chart.yaxis.major_label_overrides = {k: record.workers[number] for k, number in enumerate(rows)}
+    legend = []
+    for name, colour, chosen in _coloured(record):
+        source = models.ColumnDataSource(
+            {
+                "left": operands.times[chosen, 2].astype("f4"),
+                "right": operands.times[chosen, 4].astype("f4"),
+                "worker": place[operands.worker[chosen]].astype("i4"),
+                "kind": operands.kind[chosen].astype("i4"),
+                "line": operands.line[chosen].astype("i4"),
+                "waited": (operands.times[chosen, 2] - operands.times[chosen, 0]).astype("f4"),
+            }
+        )
+        bars = chart.hbar(
+            y="worker", left="left", right="right", height=0.8, source=source, color=colour, line_width=0.3
+        )
+        legend.append(models.LegendItem(label=f"{name} ({int(chosen.sum()):,})", renderers=[bars]))
+    if legend:
+        chart.add_layout(models.Legend(items=legend, click_policy="hide", ncols=3, border_line_color=None), "below")
+    chart.add_tools(
+        models.HoverTool(
+            tooltips=[
+                ("kind", "@kind{custom}"),
+                ("line", "@line{custom}"),
+                ("from", "@left{0.000} s"),
+                ("to", "@right{0.000} s"),
+                ("waited before", "@waited{0.000} s"),
+            ],
+            formatters={"@kind": _lookup(models, record.kinds), "@line": _lookup(models, record.lines)},
+        )
+    )
+    for seconds, _ in record.marks[:200]:
+        chart.add_layout(models.Span(location=seconds, dimension="height", line_color="#D55E00", line_dash="dashed"))
+    return chart
+
+
+def memory(record: RunRecord) -> Any:
+    """Memory of all processes over time, and bytes on disk; the limit as a line."""
+    models = bokeh("models")
+    top = max((max(row[1:]) for row in record.memory), default=0)
+    unit, size = ("GiB", 2**30) if max(top, record.memory_limit) >= 4 * 2**30 else ("MiB", 2**20)
+    chart = _figure(f"Memory ({unit})", height=180)
+    chart.xaxis.axis_label = "seconds since the submission"
+    chart.x_range.start = 0
+    legend: list[Any] = []
+    columns = np.array(record.memory or [(0.0, 0, 0, 0)], dtype=np.float64)
+    for place, name, colour in (
+        (2, "all processes", COLOURS[0]),
+        (1, "chunks", COLOURS[2]),
+        (3, "on disk", COLOURS[1]),
+    ):
+        data = {"t": columns[:, 0].astype("f4"), "size": columns[:, place] / size}
+        lines = chart.step(x="t", y="size", source=models.ColumnDataSource(data), color=colour, width=2)
+        legend.append(models.LegendItem(label=name, renderers=[lines]))
+    if record.memory_limit:
+        chart.add_layout(
+            models.Span(
+                location=record.memory_limit / size, dimension="width", line_dash="dashed", line_color="#444444"
+            )
+        )
+    chart.y_range.start = 0
+    chart.add_layout(models.Legend(items=legend, ncols=3, border_line_color=None), "below")
+    chart.add_tools(models.HoverTool(tooltips=[("at", "@t{0.00} s"), (unit, "@size{0,0.0}")], mode="vline"))
+    return chart
+
+
+def transfers(record: RunRecord) -> Any:
+    """Bytes that moved between hosts; None where no chunk moved."""
+    rows = sorted(((b, a) for a, b in record.transfers.items()), key=lambda one: -one[0][1])[:ROWS]
+    if not rows:
+        return None
+    texts = [f"{source} → {target}" for _, (source, target) in rows]
+    values = [moved[1] / 2**20 for moved, _ in rows]
+    notes = [f"{moved[0]:,.0f} chunks, {moved[2]:.2f} s" for moved, _ in rows]
+    return _bars("MiB between hosts", texts, values, notes)
+
+
+def by_kind(record: RunRecord) -> Any:
+    """Seconds of calculating and storing by kind of operand; None where no operand ran."""
+    return _summed("Seconds by kind of operand", record.operands.kind, record.kinds, record)
+
+
+def by_line(record: RunRecord) -> Any:
+    """Seconds of calculating and storing by line of the user; None where no operand ran."""
+    lines = [text or "(no line)" for text in record.lines]
+    return _summed("Seconds by line", record.operands.line, lines, record)
+
+
+def _summed(title: str, column: NDArray[np.int64], texts: Sequence[str], record: RunRecord) -> Any:
+    if not len(column):
+        return None
+    seconds = np.bincount(column, record.operands.seconds, len(texts))
+    counts = np.bincount(column, minlength=len(texts))
+    order = np.argsort(-seconds, kind="stable")[:ROWS]
+    whole = seconds.sum() or 1.0
+    notes = [f"{counts[k]:,} operands, {100 * seconds[k] / whole:.0f} %" for k in order]
+    return _bars(title, [texts[k] for k in order], [float(seconds[k]) for k in order], notes)
+
+
+def _bars(title: str, texts: Sequence[str], values: Sequence[float], notes: Sequence[str]) -> Any:
+    models = bokeh("models")
+    chart = _figure(title, height=24 * max(2, len(texts)), y_range=(len(texts) - 0.4, -0.6))
+    data = {"row": list(range(len(texts))), "value": list(values), "text": list(texts), "note": list(notes)}
+    chart.hbar(y="row", right="value", height=0.7, source=models.ColumnDataSource(data), color=COLOURS[0])
+    chart.yaxis.ticker = data["row"]
+    chart.yaxis.major_label_overrides = {k: text if len(text) < 60 else f"{text[:58]}…" for k, text in enumerate(texts)}
+    chart.x_range.start = 0
+    chart.toolbar_location = None
+    chart.add_tools(models.HoverTool(tooltips=[("", "@text"), ("value", "@value{0,0.000}"), ("", "@note")]))
+    return chart
+
+
+def _coloured(record: RunRecord) -> list[tuple[str, str, NDArray[np.bool_]]]:
+    """(Name, colour, rows) of the kinds with most seconds, and of the rest."""
+    operands = record.operands
+    if not len(operands):
+        return []
+    seconds = np.bincount(operands.kind, operands.seconds, len(record.kinds))
+    order = np.argsort(-seconds, kind="stable")
+    found = [(record.kinds[k], colour, operands.kind == k) for k, colour in zip(order.tolist(), COLOURS)]
+    rest = np.isin(operands.kind, order[len(COLOURS) :])
+    return [*found, ("others", OTHER, rest)] if rest.any() else found
+
+
+def _figure(title: str, height: int, **more: Any) -> Any:
+    chart = bokeh("plotting").figure(
+        title=title,
+        frame_height=height,
+        sizing_mode="stretch_width",
+        max_width=WIDTH,
+        tools="xpan,xwheel_zoom,reset,save",
+        active_scroll="xwheel_zoom",
+        **more,
+    )
+    chart.toolbar.logo = None
+    chart.ygrid.grid_line_color = None
+    return chart
+
+
+def _lookup(models: Any, texts: Sequence[str]) -> Any:
+    """Shows a number as its text."""
+    return models.CustomJSHover(args={"texts": list(texts)}, code="return texts[value] ?? ''")
+
+
+def _natural(name: str) -> list[Any]:
+    """Sorts "worker-10" behind "worker-9"."""
+    return [int(part) if part.isdigit() else part for part in _parts(name)]
+
+
+def _parts(name: str) -> list[str]:
+    parts, last = [""], False
+    for letter in name:
+        if letter.isdigit() != last:
+            parts.append("")
+            last = letter.isdigit()
+        parts[-1] += letter
+    return parts

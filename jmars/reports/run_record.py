@@ -1,0 +1,230 @@
+"""RunRecord: folds the events of jobs into columns: operands with their times, memory, transfers, states, predictions.
+
+Pure: takes events as the log gives them, in any number of calls; figures and pages read the columns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.model import events
+from jmars.model.events import Event
+from jmars.model.states import TERMINAL
+from jmars.model.timing import spans
+from jmars.reports.operand_names import OperandNames
+
+__all__ = ["JobRecord", "Operands", "RunRecord"]
+
+
+@dataclass
+class JobRecord:
+    """A job: times in seconds since the epoch, figures as the cluster predicted and measured them."""
+
+    id: str
+    name: str = ""
+    state: str = ""
+    error: str = ""
+    begun: float = 0.0
+    ended: float = 0.0
+    operands: int = 0  # after fusion, of all stages
+    before: int = 0  # before fusion
+    predicted: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)  # seconds of making the plan
+
+
+@dataclass
+class Operands:
+    """Columns of the operands that ran, in the order of their reports; times in seconds since the record's start.
+
+    Attributes
+    ----------
+    times
+        Begins of the four states of a worker, then the end; shape (operands, 5).
+    worker, kind, line
+        Numbers into the record's `workers`, `kinds` and `lines`; shape (operands,).
+    """
+
+    times: NDArray[np.float64]
+    worker: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    line: NDArray[np.int64]
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Seconds of calculating and storing; shape (operands,)."""
+        return self.times[:, 4] - self.times[:, 2]
+
+    def __len__(self) -> int:
+        return len(self.worker)
+
+
+class RunRecord:
+    """A run as columns.
+
+    Attributes
+    ----------
+    start, end
+        Seconds since the epoch.
+    jobs
+        By id.
+    workers, kinds, lines
+        Names that the columns number; "host-1/worker-0" is a worker of a host.
+    memory
+        Rows (seconds since the start, used, resident, spilled bytes).
+    memory_limit
+        Bytes; 0 if unknown.
+    transfers
+        By (from, to): chunks, bytes, seconds.
+    marks
+        (seconds since the start, sentence): lost workers and chunks, plans made anew, jobs that do not move.
+
+    Examples
+    --------
+    >>> log = [[1, 10.0, "JobSubmitted", "job-1", {"name": "In [1]"}],
+    ...        [2, 10.5, "JobMoved", "job-1", {"state": "succeeded", "error": None, "elapsed": 0.5}]]
+    >>> record = RunRecord.of(log)
+    >>> record.jobs["job-1"].state, record.seconds, len(record.operands)
+    ('succeeded', 0.5, 0)
+    """
+
+    def __init__(self) -> None:
+        self.start = self.end = 0.0
+        self.jobs: dict[str, JobRecord] = {}
+        self.workers: list[str] = []
+        self.kinds: list[str] = []
+        self.lines: list[str] = []
+        self.memory: list[tuple[float, int, int, int]] = []
+        self.memory_limit = 0
+        self.transfers: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0, 0.0])
+        self.marks: list[tuple[float, str]] = []
+        self._hosts: dict[int, str] = {}
+        self._numbers: dict[str, dict[str, int]] = {"worker": {}, "kind": {}, "line": {}}
+        self._names: dict[str, OperandNames] = {}  # of the newest stage, by job
+        self._stages: set[tuple[str, int]] = set()  # (job, number) of the stages that were built
+        self._worker_of: dict[int, int] = {}  # the cluster's number of a worker: ours
+        self._blocks: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
+
+    @classmethod
+    def of(cls, log: Iterable[Event], jobs: Iterable[str] = ()) -> RunRecord:
+        """The record of a log, in the order of the log.
+
+        Parameters
+        ----------
+        log
+            Events of jobs and of their cluster.
+        jobs
+            Ids of the jobs to record; all by default.
+        """
+        record, wanted = cls(), frozenset(jobs)
+        for event in log:
+            if not event[3] or not wanted or event[3] in wanted:
+                record.take(event)
+        return record
+
+    @property
+    def seconds(self) -> float:
+        """From the first submission to the newest event."""
+        return self.end - self.start
+
+    @property
+    def operands(self) -> Operands:
+        """Columns of the operands that ran."""
+        if not self._blocks:
+            none = np.zeros(0, np.int64)
+            return Operands(np.zeros((0, 5)), none, none, none)
+        times = np.concatenate([block for block, _ in self._blocks]) - self.start
+        numbers = np.concatenate([numbers for _, numbers in self._blocks])
+        return Operands(times, numbers[:, 0], numbers[:, 1], numbers[:, 2])
+
+    def take(self, event: Event) -> None:
+        """Fold an event."""
+        _, time, kind, job, data = event
+        if kind == events.WORKER_MOVED:
+            self._worker_of[int(data["worker"])] = self._number("worker", str(data["name"]))
+        if not self.start:
+            if not job:
+                return  # from before the first submission
+            self.start = time
+        self.end = max(self.end, time)
+        if job:
+            self._of_job(time, kind, self.jobs.setdefault(job, JobRecord(job, begun=time)), data)
+        else:
+            self._of_cluster(time, kind, data)
+
+    def _of_job(self, time: float, kind: str, job: JobRecord, data: Mapping[str, Any]) -> None:
+        if kind == events.JOB_SUBMITTED:
+            job.name = str(data["name"])
+        elif kind == events.JOB_MOVED:
+            job.state, job.error = str(data["state"]), str(data.get("error") or "")
+            if job.state in TERMINAL:
+                job.ended, job.measured = time, data.get("measured") or {}
+        elif kind == events.JOB_PREPARED:
+            for name, seconds in data["phases"]:
+                job.phases[str(name)] = job.phases.get(str(name), 0.0) + float(seconds)
+        elif kind == events.GRAPH_BUILT:
+            self._built(job, data)
+        elif kind == events.OPERANDS_TIMED:
+            self._ran(time, job, data)
+        elif kind in (events.CHUNKS_LOST, events.REPLANNED, events.STALLED):
+            text = str(data.get("text") or data.get("why") or "")
+            if text:
+                self.marks.append((time - self.start, f"{job.name or job.id}: {text}"))
+
+    def _of_cluster(self, time: float, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == events.MEMORY_CHANGED:
+            used, resident, spilled = (int(data.get(name) or 0) for name in ("used", "resident", "spilled"))
+            self.memory.append((time - self.start, used, resident, spilled))
+            self.memory_limit = int(data.get("limit") or self.memory_limit)
+        elif kind == events.HOST_MOVED:
+            self._hosts[int(data["host"])] = str(data["name"])
+            if data["state"] not in ("joined", "back"):
+                self.marks.append((time - self.start, f"{data['name']} {data['state']}: {data.get('why', '')}"))
+        elif kind == events.CHUNKS_MOVED:
+            names = (self._host(data["from"]), self._host(data["to"]))
+            row = self.transfers[names]
+            row[0], row[1], row[2] = row[0] + data["chunks"], row[1] + data["bytes"], row[2] + data["seconds"]
+        elif kind == events.WORKER_MOVED and data["state"] in ("replaced", "lost", "fenced"):
+            self.marks.append((time - self.start, f"{data['name']} {data['state']}"))
+
+    def _built(self, job: JobRecord, data: Mapping[str, Any]) -> None:
+        for number, name in enumerate(data["workers"]):
+            self._worker_of.setdefault(number, self._number("worker", str(name)))
+        self._names[job.id] = OperandNames.of(data)
+        stage = (job.id, int(data.get("stage_number") or 1))
+        if stage in self._stages:
+            return  # a reader that fell behind the log is told again
+        self._stages.add(stage)
+        job.operands += int(data["n_after"])
+        job.before += int(data["n_before"])
+        job.predicted = job.predicted or data.get("predicted") or {}
+
+    def _ran(self, time: float, job: JobRecord, data: Mapping[str, Any]) -> None:
+        worker = int(data["worker"])
+        if worker not in self._worker_of:
+            self._worker_of[worker] = self._number("worker", f"worker-{worker}")
+        block = spans(time, data)
+        names = self._names.get(job.id, OperandNames())
+        numbers = np.empty((len(block), 3), np.int64)
+        numbers[:, 0] = self._worker_of[worker]
+        for row, operand in enumerate(block[:, 5].astype(np.int64).tolist()):
+            name, line = names.about(operand)
+            numbers[row, 1:] = self._number("kind", name), self._number("line", line)
+        self._blocks.append((block[:, :5], numbers))
+
+    def _host(self, number: int) -> str:
+        return self._hosts.get(int(number), f"host-{number}")
+
+    def _number(self, what: str, name: str) -> int:
+        """Number of a name, which is new or known."""
+        known = self._numbers[what]
+        if name not in known:
+            known[name] = len(known)
+            {"worker": self.workers, "kind": self.kinds, "line": self.lines}[what].append(name)
+        return known[name]
