@@ -295,7 +295,8 @@ class HostDispatch:
                 self._report(Refused(table.job, waiting[0], Failure.of(error)))
 
     def look(self) -> None:
-        """Look for stragglers."""
+        """Look for stragglers, and for lost chunks that nobody reads any more."""
+        self._memory.lost_chunks.release()
         if self.speculation.look():
             self.dispatch()
 

@@ -66,6 +66,7 @@ class ReportHandler:
         self._memory, self._jobs, self._programs, self._ledger, self._times = memory, jobs, jobs.programs, ledger, times
         self._dispatcher, self._speculation, self._recycling = dispatcher, speculation, recycling
         self._close_if_still, self._report = close_if_still, report
+        self._revived: set[int] = set()  # operands of this report whose chunk was here still
 
     def handle(self, worker: Worker, message: Any) -> None:
         """Operands of a worker's oldest batch are done, or the executor stopped, or a result needs a slot."""
@@ -131,11 +132,17 @@ class ReportHandler:
         operands, outs = batch.operands, batch.outs
         slots, chunk, program, work = memory.chunks.memory, table.chunk, table.program, table.work
         ids, learn, release = self._programs.numbers(table), self._ledger.estimate.learn, memory.release
-        private = memory.quota.private
+        private, doomed = memory.quota.private, memory.chunks.doomed
         done = []
+        self._revived.clear()
         for microseconds in elapsed:
             operand = operands.popleft()
-            slots[chunk[operand]] = outs.popleft()
+            slot = outs.popleft()
+            if doomed and memory.chunks.revive(chunk[operand]):
+                memory.free_slot(slot)
+                self._revived.add(operand)
+            else:
+                slots[chunk[operand]] = slot
             learn(ids[program[operand]], microseconds * 1e-6, fresh)
             if work[operand] or batch.capped or private:
                 release(table.job, operand)
@@ -149,7 +156,10 @@ class ReportHandler:
     def _sized(self, table: JobTable, done: Sequence[int], shapes: Sequence[tuple[int, Any]]) -> dict[int, Any]:
         """Operands stored chunks of unknown size, with `shapes` by place in `done`; returns the shapes by operand."""
         found = {done[number]: tuple(shape) for number, shape in shapes}
-        for operand, shape in found.items():
+        for operand in found.keys() & self._revived:
+            found[operand] = self._memory.chunks.shapes[table.chunk[operand]]
+            self._memory.release(table.job, operand)
+        for operand, shape in [one for one in found.items() if one[0] not in self._revived]:
             self._memory.store_loose(table, operand, self._programs.number_of(table, operand), shape)
         return found
 

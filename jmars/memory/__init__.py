@@ -8,6 +8,7 @@
 - size_checks.py: errors of requests that cannot fit
 - active_operands.py: operands that hold memory now (ActiveOperands)
 - buffer_manager.py: loads inputs, evicts chunks, serves the allocation queue (BufferManager)
+- lost_chunks.py: chunks that count as lost while operands read them (LostChunks)
 - quota.py: scratch memory promised to running operands (Quota)
 - udf_memory.py: decides how much memory a user's function is promised (UdfMemoryPolicy)
 - retained_memory.py: accounts for memory retained by user functions (RetainedMemory)

@@ -20,6 +20,7 @@ from jmars.memory.dynamic_outputs import DynamicOutputs
 from jmars.memory.events import MemoryEvents
 from jmars.memory.gathering import pieces_of
 from jmars.memory.graph_room import GraphRoom
+from jmars.memory.lost_chunks import LostChunks
 from jmars.memory.memory_levels import MemoryLevels, levels
 from jmars.memory.mover_link import MoverProcess
 from jmars.memory.next_use import NextUse
@@ -89,11 +90,12 @@ class HostMemory:
             idle=self.active.is_idle,
             moved=events.moved,
             lost=events.lost,
-            shed=lambda: self.graph_room.shed(events.recycle),
+            shed=lambda: bool(self.lost_chunks) or self.graph_room.shed(events.recycle),
             has_one_reader=self.next_use.has_one_reader,
             copied=events.copied,
             pull=pull,
         )
+        self.lost_chunks = LostChunks(self.chunks, self.buffers, self.active, self.free_chunks)
         self.graph_room = GraphRoom(self.quota, self.buffers, graph_bytes)
         self.outputs = DynamicOutputs(
             arena, self.quota, self.buffers, self.active, workers, events.answer, events.is_leaving

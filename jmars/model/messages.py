@@ -91,6 +91,9 @@ class HostPort(WorkerPort, Protocol):
     def locate_chunks(self, order: LocateChunks) -> None:
         """Other hosts have chunks that operands of the next orders read."""
 
+    def drop_chunks(self, chunks: Sequence[int]) -> None:
+        """Free chunks that count as lost, as soon as no operand under way reads them."""
+
 
 class ReportPort(Protocol):
     """The workers' view of the scheduler."""

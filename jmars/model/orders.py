@@ -68,9 +68,10 @@ class CloseJob:
 
 @record
 class FreeChunks:
-    """Give the memory or file of chunks back."""
+    """Give the memory or file of chunks back; operands may still read those that count as lost."""
 
     chunks: Sequence[int]
+    lost: bool = False
 
 
 @record

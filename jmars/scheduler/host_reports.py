@@ -43,8 +43,8 @@ class HostOrders(Protocol):
     def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
         """Send an order to all hosts that have a job open, but one."""
 
-    def free_at(self, by_host: dict[int, list[int]]) -> None:
-        """Free chunks on hosts."""
+    def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
+        """Free chunks on hosts; operands may still read lost ones."""
 
     def closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
         """A host has forgotten a job."""
@@ -147,7 +147,7 @@ class HostReports:
 
     def _chunks_lost(self, row: HostRow, report: ChunksLost) -> None:
         lost = [chunk for chunk in report.chunks if not self._rows.places.gone(chunk, row.number)]
-        self._orders.free_at(self._rows.places.free(lost))
+        self._orders.free_at(self._rows.places.free(lost), lost=True)
         if lost:
             self._report(ChunksLost(lost, report.why))
 
@@ -166,7 +166,7 @@ class HostReports:
                 return
             lost = list(report.chunks)
         job.leave(report.operands)
-        self._orders.free_at(self._rows.places.free(lost))
+        self._orders.free_at(self._rows.places.free(lost), lost=True)
         self._report(InputsMissing(report.job, report.operands, lost, report.why))
 
     def _ended(self, job: str, operands: Sequence[int]) -> None:

@@ -101,7 +101,7 @@ class Hosts:
             return
         row.here = False
         orphans = self._rows.places.lost(number)
-        self.free_at(self._rows.places.free(orphans))
+        self.free_at(self._rows.places.free(orphans), lost=True)  # a copy of which no report has come may be read
         taken = [(job, job.taken_from(number)) for job in self._rows.jobs.values()]
         if orphans:
             self._report(ChunksLost(orphans, why))
@@ -289,11 +289,11 @@ class Hosts:
         for number in sorted(job.opened - job.leaving - {besides}):
             self._rows.hosts[number].link.order([order])
 
-    def free_at(self, by_host: dict[int, list[int]]) -> None:
-        """Free chunks on hosts."""
+    def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
+        """Free chunks on hosts; operands may still read lost ones."""
         for number, chunks in by_host.items():
             if self._rows.hosts[number].here:
-                self._rows.hosts[number].link.order([FreeChunks(chunks)])
+                self._rows.hosts[number].link.order([FreeChunks(chunks, lost)])
 
     def _locate(self, table: JobTable, number: int, operands: Sequence[int]) -> LocateChunks | None:
         """Places of inputs that a host lacks and was not told of; None if there are none."""

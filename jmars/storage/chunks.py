@@ -176,6 +176,14 @@ class Chunks:
             del self.elsewhere[chunk]  # the next reader is told that the chunk is missing
         return False
 
+    def revive(self, chunk: int) -> bool:
+        """A chunk was computed again; returns whether it is here still, freed and in use: then it stays as it is."""
+        if chunk not in self.doomed or not self.is_here(chunk):
+            return False
+        self.doomed.discard(chunk)
+        self.keep(chunk)
+        return True
+
     def keep(self, chunk: int) -> None:
         """A copy in memory is an original from now on: the host of the original leaves."""
         self.copies.discard(chunk)

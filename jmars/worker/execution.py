@@ -159,6 +159,10 @@ class ExecutionActor:
         """Free the memory and the files of chunks."""
         self.memory.free_chunks(chunks)
 
+    def drop_chunks(self, chunks: Sequence[int]) -> None:
+        """Free chunks that count as lost, as soon as no operand under way reads them."""
+        self.memory.lost_chunks.drop(chunks)
+
     # -- the life of the host
     def start(self) -> None:
         """Fork the executors."""

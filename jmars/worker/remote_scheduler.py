@@ -116,8 +116,11 @@ class Orders:
                     self.replan(job, rank, workers, slow)
                 case CloseJob(job):
                     self.close_job(job)
-                case FreeChunks(chunks):
-                    self.free_chunks(chunks)
+                case FreeChunks(chunks, lost):
+                    if lost:
+                        self._workers.drop_chunks(chunks)
+                    else:
+                        self.free_chunks(chunks)
                 case TakeBack(job, operands):
                     self._workers.take_back(job, operands)
                 case LocateChunks():

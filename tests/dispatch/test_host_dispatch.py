@@ -22,8 +22,9 @@ class Memory:
         self.arena = SimpleNamespace(
             memory=bytearray(HEADER), used=0, peak=0, capacity=2**30, resident=0, size_of=lambda slot: 4096
         )
-        self.chunks = SimpleNamespace(memory={}, disk={}, spilled=0, reloaded=0, fetched=0)
+        self.chunks = SimpleNamespace(memory={}, disk={}, doomed=set(), spilled=0, reloaded=0, fetched=0)
         self.quota = SimpleNamespace(private={})
+        self.lost_chunks = SimpleNamespace(release=lambda: None)
         self.disk_seconds = 0.0
         self.staged: list[Any] = []
         self.is_spilling = self.is_blocked = self.is_loading = False

@@ -154,6 +154,16 @@ def test_a_lost_host_costs_what_only_it_had(room: Any) -> None:
     assert b.take() == [FreeChunks([100])] and not a.told[2:]
 
 
+def test_chunks_that_count_as_lost_may_still_be_read_where_a_copy_has_come(room: Any) -> None:
+    hosts, (_, b), _ = room
+    hosts.enqueue_graph("job-1", [0], [0])
+    hosts.take(0, [Finished("job-1", [0], 0)])
+    hosts.enqueue_graph("job-1", [3], [2])  # host b reads the chunk, and has not said whether it came
+    b.take()
+    hosts.lost(0, "unplugged")
+    assert b.take() == [FreeChunks([100], lost=True)]
+
+
 def test_a_job_is_closed_when_all_hosts_have_closed_it(room: Any) -> None:
     hosts, (a, b), scheduler = room
     hosts.close_job("job-1")
