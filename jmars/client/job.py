@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.client import plans
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.recovery import RECOVERIES, can_recover
-from jmars.client.reporting import job_figure, write_report
+from jmars.client.reporting import draw_job, job_figure, write_report
 from jmars.client.trace import write_trace
 from jmars.errors import (
     ChunkLostError,
@@ -211,6 +211,33 @@ class Job:
     def memory(self) -> Any:
         """Memory and spilled bytes over time, as a Bokeh figure; see `report`."""
         return job_figure(self.cluster, self.id, "memory")
+
+    def visualize(
+        self, path: str | os.PathLike[str] | None = None, *, fusion: str = "both", colour: str = "kind"
+    ) -> Any:
+        """Draw the graph of the newest stage before and after fusion; notebooks show the result.
+
+        Parameters
+        ----------
+        path
+            File to write: .svg, .png, .pdf, or .dot for Graphviz's text; None for none.
+        fusion
+            "before", "after" or "both".
+        colour
+            Of the operands after fusion: by "kind", "state", "worker" or "seconds". Graphs of more than 300 operands
+            are drawn by layers, coloured by kind.
+
+        Raises
+        ------
+        ClusterError
+            If the job has no graph yet.
+        JmarsError
+            If Graphviz is not installed.
+        """
+        drawing = draw_job(self.cluster, self.id, fusion, colour)
+        if path is not None:
+            drawing.save(path)
+        return drawing
 
     def plan(self) -> PlannedRun:
         """Predicted cost of the same run if it began now, in the order of the settings; starts nothing."""

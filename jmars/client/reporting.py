@@ -19,9 +19,10 @@ from jmars.errors import ClusterError
 from jmars.tensor.atomic_file import atomic_file
 
 if TYPE_CHECKING:
+    from jmars.reports.drawing import Drawing
     from jmars.reports.run_record import RunRecord
 
-__all__ = ["job_figure", "performance_report", "write_report"]
+__all__ = ["draw_job", "job_figure", "performance_report", "write_report"]
 
 READ_SECONDS = 0.5  # between two looks at the log, which is bounded
 
@@ -36,6 +37,18 @@ def job_figure(cluster: ClusterLink, job: str, name: str) -> Any:
     from jmars.reports import figures
 
     return getattr(figures, name)(_record(cluster, job))
+
+
+def draw_job(cluster: ClusterLink, job: str, fusion: str, colour: str) -> Drawing:
+    """The graph of a job's newest stage, coloured by "kind", "state", "worker" or "seconds"."""
+    from jmars.reports.drawing import Drawing
+    from jmars.reports.graph_dot import graph_dot
+    from jmars.reports.operand_facts import OperandFacts
+
+    facts = OperandFacts.of(all_events(cluster, job), job)
+    if facts.graph is None:
+        raise ClusterError(f"{job} has no graph yet: it is prepared, or ended before; wait for its first operands")
+    return Drawing(graph_dot(facts.graph, fusion, facts.colours(colour)))
 
 
 @contextmanager

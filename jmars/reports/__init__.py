@@ -3,5 +3,8 @@
 - operand_names.py: names and source lines of a stage's operands
 - run_record.py: folds events into columns: operands, memory, transfers, states (RunRecord)
 - figures.py: Bokeh figures of a record
+- graph_dot.py: graphs before and after fusion as text for Graphviz
+- operand_facts.py: state, worker and seconds of operands (OperandFacts)
+- drawing.py: a graph drawn by Graphviz (Drawing)
 - page.py: a report as a self-contained HTML page
 """

@@ -8,14 +8,13 @@ fused operand after) travels, with the boxes of all operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jmars.kernels.program import ChunkType
 from jmars.optimize.passes import Compiled
-from jmars.plan.plan import Plan
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
 
@@ -25,7 +24,15 @@ SMALL = 1500  # operands up to which every edge is drawn
 _NAME = 80  # characters of a label
 
 
-def graph_built(compiled: Compiled, plan: Plan, workers: Sequence[str]) -> dict[str, Any]:
+class _Assigned(Protocol):
+    """Workers planned for the first operands: a plan of any kind."""
+
+    @property
+    def assign(self) -> NDArray[np.int16]:
+        """Worker of each operand, -1 for none."""
+
+
+def graph_built(compiled: Compiled, plan: _Assigned, workers: Sequence[str]) -> dict[str, Any]:
     """The data of a GraphBuilt event, but for the user's lines; docs/reference/events.md explains the fields."""
     before, after = compiled.before, compiled.after
     small = before.n <= SMALL

@@ -25,6 +25,7 @@ In reading order:
 - tensor_html.py: a tensor in a notebook: facts, a picture of the chunks
 - buffers.py, steps.py: handles that share memory in NumPy share a buffer
 - memory_attributes.py: `base`, `strides`, `flags`
+- planned.py: `plan`, `visualize`
 - aliases.py: Dask's and Mars's names of methods
 - methods.py, tensor.py: `Tensor`, the handle
 - composite.py: values that consist of several tensors

@@ -15,6 +15,7 @@ from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.aliases import Aliases
 from jmars.tensor.buffers import Buffer
 from jmars.tensor.memory_attributes import MemoryAttributes
+from jmars.tensor.planned import Planned
 from jmars.tensor.protocols import call
 
 __all__ = ["TensorMethods"]
@@ -22,7 +23,7 @@ __all__ = ["TensorMethods"]
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
 
 
-class TensorMethods(Aliases, MemoryAttributes):
+class TensorMethods(Aliases, MemoryAttributes, Planned):
     """NumPy's array methods, lazily. Base class of `Tensor`."""
 
     __slots__ = ()

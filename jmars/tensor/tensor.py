@@ -140,16 +140,6 @@ class Tensor(TensorMethods):
         """
         return get_engine().fetch(self.data, copy)
 
-    def plan(self, policy: str | None = None) -> Any:
-        """Predict the cost of computing the tensor, as a `jmars.client.plans.PlannedRun`; starts nothing.
-
-        Parameters
-        ----------
-        policy
-            Name of a planning policy, as for `PlannedRun.what_if`; None: the one in the settings.
-        """
-        return get_engine().plan([self.data], policy=policy)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         check_size(self)
         value = np.asarray(self.fetch())  # fetch() of a tensor without axes returns a scalar

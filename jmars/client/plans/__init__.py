@@ -12,6 +12,7 @@
 - plan_text.py        a plan as text
 - graph_layout.py     places the boxes of a graph
 - plan_svg.py         pictures of a plan
+- plan_drawing.py     the graph of a plan, drawn by Graphviz
 - plan_html.py        a plan as HTML
 
 This folder imports the compiler and the planners, which take longer to import than all the rest of the client, so

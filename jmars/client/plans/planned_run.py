@@ -20,6 +20,7 @@ from jmars.client.plans.advice import Advice, advise
 from jmars.client.plans.machines import change_machines
 from jmars.client.plans.named_policies import PolicyPlan, plan_by, spread_stored
 from jmars.client.plans.peak_interval import peak_interval
+from jmars.client.plans.plan_drawing import draw_plan
 from jmars.client.plans.plan_html import plan_html
 from jmars.client.plans.plan_json import as_json, read_json
 from jmars.client.plans.plan_request import PlanRequest
@@ -326,6 +327,10 @@ class PlannedRun:
         graph, machines, names, held = read_json(text)
         planned = plan_by(policy, graph, machines, spread_stored(np.array(held, np.bool_), len(machines)))
         return cls(graph, machines, planned, names=names, asked=policy, took=time.perf_counter() - begun)
+
+    def visualize(self, path: str | None = None, *, fusion: str = "both", colour: str = "kind") -> Any:
+        """Draws the graph, as `Job.visualize` does; by "kind" or by predicted "seconds"."""
+        return draw_plan(self, path, fusion, colour)
 
     def __repr__(self) -> str:
         advised = [f"  advice          {one.text}\n{'':18s}{one.how}" for one in self.displayed_advice]
