@@ -29,6 +29,8 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
 PROCESSES: dict[tuple[str, ...], str] = {
     ("host",): "jmars.deploy.host",
     ("head",): "jmars.deploy.head_process",
+    ("head", "dask"): "jmars.deploy.inside_dask",
+    ("head", "ray"): "jmars.deploy.inside_ray",
     ("scheduler",): "jmars.deploy.scheduler_process",
 }
 JOIN = ["host", "--join"]  # and the place of a ticket

@@ -7,7 +7,7 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -23,7 +23,8 @@ __all__ = ["LEASE", "ClusterHost", "EngineClusters", "checked_lease", "whole_num
 
 LEASE = 3600.0  # seconds
 
-MODES = ("tasks",)
+MODES = ("tasks", "inside", "auto")
+ASKED = "mode={!r} was given"
 
 
 class ClusterHost(Protocol):
@@ -105,30 +106,41 @@ class EngineClusters:
     def dask(cls, client: Any, mode: str = "tasks", name: str = "") -> Self:
         """A cluster on the workers of a Dask cluster; becomes the default cluster.
 
-        Groups of operands run there as Dask's tasks, beside the tasks of others. `close()` frees our results, and
-        leaves the Dask cluster as it was.
+        Groups of operands run there as Dask's tasks, beside the tasks of others, or hosts of jmars run inside the
+        workers and take all threads. `close()` frees both, and leaves the Dask cluster as it was.
 
         Parameters
         ----------
         client
             A `distributed.Client`, the address of a scheduler, or the path of a scheduler file.
         mode
-            "tasks".
+            "tasks"; "inside" for hosts inside the workers, with all promises of jmars's own workers; "auto" for
+            "inside" where two hosts come up and reach each other within ten seconds, else "tasks". `info()` tells
+            "mode", and "why".
         name
             What lists of clusters show.
 
         Raises
         ------
         ClusterStartError
-            If Dask is not installed, no scheduler answers, or its workers have other versions.
+            If Dask is not installed, no scheduler answers, its workers have other versions, or, inside, no host comes
+            up.
+        ValueError
+            If there is no such mode.
         """
         _check(mode, name)
         try:
             from jmars.engines.dask import DaskEngine
+            from jmars.engines.dask_connect import way_to
         except ImportError as error:
             raise _not_installed("Dask", "dask", error) from error
-        cluster: Self = _start(cls, DaskEngine(client), name, mode)
-        return cluster
+
+        def inside(probe: bool, why: str) -> ClusterHost:
+            from jmars.deploy.inside_host import InsideHost
+
+            return InsideHost("dask", way_to(client), name, probe, why)
+
+        return cls.of_host(_chosen(mode, inside, lambda why: _tasks(DaskEngine(client), name, why)))
 
     @classmethod
     def ray(cls, address: str | None = None, mode: str = "tasks", name: str = "") -> Self:
@@ -144,15 +156,24 @@ class EngineClusters:
         Raises
         ------
         ClusterStartError
-            If Ray is not installed, does not answer, or has other versions.
+            If Ray is not installed, does not answer, has other versions, or, inside, no host comes up.
+        ValueError
+            If there is no such mode.
         """
         _check(mode, name)
         try:
             from jmars.engines.ray import RayEngine
+            from jmars.engines.ray_nodes import RayConnection
         except ImportError as error:
             raise _not_installed("Ray", "ray", error) from error
-        cluster: Self = _start(cls, RayEngine(address), name, mode)
-        return cluster
+
+        def inside(probe: bool, why: str) -> ClusterHost:
+            from jmars.deploy.inside_host import InsideHost
+
+            found, hang_up = RayConnection.way(address)
+            return InsideHost("ray", {"address": found}, name, probe, why, hang_up)
+
+        return cls.of_host(_chosen(mode, inside, lambda why: _tasks(RayEngine(address), name, why)))
 
     def scale(self, n: int | Sequence[str]) -> None:
         """Ask an engine for so many workers; or have so many hosts, or further hosts at new places.
@@ -197,10 +218,22 @@ class EngineClusters:
         return self._facts
 
 
-def _start(cls: type[Any], engine: Any, name: str, mode: str) -> Any:
+def _chosen(mode: str, inside: Callable[[bool, str], ClusterHost], tasks: Callable[[str], ClusterHost]) -> ClusterHost:
+    """The host of a mode; for "auto" of the mode that works."""
+    if mode == "tasks":
+        return tasks(ASKED.format(mode))
+    if mode == "inside":
+        return inside(False, ASKED.format(mode))
+    try:
+        return inside(True, "")
+    except ClusterStartError as error:
+        return tasks(f"hosts did not work inside: {error}")
+
+
+def _tasks(engine: Any, name: str, why: str) -> ClusterHost:
     from jmars.deploy.engine_host import EngineHost
 
-    return cls.of_host(EngineHost(engine, name, mode))
+    return EngineHost(engine, name, "tasks", why)
 
 
 def _check(mode: str, name: str) -> None:

@@ -37,6 +37,12 @@ launch.py    starts and looks after the process of another host
 launch_local.py  a launcher for this machine
 ssh_words.py  places and command lines of ssh
 launch_ssh.py  a launcher by ssh
+launch_inside.py  a launcher for workers of an engine
+inside_launches.py  hosts in an engine's workers, as these come and go
+inside_head.py  the head of a cluster in an engine's workers
+inside_host.py  that head, as the kernel holds it
+inside_dask.py  its process for Dask: `python -m jmars head dask`
+inside_ray.py  its process for Ray: `python -m jmars head ray`
 roster.py    hosts that joined, and their links
 hosts_chunks.py  chunks of several hosts for clients
 hosts_status.py  memory and status of several hosts as of one

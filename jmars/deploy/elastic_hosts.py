@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jmars.deploy.evacuation import evacuate
-from jmars.deploy.host_launches import HostLaunches
 from jmars.deploy.hosts_host import host_name
+from jmars.deploy.launch import Launches
 from jmars.deploy.roster import Roster
 from jmars.errors import ClusterError, ClusterStartError
 from jmars.scheduler.elastic import Demand, Elastic
@@ -42,7 +42,7 @@ class ElasticHosts:
     def __init__(
         self,
         roster: Roster,
-        launches: HostLaunches,
+        launches: Launches,
         places: Sequence[Mapping[str, Any]],
         is_coming: Callable[[int], bool],
         demand: Callable[[], Demand],

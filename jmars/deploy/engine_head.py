@@ -136,6 +136,8 @@ class EngineHead(ClusterHead):
             "id": self.orders["id"],
             "name": self.orders["name"],
             "engine": {"kind": engine.kind, "address": engine.address, "mode": self.orders["mode"]},
+            "mode": self.orders["mode"],
+            "why": self.orders["why"],
             "security": promises.security,
             "promises": list(promises.missing),
             "host": {"pid": os.getpid(), "memory": here},

@@ -37,8 +37,8 @@ class EngineHost:
         Not started yet.
     name
         What lists of clusters show; "" for one of its id.
-    mode
-        How the engine is used, for `Cluster.info`.
+    mode, why
+        How the engine is used, and why so, for `Cluster.info`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ class EngineHost:
     arena = -1  # no memory is shared
     detached = far = False
 
-    def __init__(self, engine: TaskEngine, name: str = "", mode: str = "tasks") -> None:
+    def __init__(self, engine: TaskEngine, name: str = "", mode: str = "tasks", why: str = "") -> None:
         sweep()
         self.id = secrets.token_hex(4)
         self.name = name or f"{engine.kind}-{self.id}"
@@ -59,7 +59,7 @@ class EngineHost:
         self.words = ""  # why it ended
         self.folders = Folders.make(self.id, None)
         self._lock = self.folders.lock()  # others see by it that the cluster lives
-        self._engine, self._mode = engine, mode
+        self._engine, self._mode, self._why = engine, mode, why
         self._loop: asyncio.AbstractEventLoop | None = None
         self._head: EngineHead | None = None
         self._error: BaseException | None = None
@@ -98,6 +98,7 @@ class EngineHost:
             "kernel": os.getpid(),
             "detach": False,
             "mode": self._mode,
+            "why": self._why,
         }
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS, f"jmars-{self._engine.kind}"))

@@ -8,6 +8,8 @@ use without the key of the request. Source: RFC 2104.
 
     host   enrol(host, incarnation, request, HMAC)         ─▶  head
     host   ◀─  host, incarnation, certificate, hosts left      head
+
+A guest has no secret: the starter passes the request on to the head, and the certificate back.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from jmars.deploy.ca import CertificateAuthority, check_request, new_request
 from jmars.deploy.tickets import SECRET, Ticket
 from jmars.errors import AuthenticationError, ClusterLostError, HostRefusedError
 
-__all__ = ["ENROLMENT", "Enrolled", "Enrolment", "EnrolmentActor", "EnrolmentAnswer", "enrol", "strangers"]
+__all__ = ["ENROLMENT", "Enrolled", "Enrolment", "EnrolmentActor", "EnrolmentAnswer", "certified", "enrol", "strangers"]
 
 log = logging.getLogger("jmars.host")
 
@@ -195,6 +197,7 @@ async def enrol(ticket: Ticket) -> Enrolled:
     ClusterStartError
         If the package cryptography is not installed.
     """
+    assert ticket.secret is not None
     key, request = new_request()
     name = host_name(ticket.cluster, HEAD)
 
@@ -216,6 +219,29 @@ async def enrol(ticket: Ticket) -> Enrolled:
         finally:
             channel.close()
     *seat, certificate, left = answer
+    return Enrolled(Identity(*seat), _pair(key, certificate, ticket), left)
+
+
+def certified(ticket: Ticket, ask: Callable[[bytes], bytes]) -> Enrolled:
+    """Make a key for a guest, which is never sent, and get the certificate; blocks.
+
+    Parameters
+    ----------
+    ask
+        Passes a request for a certificate on, and gives the certificate, both as PEM text; b"" where nobody answers.
+
+    Raises
+    ------
+    ProtocolError
+        If there is no certificate, or one for another key.
+    ClusterStartError
+        If the package cryptography is not installed.
+    """
+    key, request = new_request()
+    return Enrolled(ticket.identity, _pair(key, ask(request), ticket), 0)
+
+
+def _pair(key: bytes, certificate: bytes, ticket: Ticket) -> Credentials:
     credentials = Credentials(key, certificate, ticket.ca)
     client_context(credentials)  # raises where key and certificate are no pair
-    return Enrolled(Identity(*seat), credentials, left)
+    return credentials

@@ -1,4 +1,4 @@
-"""The process of a head: `python -m jmars head`, for a cluster of several hosts.
+"""The process of a head: `python -m jmars head`, for a cluster of several hosts; see `inside_dask`, `inside_ray`.
 
 Orders come as one JSON line from standard input; the end of standard input is the kernel's end. The answer comes when
 all hosts have joined.
@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from jmars.deploy.folders import Folders
@@ -21,8 +22,8 @@ from jmars.errors import JmarsError
 __all__ = ["main"]
 
 
-def main() -> None:
-    """Be a head until the cluster ends."""
+def main(make: Callable[[dict[str, Any], Folders, int], HostsHead] = HostsHead) -> None:
+    """Be a head, which `make` gives, until the cluster ends."""
     orders = json.loads(sys.stdin.buffer.readline())
     kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
     if orders["detach"] and os.fork():
@@ -44,7 +45,7 @@ def main() -> None:
 
     async def serve_until_the_end() -> None:
         try:
-            await HostsHead(orders | {"answer": say}, folders, janitor).run(kernel_end)
+            await make(orders | {"answer": say}, folders, janitor).run(kernel_end)
         except JmarsError as error:
             say({"error": str(error), "kind": "start"})
         os._exit(0)  # what a thread still compiles is of no use

@@ -30,6 +30,7 @@ from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.join_tickets import LOOPBACK, JoinTickets
+from jmars.deploy.launch import Launches
 from jmars.deploy.roster import Roster
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError, ClusterStartError
@@ -83,20 +84,18 @@ class HostsHead(ClusterHead):
         authority = CertificateAuthority(self.orders["id"])
         enrolment = Enrolment(authority)
         context = server_context(authority.issue("head"), strangers=True)
-        places = self.orders["hosts"]
-        address = LOOPBACK if all(place["place"] == LOCAL for place in places) else ""
+        address = await self.prepare()
         beats = beats_door(self.roster.check, self.roster.vouch)
         listen = partial(serve_tls, port=0, context=context, accept=self.roster.accept, beats=beats)
         listen = partial(listen, strangers=strangers(enrolment))
         members = await listen(address)
         self._tickets = JoinTickets(self.orders["id"], self.roster, enrolment, partial(listen, ""))
         self.roster.again = self._tickets.again
-        far_port = self._tickets.port
-        launches = HostLaunches(self.orders["id"], places, self.roster, enrolment, members.port, far_port)
+        launches = self.launches(enrolment, members.port)
         self.roster.opinion = launches.opinion
         watching = [asyncio.ensure_future(self.roster.watch())]
         try:
-            await launches.start()
+            await self.start_hosts(launches)
             self._check_bits()
             self.roster.approve = self._approve
             passing = HostsChunks(self.roster)
@@ -105,7 +104,9 @@ class HostsHead(ClusterHead):
             set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
             scheduler = InProcessScheduler(self.hosts, names, plans, self.job_ended, machine, passing.read)
             self._chunk_of = scheduler.chunk_of
-            self._elastic = ElasticHosts(self.roster, launches, places, passing.is_coming, scheduler.demand)
+            self._elastic = ElasticHosts(
+                self.roster, launches, self.orders["hosts"], passing.is_coming, scheduler.demand
+            )
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, HostsStore(passing), watch, passing)
             self._events.connect(scheduler.note)
@@ -131,6 +132,19 @@ class HostsHead(ClusterHead):
             members.close()
             self._tickets.close()
             self.folders.remove()
+
+    async def prepare(self) -> str:
+        """Address at which hosts dial this process, "" for all addresses of this machine."""
+        return LOOPBACK if all(place["place"] == LOCAL for place in self.orders["hosts"]) else ""
+
+    def launches(self, enrolment: Enrolment, port: int) -> Launches:
+        """Starts and ends hosts; the hosts dial `port`."""
+        places, far_port = self.orders["hosts"], self._tickets.port
+        return HostLaunches(self.orders["id"], places, self.roster, enrolment, port, far_port)
+
+    async def start_hosts(self, launches: Any) -> None:
+        """Start the hosts; raises ClusterStartError."""
+        await launches.start()
 
     def _kernel_spoke(self, kernel_end: int) -> None:
         if not os.read(kernel_end, 1024):

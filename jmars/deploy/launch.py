@@ -21,7 +21,7 @@ from jmars.deploy.host_output import ByteStream, HostOutput, LastWords, late_ans
 from jmars.deploy.host_processes import ProcessStat, read_stats, state_of
 from jmars.errors import ClusterStartError
 
-__all__ = ["ANSWER_SECONDS", "JOIN", "HostProcess", "Launched", "Launcher", "hear"]
+__all__ = ["ANSWER_SECONDS", "JOIN", "HostProcess", "Launched", "Launcher", "Launches", "hear"]
 
 JOIN = ("-P", "-m", "jmars", "host", "--join", "-")  # arguments of Python on the host
 ANSWER_SECONDS = 60.0  # until a host's process answers; importing from a slow network disk takes long
@@ -86,6 +86,26 @@ class HostProcess(Protocol):
 
     async def close(self) -> None:
         """End the connection; processes there go on."""
+        ...
+
+
+class Launches(Protocol):
+    """The hosts that a head starts: `HostLaunches`, and `InsideLaunches` for hosts in workers of an engine."""
+
+    async def add(self, place: Mapping[str, Any], number: int) -> None:
+        """Start a further host of a living cluster; raises ClusterError."""
+        ...
+
+    async def opinion(self, number: int) -> str:
+        """State of a host's control process: "running", "stopped", "gone"; "" where no answer comes."""
+        ...
+
+    async def end_host(self, number: int, patience: float) -> None:
+        """Wait for the end of a host that was told to end; kill it after `patience` seconds."""
+        ...
+
+    async def end(self, patience: float) -> None:
+        """Wait for the ends of all hosts, which were told to end; kill them after `patience` seconds."""
         ...
 
 

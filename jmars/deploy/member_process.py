@@ -4,6 +4,9 @@ A ticket, one line of JSON, names the head and lets the host join. A file is for
 start: the log goes to standard error, and the exit status tells whether the host joined. The process forks the janitor
 and the zygote first, while there is no thread; then it joins, and answers with one line on standard output.
 
+A guest has a ticket without a secret: it writes a request for a certificate before, and reads the certificate from
+standard input.
+
 A host that the head gave up, for instance for its silence, starts again in the same process: without jobs and chunks,
 under the next incarnation.
 """
@@ -28,7 +31,7 @@ from jmars.actors.tls import HEAD, Identity, client_context
 from jmars.actors.tls_dial import connect_tls
 from jmars.deploy import memory
 from jmars.deploy.beats import Beats, beats_order
-from jmars.deploy.enrolment import enrol
+from jmars.deploy.enrolment import certified, enrol
 from jmars.deploy.environment import process_settings
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import LEAVE, start_janitor
@@ -54,6 +57,7 @@ def main(source: str = "-") -> None:
     answer = Answer()
     try:
         ticket = read_ticket(source) if AGAIN not in os.environ else _ticket_again()
+        starter = Starter(answer) if ticket.secret is None else None
         if source != "-":
             _set_environment(process_settings(ticket.threads or 1))
         with open(os.devnull) as nothing:
@@ -62,7 +66,7 @@ def main(source: str = "-") -> None:
         if os.getpgrp() != os.getpid():
             os.setsid()  # the janitor ends the process group
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-        _serve(ticket, answer, source)
+        _serve(ticket, answer, source, starter)
     except (JmarsError, ValueError) as error:
         answer.say({"error": str(error)})
         if source != "-":
@@ -114,17 +118,59 @@ class Answer:
 
     def say(self, told: dict[str, Any]) -> None:
         """Answer; no effect after an answer, or where nobody listens any more."""
-        fd, self.fd = self.fd, -1
-        if fd < 0:
+        if self.fd < 0:
             return
+        self.ask(told)
+        os.close(self.fd)
+        self.fd = -1
+
+    def ask(self, told: dict[str, Any]) -> None:
+        """Write a line before the answer."""
         try:
-            os.write(fd, json.dumps(told).encode() + b"\n")
+            os.write(self.fd, json.dumps(told).encode() + b"\n")
         except BrokenPipeError:
             log.warning("who started this host did not wait for its answer")
-        os.close(fd)
 
 
-def _serve(ticket: Ticket, answer: Answer, source: str) -> None:
+class Starter:
+    """The process that started a guest, at the other end of the standard streams; the guest ends with the starter.
+
+    Attributes
+    ----------
+    fd
+        Descriptor of what was standard input; it closes when the starter ends.
+    pid
+        Process that started this one; the janitor watches it.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self.fd, self.pid = os.dup(0), os.getppid()
+        self._answer = answer
+
+    def certificate(self, request: bytes) -> bytes:
+        """The certificate for a request; blocks. Empty where the starter has ended."""
+        self._answer.ask({"request": request.decode("ascii")})
+        line = b""
+        while not line.endswith(b"\n"):
+            data = os.read(self.fd, 65536)
+            if not data:
+                return b""
+            line += data
+        return str(json.loads(line)["certificate"]).encode()
+
+    def watch(self, ended: asyncio.Event) -> None:
+        """Set `ended` when the starter has ended."""
+
+        def hear() -> None:
+            if not os.read(self.fd, 65536):
+                asyncio.get_running_loop().remove_reader(self.fd)
+                log.info("the host ends: the process that started it has ended")
+                ended.set()
+
+        asyncio.get_running_loop().add_reader(self.fd, hear)
+
+
+def _serve(ticket: Ticket, answer: Answer, source: str, starter: Starter | None) -> None:
     sweep()
     limit, workers = memory.chosen_limit(ticket.limit), ticket.workers or memory.usable_cores()
     orders = {"limit": limit, "workers": workers, "threads": ticket.threads or 1}
@@ -134,14 +180,15 @@ def _serve(ticket: Ticket, answer: Answer, source: str) -> None:
     log_file = _keep_log(folders) if source == "-" else ""
     arena_fd = os.memfd_create(f"jmars-{ticket.cluster}-{ticket.host}", os.MFD_CLOEXEC)
     lock = folders.lock()  # held until both the janitor and this process have ended
-    janitor, alive = start_janitor(folders, 0, [answer.fd, arena_fd], Beats(os.getpid()))
+    ours, parent = ([answer.fd, starter.fd], starter.pid) if starter else ([answer.fd], 0)
+    janitor, alive = start_janitor(folders, parent, [*ours, arena_fd], Beats(os.getpid()))
     arena = Arena(arena_fd, capacity)
-    zygote = start_zygote(arena_fd, arena.size, [answer.fd, alive, lock])
+    zygote = start_zygote(arena_fd, arena.size, [*ours, alive, lock])
 
     async def serve_until_the_end() -> None:
         try:
             member = Member(orders, folders, zygote, janitor, arena)
-            again = await _run(ticket, member, answer, log_file, alive, source)
+            again = await _run(ticket, member, answer, log_file, alive, source, starter)
         except Exception as error:  # whatever it is, who started the host must hear of it
             known = isinstance(error, JmarsError | TimeoutError)
             why = (str(error) or "the head does not answer") if known else fault_of(error)
@@ -170,13 +217,26 @@ def _keep_log(folders: Folders) -> str:
     return str(folders.log)
 
 
-async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, alive: int, source: str) -> Again | None:
+async def _run(
+    ticket: Ticket,
+    member: Member,
+    answer: Answer,
+    log_file: str,
+    alive: int,
+    source: str,
+    starter: Starter | None,
+) -> Again | None:
     """Join, and compute until the head ends the host, or is silent for as long as the lease.
 
     The janitor reads `alive`, and beats from when the host has joined. Returns how the host starts again if the head
     has given it up.
     """
-    identity, credentials, left = await enrol(ticket)
+    if starter is None:
+        identity, credentials, left = await enrol(ticket)
+    else:
+        async with asyncio.timeout(JOIN_SECONDS):
+            identity, credentials, left = await asyncio.to_thread(certified, ticket, starter.certificate)
+        starter.watch(member.ended)
     if source != "-":
         for number in (signal.SIGINT, signal.SIGTERM):  # of a person, of a batch system
             asyncio.get_running_loop().add_signal_handler(number, member.ended.set)
@@ -204,6 +264,8 @@ async def _run(ticket: Ticket, member: Member, answer: Answer, log_file: str, al
     link.close()
     log.info("the host ends: %s", link.why)
     number, secret = told["again"]
+    if starter is not None:
+        return None  # the head starts another guest
     if not is_stale or not number or asyncio.get_running_loop().time() - joined < LEAST_SECONDS:
         return None
     return Again(replace(ticket, host=HEAD, incarnation=number, secret=secret), {})

@@ -70,6 +70,8 @@ class Roster:
         Called after a read of a host by the head: numbers of both hosts, bytes, seconds.
     again
         Gives a host what it needs to join again after it was given up: number of a ticket and secret; 0 for nothing.
+    two_listen
+        Set when two hosts can be dialled.
     approve
         Called with name and facts of a host that joins; raises ClusterStartError for a host that must not compute here.
     """
@@ -87,6 +89,7 @@ class Roster:
         self.facts: dict[int, dict[str, Any]] = {}
         self.channels: dict[int, LastingChannel] = {}
         self.addresses: dict[int, str] = {}  # of hosts that listen for others
+        self.two_listen = asyncio.Event()
         self.membership = Membership()
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
         self.passed: Callable[[int, int, int, float], None] = _not_measured
@@ -216,6 +219,8 @@ class Roster:
     def listens(self, number: int, address: str) -> None:
         """Other hosts can read chunks of a host at "address:port"."""
         self.addresses[number] = address
+        if len(self.addresses) > 1:
+            self.two_listen.set()
         for other, link in self.links.items():
             if other != number:
                 link.channel.tell("peers", "add", number, self.channels[number].peer.incarnation, address)

@@ -44,7 +44,8 @@ class Ticket:
     ca
         Certificate of the cluster's authority, PEM text.
     secret
-        32 bytes that are valid once, or for as many hosts as the head says: never shown.
+        32 bytes that are valid once, or for as many hosts as the head says: never shown. None for a guest, which asks
+        its starter for a certificate, over the standard streams, and ends with the starter.
     limit
         Bytes of memory that the host may take, also as "8GiB"; None for its default.
     workers, threads
@@ -61,7 +62,7 @@ class Ticket:
     incarnation: int
     head: tuple[str, ...]
     ca: bytes = field(repr=False)
-    secret: bytes = field(repr=False)
+    secret: bytes | None = field(repr=False)
     limit: int | str | None = None
     workers: int | None = None
     threads: int | None = None
@@ -76,7 +77,7 @@ class Ticket:
     def line(self) -> bytes:
         """The document, with its secret, as one line."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}
-        told |= {"v": VERSION, "ca": self.ca.decode("ascii"), "secret": self.secret.hex()}
+        told |= {"v": VERSION, "ca": self.ca.decode("ascii"), "secret": (self.secret or b"").hex()}
         return json.dumps(told).encode() + b"\n"
 
     @classmethod
@@ -196,7 +197,9 @@ def _certificate(value: Any, name: str) -> bytes:
     return value.encode()
 
 
-def _secret(value: Any, name: str) -> bytes:
+def _secret(value: Any, name: str) -> bytes | None:
+    if value == "":
+        return None
     try:
         found = bytes.fromhex(value)
     except (ValueError, TypeError):

@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 
 import dask
 import numpy as np
-from distributed import Client
 
-from jmars.engines.dask_connect import connect
+from jmars.engines.dask_connect import check_client, connect, security_at
 from jmars.engines.dask_scheduler import cleaner, facts, placing_plugin, reviver
 from jmars.engines.dask_tasks import DaskTasks, Held
 from jmars.engines.dask_worker import Runner, cut_result, memory_plugin, raise_flag
@@ -94,13 +93,8 @@ class DaskEngine:
         client = self._given
         if isinstance(client, str):
             client = await connect(client)
-        elif not isinstance(client, Client):
-            raise ClusterStartError(
-                f"a {type(client).__name__} is no Dask client; give a distributed.Client, the address of a scheduler, "
-                "or the path of a scheduler file"
-            )
-        elif client.status != "running":
-            raise ClusterStartError(f"the Dask client is {client.status}; give one that is connected")
+        else:
+            check_client(client)
         self.address = str(client.scheduler.address)
         return client
 
@@ -271,17 +265,13 @@ class DaskEngine:
 
     def promises(self) -> Promises:
         """What Dask does not do as our own workers do."""
-        if self.address.startswith(("tls://", "wss://")):
-            security = "Dask's connections are encrypted and authenticated by TLS"
-        else:
-            security = "Dask's connections are not encrypted: who reaches its scheduler or workers can run code there"
         ttl = self._facts.get("ttl") or dask.config.get("distributed.scheduler.worker-ttl", None) or "never"
         when = f"{ttl:.0f} s" if isinstance(ttl, int | float) else str(ttl)
         silent = f"Dask notices a worker that is silent but connected after {when} (worker-ttl)"
         if when == "never":
             silent = "Dask never gives up a worker that is silent but connected (worker-ttl is off)"
         return Promises(
-            security,
+            security_at(self.address),
             (
                 silent,
                 "a user's function that runs cannot be ended before it returns; kernels stop at the next block",

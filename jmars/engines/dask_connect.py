@@ -12,24 +12,26 @@ import re
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
+from distributed import Client, Security
 
 from jmars.errors import ClusterStartError, text_of
 
-__all__ = ["address_of", "connect"]
+__all__ = ["address_of", "check_client", "connect", "security_at", "way_to"]
 
 CONNECT = 10.0  # seconds for a connection to a scheduler
 FLUSHED = 10, 0.01  # readings of a file that a scheduler may be writing, and seconds between two readings
 DIALLED = "tcp", "tls", "ws", "wss"  # protocols over TCP
 
 
-async def connect(given: str) -> Any:
+async def connect(given: str, security: dict[str, str] | None = None) -> Any:
     """An asynchronous `distributed.Client` in this loop; a client's own thread would outlive a lost scheduler.
 
     Parameters
     ----------
     given
         Address of a scheduler, "HOST:PORT" or with a protocol, or path of a scheduler file.
+    security
+        Arguments of `distributed.Security`.
 
     Raises
     ------
@@ -40,9 +42,10 @@ async def connect(given: str) -> Any:
     address = await address_of(given)
     where = address if address == given else f"{address} (of {given})"
     make: Any = Client  # has no types
+    secured = {"security": Security(**security)} if security else {}  # type: ignore[no-untyped-call]
     try:
         await _dial(address)
-        client = make(address, asynchronous=True, set_as_default=False, timeout=CONNECT, name="jmars")
+        client = make(address, asynchronous=True, set_as_default=False, timeout=CONNECT, name="jmars", **secured)
     except (OSError, ValueError) as error:
         raise ClusterStartError(_no_answer(where, text_of(error))) from error
     try:
@@ -55,6 +58,51 @@ async def connect(given: str) -> Any:
         reason = text_of(error) or f"what listens there does not answer as a Dask scheduler within {CONNECT:.0f} s"
         raise ClusterStartError(_no_answer(where, reason)) from error
     return client
+
+
+def way_to(given: Any) -> dict[str, Any]:
+    """How another process reaches a Dask scheduler: its `address`, and arguments of `distributed.Security`.
+
+    Parameters
+    ----------
+    given
+        A `distributed.Client` that is connected, an address, or the path of a scheduler file.
+
+    Raises
+    ------
+    ClusterStartError
+        If it is neither, a client that is not connected, or of a Dask cluster within this process.
+    """
+    if isinstance(given, str | os.PathLike):
+        return {"address": os.fspath(given), "security": None}
+    check_client(given)
+    if given.scheduler.address.startswith("inproc://"):
+        raise ClusterStartError(
+            "the workers of this Dask cluster are threads of the kernel, which no other process reaches; use "
+            "LocalCluster(processes=True), or mode='tasks'"
+        )
+    security = given.security.get_tls_config_for_role("client") if given.security is not None else {}
+    names = {"ca_file": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
+    found = {ours: security[theirs] for theirs, ours in names.items() if security.get(theirs)}
+    return {"address": str(given.scheduler.address), "security": found or None}
+
+
+def check_client(given: Any) -> None:
+    """Raise ClusterStartError for an object that is no Dask client, or a client that is not connected."""
+    if not isinstance(given, Client):
+        raise ClusterStartError(
+            f"a {type(given).__name__} is no Dask client; give a distributed.Client, the address of a scheduler, "
+            "or the path of a scheduler file"
+        )
+    if given.status != "running":
+        raise ClusterStartError(f"the Dask client is {given.status}; give one that is connected")
+
+
+def security_at(address: str) -> str:
+    """How Dask protects the connections to a scheduler, in a sentence."""
+    if address.startswith(("tls://", "wss://")):
+        return "Dask's connections are encrypted and authenticated by TLS"
+    return "Dask's connections are not encrypted: who reaches its scheduler or workers can run code there"
 
 
 def _no_answer(where: str, reason: str) -> str:

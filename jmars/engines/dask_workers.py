@@ -19,7 +19,7 @@ from jmars.engines.engine import EngineWorker
 from jmars.engines.parts import versions
 from jmars.errors import text_of
 
-__all__ = ["DaskWorkers", "can_dial", "cross"]
+__all__ = ["DaskWorkers", "can_dial", "cross", "identities"]
 
 MEMORY_EVENTS = "worker-restart-memory"  # topic of Dask's nannies
 ANSWER = 3.0  # seconds in which a new worker answers; later, the next look asks again
@@ -49,6 +49,15 @@ async def can_dial(address: str) -> bool:
         return False
     writer.close()
     return True
+
+
+async def identities(client: Any) -> Mapping[str, Any]:
+    """Dask's facts about all workers, by address."""
+    # Versions that lack n_workers tell all workers.
+    is_new = "n_workers" in inspect.signature(client.scheduler_info).parameters
+    identity = partial(client.scheduler.identity, **({"n_workers": -1} if is_new else {}))
+    workers: Mapping[str, Any] = (await cross(client, identity))["workers"]
+    return workers
 
 
 @dataclass(eq=False)
@@ -114,7 +123,7 @@ class DaskWorkers:
     async def told_memory(self) -> dict[str, dict[str, Any]]:
         """Memory of the workers at their last heartbeat."""
         found: dict[str, dict[str, Any]] = {}
-        for key, told in (await self._identity()).items():
+        for key, told in (await identities(self.client)).items():
             if key in self.present:
                 metrics = told.get("metrics", {})
                 spilled = metrics.get("spilled_bytes", {}).get("disk", 0)
@@ -144,16 +153,9 @@ class DaskWorkers:
     async def _describe(self, there: set[str]) -> list[EngineWorker]:
         """New workers with declared memory; workers without are described at a later look."""
         found = []
-        for key, told in (await self._identity()).items():
+        for key, told in (await identities(self.client)).items():
             memory = int(told.get("resources", {}).get(RESOURCE, 0)) * MEGABYTE
             if memory and key in there and key in self._pids and key not in self.present:
                 host, name = str(told.get("host", "")), str(told.get("name", key))
                 found.append(EngineWorker(key, name, host, int(told["nthreads"]), memory))
         return found
-
-    async def _identity(self) -> Mapping[str, Any]:
-        # Versions that lack n_workers tell all workers.
-        is_new = "n_workers" in inspect.signature(self.client.scheduler_info).parameters
-        identity = partial(self.client.scheduler.identity, **({"n_workers": -1} if is_new else {}))
-        workers: Mapping[str, Any] = (await cross(self.client, identity))["workers"]
-        return workers

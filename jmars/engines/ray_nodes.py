@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -84,6 +84,39 @@ class RayConnection:
                 raise _refusal(where, error) from error
             cls._users = 1
             return there
+
+    @classmethod
+    def way(cls, address: str | None) -> tuple[str, Callable[[], None] | None]:
+        """How another process of this machine reaches a Ray.
+
+        Without an address this process connects first, and stays connected as long as the other process.
+
+        Parameters
+        ----------
+        address
+            As `open` takes it.
+
+        Returns
+        -------
+        tuple of str and function
+            An address; a function that leaves the connection of this process, None where there is none.
+
+        Raises
+        ------
+        ClusterStartError
+            If no Ray answers, or the connection of this process is a Ray client of unknown address.
+        """
+        if address not in (None, "auto", "local"):
+            assert address is not None
+            return address, None
+        found = cls.open(address, {})
+        if not cls.is_client():
+            return found, cls.close
+        cls.close()
+        raise ClusterStartError(
+            "this process is connected to Ray as a client, and does not know the client's address; give it: "
+            'Cluster.ray("ray://host:10001")'
+        )
 
     @classmethod
     def is_client(cls) -> bool:

@@ -7,19 +7,23 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from jmars.actors import remote_method
 from jmars.actors.tls import Credentials
-from jmars.errors import ChunkLostError
+from jmars.actors.tls_dial import parse_address
+from jmars.errors import ChunkLostError, text_of
 from jmars.memory.chunk_reads import Pull
 from jmars.processes.links import ChildLink, Children
 from jmars.worker.carrier_link import CarrierLink, ChunkPlace
 from jmars.worker.execution import ExecutionActor
 
 __all__ = ["ChunkExchange", "PeersActor"]
+
+DIAL_SECONDS = 3.0  # for a connection to another host
 
 log = logging.getLogger("jmars.worker")
 
@@ -158,6 +162,18 @@ class PeersActor:
     def add(self, host: int, incarnation: int, address: str) -> None:
         """A host listens."""
         self._exchange.add_peer(host, incarnation, address)
+
+    @remote_method
+    async def dial(self, address: str) -> str:
+        """Why this host cannot reach "address:port"; empty where a connection comes up."""
+        where, port = parse_address(address)
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                _, writer = await asyncio.open_connection(where, port)
+        except OSError as error:  # TimeoutError, too
+            return text_of(error) or f"no connection within {DIAL_SECONDS:g} s"
+        writer.close()
+        return ""
 
     @remote_method
     def drop(self, host: int, incarnation: int) -> None:

@@ -36,7 +36,7 @@ LISTED = {
     ServingActor: "read",
     MemberActor: "look info rest end",
     Seat: "join listens take carried costs read",
-    PeersActor: "begin add drop",
+    PeersActor: "begin add dial drop",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     RelayedTasks: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import traceback
+from dataclasses import replace
 
 import pytest
 
@@ -45,6 +46,11 @@ def test_a_ticket_comes_back_from_its_line(tmp_path):
     assert read_ticket(write(tmp_path / "ticket")) == TICKET
     assert read_ticket("-", io.BytesIO(TICKET.line() + b"what the host reads next\n")) == TICKET
     assert TICKET.identity == Identity(3, 2)
+
+
+def test_a_ticket_of_a_guest_has_no_secret():
+    guest = replace(TICKET, secret=None)
+    assert Ticket.of(guest.line()) == guest
 
 
 def test_only_one_line_of_standard_input_is_read():

@@ -14,16 +14,22 @@ from tests.census import Census
 from tests.contract.engine.gate import Gate
 from tests.contract.engine.kinds import CANNOT, KINDS, Kind, Own
 
+INSIDE = "test_nothing_is_left_after_close", "test_cancel_ends_a_running_kernel_within_a_second"
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """The short run takes programs on a real engine, where the stand-in on threads has the same port and task."""
+    """The short run takes programs on a real engine, where the stand-in on threads has the same port and task.
+
+    Of hosts inside an engine it takes what differs from hosts elsewhere: how they start, and what they leave.
+    """
     call, name = getattr(item, "callspec", None), getattr(item, "originalname", "")
     if call is None:
         return
     is_again = call.params.get("kind") == "threads" and name == "test_a_program_has_the_same_bits"
     is_own = call.params.get("kind") == "own"  # hosts run the same processes
     is_slow = name == "test_a_worker_killed_in_a_work_costs_no_value" and call.id != "dask-sort"
-    if is_again or is_own or is_slow:
+    is_inside = call.params.get("kind") == "dask-inside" and name not in INSIDE
+    if is_again or is_own or is_slow or is_inside:
         item.add_marker(pytest.mark.long)
 
 
@@ -50,10 +56,20 @@ def dask_kind() -> Iterator[Kind]:
         yield made
 
 
+@pytest.fixture(scope="package")
+def dask_inside_kind() -> Iterator[Kind]:
+    """The same for hosts inside."""
+    with KINDS["dask-inside"]() as made:
+        yield made
+
+
+SHARED = {"dask": "dask_kind", "dask-inside": "dask_inside_kind"}
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def kind(wanted: Cluster, request: pytest.FixtureRequest) -> Iterator[Kind]:
-    if request.param == "dask" and not getattr(request.module, "ENDS_WORKERS", False):
-        yield request.getfixturevalue("dask_kind")
+    if request.param in SHARED and not getattr(request.module, "ENDS_WORKERS", False):
+        yield request.getfixturevalue(SHARED[request.param])
     else:
         with KINDS[request.param]() as made:
             yield made

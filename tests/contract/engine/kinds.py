@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import psutil
@@ -165,18 +166,29 @@ class Dask(Kind):
     def __init__(self, address: str) -> None:
         self.address = address
 
+    mode = "tasks"
+
     def cluster(self, name: str = "") -> AbstractContextManager[Cluster]:
-        return Cluster.dask(self.address, name=name)
+        return Cluster.dask(self.address, mode=self.mode, name=name)
 
     @contextmanager
     def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
         with dask_nodes(["<b>1</b>/../x", "two\nlines"]) as (file, nodes):
-            with Cluster.dask(file) as cluster:
+            with Cluster.dask(file, mode=self.mode) as cluster:
                 yield cluster, lambda: _end_node(nodes[0])
             until(lambda: not _left_on_dask(scheduler_file=file))
 
     def left(self) -> list[str]:
         return _left_on_dask(self.address)
+
+
+class DaskInside(Dask):
+    """Hosts inside the workers of a Dask cluster."""
+
+    share = 8 * 10**8
+    scale = 0.4
+    mode = "inside"
+    notices_nodes = 10.0
 
 
 class Ray(Kind):
@@ -222,6 +234,49 @@ class Ray(Kind):
         with self.cluster() as cluster:
             until(lambda: len(cluster.info()["workers"]) == 3)
             yield cluster, lambda: self.ray.remove_node(third, allow_graceful=False)
+
+
+class RayInside(Ray):
+    """Hosts inside actors of a Ray of two nodes; a cluster has all CPUs of a node."""
+
+    share = 6 * 10**8
+    scale = 0.4
+    notices_nodes = 10.0
+
+    def __init__(self, ray: Any) -> None:
+        super().__init__(ray)
+        self._open = 0
+
+    @contextmanager
+    def cluster(self, name: str = "") -> Iterator[Cluster]:
+        with self._new_nodes(2 if self._open else 0):
+            self._open += 1
+            try:
+                with Cluster.ray(mode="inside", name=name) as cluster:
+                    yield cluster
+            finally:
+                self._open -= 1
+
+    @contextmanager
+    def _new_nodes(self, count: int) -> Iterator[list[Any]]:
+        settings = {"num_cpus": 1, "object_store_memory": 10**8, "memory": 10**9}
+        nodes = [self.ray.add_node(**settings) for _ in range(count)]
+        try:
+            yield nodes
+        finally:
+            for node in set(nodes) & set(self.ray.list_all_nodes()):
+                self.ray.remove_node(node)
+
+    def kill(self, cluster: Cluster, worker: int) -> None:
+        Kind.kill(self, cluster, worker)
+
+    def pids(self, cluster: Cluster) -> list[int]:
+        return Kind.pids(self, cluster)
+
+    @contextmanager
+    def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
+        with self._new_nodes(2) as nodes, Cluster.ray(mode="inside") as cluster:
+            yield cluster, lambda: self.ray.remove_node(nodes[0], allow_graceful=False)
 
 
 def _left_on_dask(address: str | None = None, **where: str) -> list[str]:
@@ -299,31 +354,32 @@ def threads() -> Iterator[Kind]:
 
 
 @contextmanager
-def dask() -> Iterator[Kind]:
+def dask(kind: type[Dask] = Dask) -> Iterator[Kind]:
     distributed = pytest.importorskip("distributed")
     from tests.engines.dask_groups import cluster_process
 
     with (
-        cluster_process(Dask.workers) as ask,
+        cluster_process(kind.workers) as ask,
         pytest.MonkeyPatch.context() as patch,
         ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload") as executor,  # Dask's own would outlive the suite
     ):
         patch.setattr(distributed.utils, "_offload_executor", executor)
-        yield Dask(ask(""))
+        yield kind(ask(""))
 
 
 @contextmanager
-def ray() -> Iterator[Kind]:
+def ray(kind: type[Ray] = Ray) -> Iterator[Kind]:
     """In a process of its own, without the leak check: a process can join one Ray, whose threads stay."""
     import ray
     from ray.cluster_utils import Cluster as Nodes
 
-    settings = {"num_cpus": 1, "object_store_memory": 2 * 10**8, "include_dashboard": False}
+    common = {"num_cpus": 1, "object_store_memory": 2 * 10**8} | ({"memory": 10**9} if kind is RayInside else {})
+    settings = common | {"include_dashboard": False}
     made = Nodes(initialize_head=True, head_node_args=settings)
     try:
-        made.add_node(num_cpus=1, object_store_memory=2 * 10**8)
+        made.add_node(**common)
         ray.init(made.address, logging_level="ERROR", log_to_driver=False)
-        yield Ray(made)
+        yield kind(made)
     finally:
         ray.shutdown()
         made.shutdown()
@@ -334,6 +390,9 @@ ALL: dict[str, Callable[[], AbstractContextManager[Kind]]] = {
     "hosts": hosts,
     "threads": threads,
     "dask": dask,
+    "dask-inside": partial(dask, DaskInside),
     "ray": ray,
+    "ray-inside": partial(ray, RayInside),
 }
-KINDS = {name: ALL[name] for name in os.environ.get("JMARS_CONTRACT_KINDS", "own hosts threads dask").split()}
+USUAL = "own hosts threads dask dask-inside"
+KINDS = {name: ALL[name] for name in os.environ.get("JMARS_CONTRACT_KINDS", USUAL).split()}

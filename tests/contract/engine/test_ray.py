@@ -20,8 +20,9 @@ HERE = Path(__file__).parent
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 20)
 @pytest.mark.skipif("JMARS_CONTRACT_KINDS" in os.environ, reason="this is the process of its own")
+@pytest.mark.parametrize("kind", ["ray", "ray-inside"])
 @pytest.mark.parametrize("what", [[HERE], [HERE / "test_works.py", "--all"]], ids=["suite", "works"])
-def test_the_suite_passes_on_ray(what):
+def test_the_suite_passes_on_ray(what, kind):
     pytest.importorskip("ray", reason="ray is not installed")
     pytest.importorskip("jmars.engines.ray", exc_type=ImportError)
     folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: Ray's sockets lie in it
@@ -29,7 +30,7 @@ def test_the_suite_passes_on_ray(what):
     ours = os.path.join(folder, "jmars")  # apart from Ray's files
     os.mkdir(ours, 0o700)
     folders = dict.fromkeys(["HOME", "TMPDIR", "RAY_TMPDIR"], folder) | {"JMARS_RUNTIME_DIR": ours}
-    settings = {"JMARS_CONTRACT_KINDS": "ray"} | folders
+    settings = {"JMARS_CONTRACT_KINDS": kind} | folders
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *map(str, what)],
         stdout=subprocess.PIPE,
