@@ -85,8 +85,7 @@ class PlanMonitor:
     def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
         """Operands ended on a worker after so many microseconds each."""
         self._operands += operands
-        row = worker if self._first is None else int(self.rows_of(np.array([worker]))[0])
-        self._worker += [row] * len(operands)
+        self._worker += [worker] * len(operands)
         self._microseconds += microseconds
 
     def rows_of(self, worker: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -166,7 +165,7 @@ class PlanMonitor:
     def observed(self) -> Observed:
         """All that ended."""
         took = np.array(self._microseconds, np.float64) * 1e-6
-        operand, row = np.array(self._operands, np.int64), np.array(self._worker, np.int64)
+        operand, row = np.array(self._operands, np.int64), self.rows_of(np.array(self._worker, np.int64))
         return Observed(operand[row >= 0], row[row >= 0], took[row >= 0])
 
     def _as_seen(self, seen: Observed) -> PlanGraph:

@@ -28,10 +28,16 @@ SPEEDUP, MOVED = 1.7, 1.1  # goals
 NOISE = 1.05  # of the fastest of some rounds
 
 
-def compute_bound() -> mt.Tensor:
-    """Ufuncs over 36 million elements, and a sum."""
-    x = mt.random.default_rng(1).random((6000, 6000), chunk_size=1000)
+def compute_bound(scale: int = 2) -> mt.Tensor:
+    """Ufuncs over 36 million elements times `scale` squared, by 36 chunks, and a sum."""
+    side = 1000 * scale
+    x = mt.random.default_rng(1).random((6 * side, 6 * side), chunk_size=side)
     return (mt.sin(x) + mt.exp(-x) * mt.sqrt(x)).sum()
+
+
+def small_operands() -> mt.Tensor:
+    """The same by operands of a fourth of the time, of which messages and plan are a larger share."""
+    return compute_bound(1)
 
 
 def matmul() -> mt.Tensor:
@@ -47,7 +53,12 @@ def rechunk() -> mt.Tensor:
 
 
 FOLLOWING = "two hosts following inputs"
-WORKS: dict[str, Callable[[], mt.Tensor]] = {"compute": compute_bound, "matmul": matmul, "rechunk": rechunk}
+WORKS: dict[str, Callable[[], mt.Tensor]] = {
+    "compute": compute_bound,
+    "small": small_operands,
+    "matmul": matmul,
+    "rechunk": rechunk,
+}
 
 
 def following() -> jmars.Cluster:
