@@ -9,14 +9,19 @@ import os
 import shlex
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias, TypeVar
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import LEASE, checked_lease, whole_number
 
 __all__ = ["HostClusters"]
+
+Value = TypeVar("Value")
+PerHost: TypeAlias = (
+    Value | Sequence[Value] | Mapping[str, Value]
+)  # for all hosts, for each place in order, or by place
 
 QUEUE_SECONDS = 7 * 24 * 3600.0  # for which a ticket is valid: jobs wait in queues for days
 
@@ -38,11 +43,11 @@ class HostClusters:
         cls,
         places: Sequence[str],
         *,
-        n_workers: int | None = None,
-        threads_per_worker: int = 1,
-        memory_limit: str | int | None = None,
-        spill_dir: str | None = None,
-        python: str | None = None,
+        n_workers: PerHost[int | None] = None,
+        threads_per_worker: PerHost[int] = 1,
+        memory_limit: PerHost[str | int | None] = None,
+        spill_dir: PerHost[str | None] = None,
+        python: PerHost[str | None] = None,
         same_bits: bool = True,
         name: str = "",
         detach: bool = False,
@@ -60,9 +65,10 @@ class HostClusters:
             Where the hosts are: "local" for a host on this machine, which may be given several times, or a machine as
             `ssh` names it: "node-7", "ada@node-7:2222".
         n_workers, threads_per_worker, memory_limit, spill_dir
-            Of each host, as of `Cluster`; the defaults are those of the host.
+            Of each host, as of `Cluster`; the defaults are those of the host. Hosts of unlike size have a list with a
+            value for each place, or a dict by place, where places that are left out have the default.
         python
-            Interpreter on machines that ssh reaches, with jmars installed; None for `python3`.
+            Interpreter on machines that ssh reaches, with jmars installed; None for `python3`. Also by place.
         same_bits
             Refuse hosts with CPUs on which the last bits of values may differ; False to go on.
         name
@@ -76,7 +82,7 @@ class HostClusters:
             If a host does not come up: its machine is not reached or not known, jmars is missing or of another version
             there, or a limit cannot be met.
         ValueError
-            If there is no place, or a number is not positive.
+            If there is no place, a number is not positive, or a list or dict does not match the places.
 
         Examples
         --------
@@ -87,24 +93,22 @@ class HostClusters:
         """
         from jmars.deploy.hosts_host import HostsHost, host_name
 
-        workers = 0 if n_workers is None else whole_number("n_workers", n_workers)
-        threads = whole_number("threads_per_worker", threads_per_worker)
         if isinstance(places, str) or not places:
             raise ValueError(f"places is {places!r}; give a list with a place for each host: ['local', 'local']")
         if name:
             refuse_twin(name)
-        rows = [
-            {
-                "name": host_name(number, place),
-                "place": place,
-                "python": python,
-                "limit": memory_limit,
-                "workers": workers,
-                "threads": threads,
-                "spill": spill_dir,
-            }
-            for number, place in enumerate(places, start=1)
-        ]
+        workers = _by_place("n_workers", n_workers, places, None)
+        threads = _by_place("threads_per_worker", threads_per_worker, places, 1)
+        columns = {
+            "name": [host_name(number, place) for number, place in enumerate(places, start=1)],
+            "place": places,
+            "python": _by_place("python", python, places, None),
+            "limit": _by_place("memory_limit", memory_limit, places, None),
+            "workers": [0 if one is None else whole_number("n_workers", one) for one in workers],
+            "threads": [whole_number("threads_per_worker", one) for one in threads],
+            "spill": _by_place("spill_dir", spill_dir, places, None),
+        }
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease)))
 
     def evacuate(self, *hosts: str) -> None:
@@ -214,3 +218,17 @@ class HostClusters:
                 place.unlink()
                 raise
         return shlex.join([sys.executable, "-m", "jmars", "host", "--join", str(place)])
+
+
+def _by_place(what: str, value: Any, places: Sequence[str], default: Any) -> list[Any]:
+    """A setting of each host, from a value for all, a list in the order of the places, or a dict by place."""
+    if isinstance(value, Mapping):
+        unknown = [place for place in value if place not in places]
+        if unknown:
+            raise ValueError(f"{what} has a value for {unknown[0]!r}, which is none of the places {list(places)}")
+        return [value.get(place, default) for place in places]
+    if isinstance(value, list | tuple):
+        if len(value) != len(places):
+            raise ValueError(f"{what} has {len(value)} values for {len(places)} places; give one for each")
+        return list(value)
+    return [value] * len(places)

@@ -1,4 +1,4 @@
-"""Workers that users annotated operands with, checked against the cluster: `jmars.annotate(worker=...)`.
+"""Workers that users annotated operands with: `jmars.annotate(worker=...)`, checked against the cluster, and wishes.
 
 Source: `expect_worker` of Mars's operands; docs/explanation/seeds.md, "Initial worker assignment".
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from jmars.errors import GraphError, UnsupportedError
 from jmars.tensor.chunk import ChunkGraph, GraphLayer
 
-__all__ = ["pinned_workers"]
+__all__ = ["pinned_workers", "preferred_workers"]
 
 
 def pinned_workers(graph: ChunkGraph, workers: Sequence[str]) -> dict[int, int]:
@@ -23,11 +23,31 @@ def pinned_workers(graph: ChunkGraph, workers: Sequence[str]) -> dict[int, int]:
     UnsupportedError
         If an operand needs a GPU.
     """
-    if all(layer.annotation is None for layer in graph.layers):
+    return _by_operand(graph, [_worker(layer, workers) for layer in graph.layers])
+
+
+def preferred_workers(graph: ChunkGraph, workers: Sequence[str]) -> dict[int, int]:
+    """Number of the worker that a user wishes for an operand, by operand; of a host the first worker.
+
+    A wish for a worker or host that is not here has no effect.
+    """
+    return _by_operand(graph, [_preferred(layer, workers) for layer in graph.layers])
+
+
+def _by_operand(graph: ChunkGraph, worker_of: Sequence[int]) -> dict[int, int]:
+    """The workers by operand, from workers by layer, -1 for none."""
+    if max(worker_of, default=-1) < 0:
         return {}
-    worker_of = [_worker(layer, workers) for layer in graph.layers]
     rows = zip(graph.layer.tolist(), graph.program.tolist(), strict=True)
     return {i: worker_of[layer] for i, (layer, program) in enumerate(rows) if worker_of[layer] >= 0 and program >= 0}
+
+
+def _preferred(layer: GraphLayer, workers: Sequence[str]) -> int:
+    """The worker of a wish; -1 for none."""
+    wish = None if layer.annotation is None else layer.annotation.prefer
+    if wish is None or isinstance(wish, int):
+        return -1 if wish is None or wish >= len(workers) else wish
+    return next((at for at, name in enumerate(workers) if wish in (name, name.rpartition("/")[0])), -1)
 
 
 def _worker(layer: GraphLayer, workers: Sequence[str]) -> int:

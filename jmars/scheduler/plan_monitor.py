@@ -211,6 +211,8 @@ def plan_anew(
 
     Workers that are not `available` get no operand, and their running operands run elsewhere.
     """
+    if available is not None and not available.all():  # a wish for a host that is gone has no effect
+        graph = replace(graph, pin=np.where((graph.pin >= 0) & ~available[graph.pin], -1, graph.pin).astype(np.int16))
     state = _LEFT[now.state]
     there = (now.state == S.FINISHED) & (now.worker >= 0)
     given = (now.state == S.FINISHED) & (now.worker < 0)  # stored before: it lies where all can read it

@@ -24,7 +24,7 @@ from jmars.plan import Plan, PlanGraph, Workers, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
 from jmars.scheduler.picture import graph_built, prediction, with_lines
-from jmars.scheduler.pins import pinned_workers
+from jmars.scheduler.pins import pinned_workers, preferred_workers
 from jmars.scheduler.plan_monitor import PlanMonitor
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.retries import RetryRule
@@ -83,6 +83,7 @@ class Prepared:
     made: float = 0.0  # monotonic
     phases: tuple[tuple[str, float], ...] = ()  # what making it took, in seconds
     refined: int = 0  # how often it was planned again with what its runs taught
+    wanted: Mapping[int, int] = field(default_factory=dict)  # workers of operands that users chose
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
     def open(self, job: str, number: int, base: int, bound: Bindings) -> JobTable:
@@ -132,7 +133,7 @@ class Prepared:
 
     def planned_again(self, executors: int, machine: Machine) -> Prepared:
         """The same structure with an order by the costs that are known now; for a thread."""
-        ranked = rank_operands(self.compiled, self.settings, executors, machine, patience=PATIENCE)
+        ranked = rank_operands(self.compiled, self.settings, executors, machine, patience=PATIENCE, wanted=self.wanted)
         assign = self.plan.assign if ranked.assign is None else ranked.assign.astype(np.int16)
         planned = [] if ranked.assign is None else ranked.assign.tolist()
         return replace(
@@ -231,12 +232,14 @@ def prepare(
     after = compiled.after
     laps.append(time.monotonic())
     check()
-    ranked = rank_operands(compiled, settings, len(workers), machine, key_of=None if bound is None else bound.key)
+    pinned = pinned_workers(after, workers)
+    wanted = preferred_workers(after, workers) | pinned
+    key_of = None if bound is None else bound.key
+    ranked = rank_operands(compiled, settings, len(workers), machine, key_of=key_of, wanted=wanted)
     laps.append(time.monotonic())
     check()
     stored = after.program < 0
-    pinned = pinned_workers(after, workers)
-    plan = _placed(compiled, ranked, settings, len(workers), pinned)
+    plan = _placed(compiled, ranked, settings, len(workers), wanted)
     laps.append(time.monotonic())
     check()
     kept = np.unique(np.concatenate([np.zeros(0, np.int64), *(ids.ravel() for ids in after.results.values())]))
@@ -284,26 +287,27 @@ def prepare(
         dict(settings),
         hungriest=hungriest(after, machine is not None and machine.rows is not None),
         made=laps[-1],
+        wanted=wanted,
         phases=tuple((name, after - before) for name, (before, after) in zip(PHASES, pairwise(laps), strict=True)),
     )
 
 
 def _placed(
-    compiled: Compiled, ranked: Ranked, settings: Mapping[str, Any], workers: int, pinned: Mapping[int, int]
+    compiled: Compiled, ranked: Ranked, settings: Mapping[str, Any], workers: int, wanted: Mapping[int, int]
 ) -> Plan:
-    """The plan of a compiled graph: order, and workers of first, pinned and shuffled operands."""
+    """The plan of a compiled graph: order, and workers of first and shuffled operands, and those that users chose."""
     after, dag, rank = compiled.after, compiled.dag, ranked.rank.astype(np.int64)
     assign = None if ranked.assign is None else ranked.assign.astype(np.int16)
     if assign is None:
         fixed = after.program < 0
-        fixed[list(pinned)] = True
+        fixed[list(wanted)] = True
         reducers = np.array([*(program.gathers for program in after.programs), False])[after.program]
         search = settings.get("assigner", "bfs")
         plan = make_plan(dag, rank, [1] * workers, fixed, search, reducers=reducers)
-        if not pinned:
+        if not wanted:
             return plan
         assign = plan.assign.copy()
-    assign[list(pinned)] = list(pinned.values())
+    assign[list(wanted)] = list(wanted.values())
     return Plan(dag, assign, rank)
 
 

@@ -6,7 +6,7 @@ The planners release the interpreter's lock while they work.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,7 @@ def rank_operands(
     machine: Machine | None,
     patience: float = 1.0,
     key_of: Callable[[str], str] | None = None,
+    wanted: Mapping[int, int] | None = None,
 ) -> Ranked:
     """The order of a compiled graph.
 
@@ -117,12 +118,14 @@ def rank_operands(
         How many times as long as usual planning may take: more for a plan that is used again and again.
     key_of
         Gives the key of a kept tensor that the graph reads, by its name in the graph.
+    wanted
+        Workers of operands that users chose.
     """
     order = settings.get("order", TASK_DEFAULTS["order"])
     if machine is None or not compiled.after.n:
         return Ranked(compiled.rank)
     if machine.rows is not None:
-        return _on_machines(compiled, settings, machine, machine.rows, patience, key_of)
+        return _on_machines(compiled, settings, machine, machine.rows, patience, key_of, wanted or {})
     workers = one_host(machine.profile, executors, machine.memory)
     graph = annotate(compiled.after, compiled.dag, machine.profile)
     budget = patience * seconds_to_plan(graph, workers)
@@ -157,6 +160,7 @@ def _on_machines(
     rows: Workers,
     patience: float,
     key_of: Callable[[str], str] | None,
+    wanted: Mapping[int, int],
 ) -> Ranked:
     """Order and worker of each operand on machines that share no memory; a stored chunk lies where `machine` says.
 
@@ -164,6 +168,8 @@ def _on_machines(
     """
     order = settings.get("order", TASK_DEFAULTS["order"])
     graph = annotate(compiled.after, compiled.dag, machine.profile)
+    if wanted:
+        graph = replace(graph, pin=_rows_wanted(wanted, machine.numbers, rows, graph.n))
     stored = compiled.after.program < 0
     budget = patience * seconds_to_plan(graph, rows)
     prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])
@@ -189,6 +195,15 @@ def _on_machines(
         "tried": _told(choice),
     }
     return Ranked(rank, graph, predicted, assign, graph.cost)
+
+
+def _rows_wanted(wanted: Mapping[int, int], numbers: Sequence[int], rows: Workers, n: int) -> NDArray[np.int16]:
+    """Row of the worker that each operand is to run on; -1 for any, and for workers that are not planned for."""
+    row_of = {first + one: row for row, first in enumerate(numbers) for one in range(int(rows.cores[row]))}
+    pin = np.full(n, -1, np.int16)
+    for operand, worker in wanted.items():
+        pin[operand] = row_of.get(worker, -1)
+    return pin
 
 
 def _told(choice: Choice) -> list[list[Any]]:

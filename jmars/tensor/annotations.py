@@ -27,11 +27,14 @@ class Annotation:
         Whether it needs a GPU.
     fuse
         Whether it may become one operand with others of the same annotation.
+    prefer
+        Number or name of a worker, or name of a host, where it runs if the cluster has that; None for no wish.
     """
 
     worker: int | str | None = None
     gpu: bool = False
     fuse: bool = True
+    prefer: int | str | None = None
 
 
 _current: ContextVar[Annotation | None] = ContextVar("jmars_annotation", default=None)
@@ -43,7 +46,13 @@ def current_annotation() -> Annotation | None:
 
 
 @contextmanager
-def annotate(*, worker: int | str | None = None, gpu: bool | None = None, fuse: bool | None = None) -> Iterator[None]:
+def annotate(
+    *,
+    worker: int | str | None = None,
+    gpu: bool | None = None,
+    fuse: bool | None = None,
+    prefer: int | str | None = None,
+) -> Iterator[None]:
     """Annotates the operands that are made within the block; inner blocks override outer blocks.
 
     Parameters
@@ -55,6 +64,9 @@ def annotate(*, worker: int | str | None = None, gpu: bool | None = None, fuse: 
         Whether they need a GPU. Workers have none yet, so that the job fails with UnsupportedError.
     fuse
         False: each of them stays an operand of its own.
+    prefer
+        A worker as for `worker`, or a host by its name in `Cluster.info()["hosts"]`, as a wish: a plan puts them there,
+        and elsewhere where that worker or host is not here, or is behind.
 
     Raises
     ------
@@ -67,12 +79,13 @@ def annotate(*, worker: int | str | None = None, gpu: bool | None = None, fuse: 
     >>> with annotate(worker=1):
     ...     x = mt.ones(4, chunk_size=2)
     >>> x.data.op.annotation
-    Annotation(worker=1, gpu=False, fuse=True)
+    Annotation(worker=1, gpu=False, fuse=True, prefer=None)
     """
-    if isinstance(worker, bool) or not isinstance(worker, int | str | None):
-        raise TypeError(f"worker is {worker!r}; give the number of a worker, or its name")
-    if isinstance(worker, int) and worker < 0:
-        raise ValueError(f"worker is {worker}; workers are numbered from 0")
+    for name, place in (("worker", worker), ("prefer", prefer)):
+        if isinstance(place, bool) or not isinstance(place, int | str | None):
+            raise TypeError(f"{name} is {place!r}; give the number of a worker, or its name")
+        if isinstance(place, int) and place < 0:
+            raise ValueError(f"{name} is {place}; workers are numbered from 0")
     for name, value in (("gpu", gpu), ("fuse", fuse)):
         if value is not None and not isinstance(value, bool):
             raise TypeError(f"{name} is {value!r}; give True or False")
@@ -81,6 +94,7 @@ def annotate(*, worker: int | str | None = None, gpu: bool | None = None, fuse: 
         outer.worker if worker is None else worker,
         outer.gpu if gpu is None else gpu,
         outer.fuse if fuse is None else fuse,
+        outer.prefer if prefer is None else prefer,
     )
     with annotated(inner if inner != Annotation() else None):
         yield

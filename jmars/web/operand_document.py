@@ -102,7 +102,8 @@ def _row(
     if operand.line is not None:
         row["line"] = [operand.line.filename[:1000], operand.line.lineno, operand.line.text[:1000]]
     if operand.annotation is not None:
-        row["annotation"] = [operand.annotation.worker, operand.annotation.gpu, operand.annotation.fuse]
+        told = operand.annotation
+        row["annotation"] = [told.worker, told.gpu, told.fuse, *([] if told.prefer is None else [told.prefer])]
     if isinstance(operand, FromArray):
         operand.check()
         return {"op": _ARRAY, "array": upload(operand.array), **row}
@@ -234,11 +235,13 @@ def _chunks(given: Any, limits: DocumentLimits) -> Splits:
 def _annotation(given: Any) -> Annotation | None:
     if given is None:
         return None
-    if type(given) is not list or len(given) != 3 or not isinstance(given[0], str | int | None):
-        raise ValueError("its annotation is a worker, and whether it needs a GPU and may be fused")
-    if type(given[0]) is bool or [type(one) for one in given[1:]] != [bool, bool]:
-        raise ValueError("its annotation has a number or a name, and two booleans")
-    return Annotation(given[0][:1000] if isinstance(given[0], str) else given[0], given[1], given[2])
+    places = [*given[:1], *given[3:]] if type(given) is list and len(given) in (3, 4) else [given]
+    if not all(isinstance(one, str | int | None) for one in places):
+        raise ValueError("its annotation is a worker, whether it needs a GPU and may be fused, and perhaps a wish")
+    if any(type(one) is bool for one in places) or [type(one) for one in given[1:3]] != [bool, bool]:
+        raise ValueError("its annotation has a number or a name, two booleans, and perhaps a number or a name")
+    named = [one[:1000] if isinstance(one, str) else one for one in (*places, None)]
+    return Annotation(named[0], given[1], given[2], named[1])
 
 
 def _line(given: Any) -> SourceLine | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
+from jmars.client.host_clusters import _by_place
 from jmars.errors import ClusterError, ClusterStartError
 from tests.contract.engine.kinds import until
 
@@ -153,3 +155,62 @@ def test_a_host_that_does_not_come_up_is_told_and_the_rest_goes_on(hosts: jmars.
         hosts.scale(["local", "nobody@127.0.0.1:1"])
     assert hosts.n_workers == 3 and list(hosts.info()["places"]) == ["local"] * 3
     assert float(mt.ones(1000, chunk_size=10).sum()) == 1000
+
+
+def test_hosts_of_unlike_size_get_work_by_their_size_and_operands_go_where_users_wish() -> None:
+    places = ["local", "local"]
+    with jmars.Cluster.hosts(places, n_workers=[1, 3], memory_limit=["256MiB", "512MiB"]) as cluster:
+        assert [row["workers"] for row in sorted(cluster.info()["hosts"], key=lambda row: row["number"])] == [1, 3]
+        assert cluster.machines is not None and sorted(cluster.machines.cores.tolist()) == [1, 3]
+        x = mt.random.rand(2000, 2000, chunk_size=200)
+        assert float((x @ x).sum()) > 0
+        done = {row["host"]: 0 for row in cluster.info()["workers"]}
+        for row in cluster.info()["workers"]:
+            done[row["host"]] += row["done"]
+        assert done["host-2"] > 1.5 * done["host-1"]
+        with jmars.annotate(prefer="host-1"):
+            y = mt.random.rand(400, chunk_size=100)
+        before = done["host-1"]
+        y.execute()
+        after = sum(row["done"] for row in cluster.info()["workers"] if row["host"] == "host-1")
+        assert after - before == 4
+        with jmars.annotate(prefer="host-9"):  # a wish
+            assert float(mt.ones(4, chunk_size=2).sum()) == 4
+
+
+def test_settings_by_place() -> None:
+    places = ["local", "node-7", "node-8"]
+    assert _by_place("n_workers", 2, places, None) == [2, 2, 2]
+    assert _by_place("n_workers", [1, 2, 3], places, None) == [1, 2, 3]
+    assert _by_place("memory_limit", {"node-7": "8GiB"}, places, None) == [None, "8GiB", None]
+    with pytest.raises(ValueError, match="2 values for 3 places"):
+        _by_place("n_workers", [1, 2], places, None)
+    with pytest.raises(ValueError, match="'node-9', which is none of the places"):
+        _by_place("n_workers", {"node-9": 1}, places, None)
+
+
+@pytest.mark.long
+def test_what_more_hosts_would_bring_is_what_they_bring(tmp_path: Path) -> None:
+    def slow(block: Any) -> Any:
+        import time
+
+        time.sleep(0.03)
+        return block
+
+    def work(seed: int) -> mt.Tensor:
+        return mt.map_blocks(slow, mt.full(60, float(seed), chunk_size=1), dtype=float).sum()
+
+    def seconds(seed: int) -> float:
+        began = time.monotonic()
+        work(seed).execute()
+        return time.monotonic() - began
+
+    with jmars.Cluster.hosts(["local"], n_workers=1, memory_limit="256MiB") as cluster:
+        work(0).execute()  # measures the function
+        plan = work(1).plan()
+        predicted = plan.what_if(hosts=2).makespan / plan.makespan
+        one = seconds(2)
+        cluster.scale(["local"])
+        two = seconds(3)
+        assert 0.4 < predicted < 0.7
+        assert abs(two / one - predicted) < 0.25

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+import jmars
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import compile_graph
@@ -94,3 +95,19 @@ def test_an_operand_fits_on_the_largest_machine():
     machine = apart(0, 1, memory=np.array([10 * MIB, 30 * MIB]).max())
     assert machine.largest == 30 * MIB and machine.share(7) == 30 * MIB
     assert Machine(Profile(), 100).largest == 100 and Machine(Profile(), 100).share(4) == 25
+
+
+def test_a_wish_for_a_host_is_planned_and_one_for_a_host_that_is_not_here_is_not():
+    with jmars.annotate(prefer="b"):
+        x = mt.ones(64, chunk_size=8)
+    with jmars.annotate(prefer="z"):
+        y = mt.ones(64, chunk_size=8)
+    names = ["a/worker-0", "a/worker-1", "b/worker-0"]
+    rows = Workers.build(2, cores=[2, 1], memory=2**30)
+    machine = Machine(Profile(), 2**31, rows=rows, numbers=[0, 2])
+    graph = TensorGraph.of([x.data, y.data])
+    prepared = prepare(graph, {}, names, lambda: None, machine)
+    wish = [i for i, worker in enumerate(prepared.assign) if worker == 2]
+    assert len(wish) >= 8 and not prepared.table.pinned and set(prepared.wanted.values()) == {2}
+    again = prepared.planned_again(3, machine)
+    assert all(again.assign[i] == 2 for i in prepared.wanted)

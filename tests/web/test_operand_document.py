@@ -95,13 +95,13 @@ def test_a_tensor_comes_back_as_it_was(what):
 
 
 def test_annotations_travel():
-    with annotate(worker="worker-1", fuse=False):
+    with annotate(worker="worker-1", fuse=False, prefer="host-2"):
         value = mt.percentile(x, [10, 50], axis=1) + 1
     back, _ = there_and_back(value)
     before, after = (TensorGraph.of([one]).operands for one in (value.data, back))
     notes = [one.annotation for one in before if not isinstance(one, FromArray)]
     assert notes == [one.annotation for one in after if not isinstance(one, FromArray)]
-    assert Annotation("worker-1", False, False) in notes
+    assert Annotation("worker-1", False, False, "host-2") in notes
 
 
 def test_a_mapped_function_of_ours_is_taken_apart_and_put_together():
@@ -165,6 +165,8 @@ MAPPED = next(number for number, row in enumerate(GOOD["operands"]) if row["op"]
         (changed("operands", MAPPED, "annotation", to=[True, False, True]), "its annotation"),
         (changed("operands", MAPPED, "annotation", to=[1, 0, True]), "its annotation"),
         (changed("operands", MAPPED, "annotation", to=[1, False, True]), None),
+        (changed("operands", MAPPED, "annotation", to=[1, False, True, "host-2"]), None),
+        (changed("operands", MAPPED, "annotation", to=[1, False, True, False]), "its annotation"),
         (changed("operands", MAPPED, "calls", "function", to={"function": "numpy:load"}), "no function"),
         (changed("operands", MAPPED, "calls", "function", to={"function": "os:system"}), "no function"),
         (changed("operands", MAPPED, "calls", "function", to={"function": "builtins:eval"}), "no function"),
