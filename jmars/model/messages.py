@@ -91,6 +91,9 @@ class HostPort(WorkerPort, Protocol):
     def locate_chunks(self, order: LocateChunks) -> None:
         """Other hosts have chunks that operands of the next orders read."""
 
+    def keep_chunks(self, chunks: Sequence[int]) -> None:
+        """Keep copies of chunks whose originals are lost, and report chunks that are not here as ChunksLost."""
+
     def drop_chunks(self, chunks: Sequence[int]) -> None:
         """Free chunks that count as lost, as soon as no operand under way reads them."""
 

@@ -16,6 +16,7 @@ __all__ = [
     "CloseJob",
     "EnqueueGraph",
     "FreeChunks",
+    "KeepChunks",
     "LocateChunks",
     "OpenJob",
     "Order",
@@ -85,6 +86,13 @@ class LocateChunks:
 
 
 @record
+class KeepChunks:
+    """The originals of these chunks are lost: keep the copies; ChunksLost names those that are not here any more."""
+
+    chunks: Sequence[int]
+
+
+@record
 class TakeBack:
     """Give up those of some operands that wait for a worker; OperandsReturned names them."""
 
@@ -92,5 +100,5 @@ class TakeBack:
     operands: Sequence[int]
 
 
-Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks | LocateChunks | TakeBack
+Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks | KeepChunks | LocateChunks | TakeBack
 ORDERS: tuple[type, ...] = get_args(Order)

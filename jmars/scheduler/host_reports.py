@@ -43,6 +43,9 @@ class HostOrders(Protocol):
     def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
         """Send an order to all hosts that have a job open, but one."""
 
+    def keep_at(self, by_host: dict[int, list[int]]) -> None:
+        """Have hosts keep copies of chunks, which may be all that is left."""
+
     def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
         """Free chunks on hosts; operands may still read lost ones."""
 
@@ -146,8 +149,11 @@ class HostReports:
             self._rows.places.copied(chunk, row.number)
 
     def _chunks_lost(self, row: HostRow, report: ChunksLost) -> None:
-        lost = [chunk for chunk in report.chunks if not self._rows.places.gone(chunk, row.number)]
-        self._orders.free_at(self._rows.places.free(lost), lost=True)
+        places = self._rows.places
+        lost = [chunk for chunk in report.chunks if not places.gone(chunk, row.number)]
+        for chunk in set(report.chunks).difference(lost):
+            self._orders.keep_at({places.holders(chunk)[0]: [chunk]})
+        self._orders.free_at(places.free(lost), lost=True)
         if lost:
             self._report(ChunksLost(lost, report.why))
 

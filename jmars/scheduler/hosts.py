@@ -20,6 +20,7 @@ from jmars.model.orders import (
     CloseJob,
     EnqueueGraph,
     FreeChunks,
+    KeepChunks,
     LocateChunks,
     OpenJob,
     Order,
@@ -100,7 +101,8 @@ class Hosts:
         if row is None or not row.here:
             return
         row.here = False
-        orphans = self._rows.places.lost(number)
+        orphans, left = self._rows.places.lost(number)
+        self.keep_at(left)
         self.free_at(self._rows.places.free(orphans), lost=True)  # a copy of which no report has come may be read
         taken = [(job, job.taken_from(number)) for job in self._rows.jobs.values()]
         if orphans:
@@ -288,6 +290,11 @@ class Hosts:
         """Send an order to all hosts that have a job open, but one."""
         for number in sorted(job.opened - job.leaving - {besides}):
             self._rows.hosts[number].link.order([order])
+
+    def keep_at(self, by_host: dict[int, list[int]]) -> None:
+        """Have hosts keep copies of chunks, which may be all that is left."""
+        for number, chunks in by_host.items():
+            self._rows.hosts[number].link.order([KeepChunks(chunks)])
 
     def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
         """Free chunks on hosts; operands may still read lost ones."""

@@ -88,19 +88,29 @@ class Places:
         """Bytes of all chunks, by host that has them."""
         return self.held(self.have)
 
-    def lost(self, host: int) -> list[int]:
-        """A host is gone; returns the chunks that no host has now, still to be freed where they are known."""
+    def lost(self, host: int) -> tuple[list[int], dict[int, list[int]]]:
+        """A host is gone.
+
+        Returns
+        -------
+        list of int, dict of int to list
+            Chunks that no host has now, still to be freed where they are known; and for each chunk that another host
+            has, one of the hosts that have it: chunks by host.
+        """
         bit = 1 << host
-        orphans = []
+        orphans: list[int] = []
+        left: dict[int, list[int]] = {}
         for chunk, mask in self.have.items():
             if mask & bit:
-                self.have[chunk] = mask & ~bit
-                if mask == bit:
+                rest = self.have[chunk] = mask & ~bit
+                if rest:
+                    left.setdefault((rest & -rest).bit_length() - 1, []).append(chunk)
+                else:
                     orphans.append(chunk)
         for chunk, mask in self.know.items():
             if mask & bit:
                 self.know[chunk] = mask & ~bit
-        return orphans
+        return orphans, left
 
     def held(self, chunks: Iterable[int]) -> dict[int, int]:
         """Bytes of these chunks by host that has them."""

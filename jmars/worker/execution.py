@@ -18,7 +18,7 @@ from jmars.memory import HostMemory, MemoryEvents
 from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.orders import LocateChunks
-from jmars.model.reports import ChunksCopied, OperandsReturned, Report
+from jmars.model.reports import ChunksCopied, ChunksLost, OperandsReturned, Report
 from jmars.processes.links import Children
 from jmars.processes.supervision import ProcessSupervisor
 from jmars.storage.arena import Arena
@@ -158,6 +158,14 @@ class ExecutionActor:
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Free the memory and the files of chunks."""
         self.memory.free_chunks(chunks)
+
+    def keep_chunks(self, chunks: Sequence[int]) -> None:
+        """Keep copies of chunks whose originals are lost, and report chunks that are not here as ChunksLost."""
+        for chunk in chunks:
+            if self.chunks.is_here(chunk):
+                self.chunks.keep(chunk)
+            else:
+                self.report(ChunksLost([chunk], "its host is gone, and the copy of another host was evicted"))
 
     def drop_chunks(self, chunks: Sequence[int]) -> None:
         """Free chunks that count as lost, as soon as no operand under way reads them."""

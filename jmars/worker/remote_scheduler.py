@@ -22,6 +22,7 @@ from jmars.model.orders import (
     CloseJob,
     EnqueueGraph,
     FreeChunks,
+    KeepChunks,
     LocateChunks,
     OpenJob,
     Order,
@@ -121,6 +122,8 @@ class Orders:
                         self._workers.drop_chunks(chunks)
                     else:
                         self.free_chunks(chunks)
+                case KeepChunks(chunks):
+                    self._workers.keep_chunks(chunks)
                 case TakeBack(job, operands):
                     self._workers.take_back(job, operands)
                 case LocateChunks():

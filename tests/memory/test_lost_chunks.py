@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jmars.model.reports import ChunksLost
+from jmars.storage.chunks import Elsewhere
 from tests.worker.steps_host import Host, in_loop, program, table
 
 C = 1000  # the chunk of operand 0
@@ -55,3 +57,16 @@ def test_a_chunk_that_is_computed_again_meanwhile_stays_as_it_is() -> None:
         host.execution.dispatch.look()
         assert host.execution.chunks.memory[C] == slot and host.arena.used == used
         assert host.held() == {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
+
+
+@in_loop
+def test_a_copy_whose_original_is_lost_is_spilled_like_an_original() -> None:
+    with Host() as host:
+        chunks, place = host.execution.chunks, Elsewhere(4096, (2,))
+        chunks.locate(7, place)
+        slot = host.arena.allocate(4096)
+        assert slot is not None and chunks.fetch_done(7, place, slot, "")
+        host.execution.keep_chunks([7, 8])  # of chunk 8 it had a copy once
+        assert chunks.start_spill(7) is not None  # a copy would be forgotten without a write
+        (lost,) = host.scheduler.of(ChunksLost)
+        assert lost.chunks == [8] and "was evicted" in lost.why

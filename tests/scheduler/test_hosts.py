@@ -13,7 +13,17 @@ from jmars.errors import ClusterLostError, MemoryLimitError
 from jmars.kernels.program import Program
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, StopExecution, TakeBack
+from jmars.model.orders import (
+    CloseJob,
+    EnqueueGraph,
+    FreeChunks,
+    KeepChunks,
+    LocateChunks,
+    OpenJob,
+    Order,
+    StopExecution,
+    TakeBack,
+)
 from jmars.model.reports import (
     ChunksCopied,
     ChunksKept,
@@ -149,7 +159,7 @@ def test_a_lost_host_costs_what_only_it_had(room: Any) -> None:
     hosts.take(0, [Finished("job-1", [2], 0)])  # of one that counts as gone
     assert scheduler.take() == []
     hosts.enqueue_graph("job-1", [1], [0])  # planned for the host that is gone
-    assert b.take() == [EnqueueGraph("job-1", [1], [1])]
+    assert b.take() == [KeepChunks([100]), EnqueueGraph("job-1", [1], [1])]  # the copy is all that is left
     hosts.free_chunks([100])
     assert b.take() == [FreeChunks([100])] and not a.told[2:]
 
@@ -209,14 +219,14 @@ def test_a_missing_input_that_another_host_has_is_told_again_some_times(room: An
 
 
 def test_a_damaged_original_is_no_loss_while_a_copy_is_left(room: Any) -> None:
-    hosts, _, scheduler = room
+    hosts, (_, b), scheduler = room
     hosts.enqueue_graph("job-1", [0], [0])
     hosts.take(0, [Finished("job-1", [0], 0)])
     hosts.enqueue_graph("job-1", [3], [2])
     hosts.take(1, [ChunksCopied([100])])
-    scheduler.take()
+    scheduler.take(), b.take()
     hosts.take(0, [ChunksLost([100], "damaged")])
-    assert scheduler.take() == []
+    assert scheduler.take() == [] and b.take() == [KeepChunks([100])]
     hosts.take(1, [ChunksLost([100], "damaged")])
     assert scheduler.take() == [ChunksLost([100], "damaged")]
 

@@ -11,7 +11,7 @@ def test_a_copy_lives_on_when_the_host_of_the_original_is_gone() -> None:
     places.stored(2, host=0, size=8)
     places.told(1, 2)
     places.copied(1, 2)
-    assert places.lost(0) == [2]
+    assert places.lost(0) == ([2], {2: [1]})
     assert places.holders(1) == [2] and places.holders(2) == []
 
 

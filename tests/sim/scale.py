@@ -25,7 +25,7 @@ import cloudpickle
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.model.messages import JobTable
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, LocateChunks, OpenJob, Order, TakeBack
+from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, KeepChunks, LocateChunks, OpenJob, Order, TakeBack
 from jmars.model.reports import Finished, JobClosed, OperandsReturned, Report, Started
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
@@ -134,7 +134,7 @@ class SimHost:
             elif isinstance(order, CloseJob):
                 self.scale.later(0.001, self, [JobClosed(order.job, {"makespan": self.scale.now})])
             else:
-                assert isinstance(order, FreeChunks | LocateChunks)
+                assert isinstance(order, FreeChunks | KeepChunks | LocateChunks)
         self.scale.away += time.perf_counter() - began
 
     def take(self) -> None:
