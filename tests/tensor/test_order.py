@@ -28,6 +28,26 @@ EXPRESSIONS = {
     "clip": lambda np, c, f: np.clip(c, 1, 2, order="F"),
     "matmul": lambda np, c, f: np.matmul(c, f.T, order="F"),
     "einsum": lambda np, c, f: np.einsum("ij,kj->ik", c, f, order="F"),
+    "zeros": lambda np, c, f: np.zeros((3, 4), order="F"),
+    "full of an array": lambda np, c, f: np.full((3, 4), c[0], order="F"),
+}
+MADE = {
+    "zeros_like": lambda np, a, order: np.zeros_like(a, order=order),
+    "ones_like": lambda np, a, order: np.ones_like(a, order=order),
+    "full_like": lambda np, a, order: np.full_like(a, 3, order=order),
+    "full_like of an array": lambda np, a, order: np.full_like(a, a[:1], order=order),
+    "zeros_like of a shape": lambda np, a, order: np.zeros_like(a, order=order, shape=(4, 2)),
+    "asarray": lambda np, a, order: np.asarray(a, order=order),
+    "asarray of a dtype": lambda np, a, order: np.asarray(a, np.float32, order=order),
+    "array": lambda np, a, order: np.array(a, order=order),
+    "copy": lambda np, a, order: np.copy(a, order=order),
+}
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+FROM = {
+    "C": lambda np: np.asarray(C),
+    "F": lambda np: np.asarray(F),
+    "axes moved": lambda np: np.asarray(CUBE).transpose(2, 0, 1),
+    "an axis reversed": lambda np: np.asarray(CUBE).transpose(2, 0, 1)[:, ::-1],
 }
 
 
@@ -43,6 +63,30 @@ def agree(ours: Any, theirs: Any) -> None:
 def test_results_lie_in_memory_as_numpys(name: str) -> None:
     make = EXPRESSIONS[name]
     agree(make(mt, mt.asarray(C, chunk_size=2), mt.asarray(F)), make(np, C, F))
+
+
+@pytest.mark.parametrize("order", ["K", "C", "F", "A"])
+@pytest.mark.parametrize("name", MADE)
+def test_new_arrays_lie_in_memory_as_numpys(name: str, order: str) -> None:
+    for start in FROM.values():
+        agree(MADE[name](mt, start(mt), order), MADE[name](np, start(np), order))
+
+
+def test_asarray_copies_only_what_lies_in_another_order() -> None:
+    for order in "KCFA":
+        for start in FROM.values():
+            ours, theirs = start(mt), start(np)
+            shared = np.shares_memory(mt.asarray(ours, order=order), ours)
+            assert shared == np.shares_memory(np.asarray(theirs, order=order), theirs)
+
+
+@pytest.mark.parametrize("make", [lambda np: np.zeros(3, order="K"), lambda np: np.asarray(C, order="X")])
+def test_an_order_that_numpy_refuses_is_refused(make: Any) -> None:
+    with pytest.raises(ValueError) as theirs:
+        make(np)
+    with pytest.raises(ValueError) as ours:
+        make(mt)
+    assert str(ours.value) == str(theirs.value)
 
 
 def test_a_view_of_a_result_shares_memory_where_numpys_does() -> None:

@@ -59,7 +59,7 @@ def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None
     ((30, 30, 30, 10),)
     """
     check_device(device)
-    return _constant("ones", shape, 1, dtype, chunk_size, chunks)
+    return _constant("ones", shape, 1, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
 
 
 @offers("zeros")
@@ -68,7 +68,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros`, in chunks of `chunk_size`."""
     check_device(device)
-    return _constant("zeros", shape, 0, dtype, chunk_size, chunks)
+    return _constant("zeros", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
 
 
 @offers("empty")
@@ -77,7 +77,7 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty`, filled with zeros, so that repeated runs agree."""
     check_device(device)
-    return _constant("empty", shape, 0, dtype, chunk_size, chunks)
+    return _constant("empty", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
 
 
 @offers("full")
@@ -89,20 +89,41 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         value = as_tensor(fill_value)
         whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)
-        return cast_and_broadcast(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
-    array = np.asarray(fill_value)
-    return _constant("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
+        made = cast_and_broadcast(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
+    else:
+        array = np.asarray(fill_value)
+        made = _constant("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
+    return made._laid_out_like((), _known_order(order))
 
 
 def _constant_like(
-    name: str, a: Any, value: Any, dtype: Any, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize
+    name: str, a: Any, value: Any, dtype: Any, order: str, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize
 ) -> Tensor:
-    """Makes a constant array; shape, dtype and chunks default to those of `a`."""
+    """Makes a constant array; shape, dtype, order and chunks default to those of `a`."""
     x = as_tensor(a)
     if shape is None and chunk_size is None and chunks is None:
         chunks = x.chunks
-    return _constant(name, x.shape if shape is None else shape, value, x.dtype if dtype is None else dtype, chunk_size,
+    made = _constant(name, x.shape if shape is None else shape, value, x.dtype if dtype is None else dtype, chunk_size,
                    chunks)  # fmt: skip
+    return _in_order_of(x, made, order)
+
+
+def _in_order_of(x: Tensor, made: Tensor, order: str) -> Tensor:
+    """Lay out a new array as NumPy's `_like` functions do; with another number of axes, "K" is "C"."""
+    return made._laid_out_like([x._place], "C" if order == "K" and made.ndim != x.ndim else order)
+
+
+def _known_order(order: str | None) -> str:
+    """The order of a new array, "C" or "F".
+
+    Raises
+    ------
+    ValueError
+        NumPy's, for others.
+    """
+    if order not in ("C", "F", None):
+        raise ValueError("only 'C' or 'F' order is permitted")
+    return order or "C"
 
 
 @offers("ones_like")
@@ -110,7 +131,7 @@ def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, s
               device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.ones_like`, with the chunks of `a` by default."""
     check_device(device)
-    return _constant_like("ones", a, 1, dtype, shape, chunk_size, chunks)
+    return _constant_like("ones", a, 1, dtype, order, shape, chunk_size, chunks)
 
 
 @offers("zeros_like")
@@ -118,7 +139,7 @@ def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, 
                device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros_like`, with the chunks of `a` by default."""
     check_device(device)
-    return _constant_like("zeros", a, 0, dtype, shape, chunk_size, chunks)
+    return _constant_like("zeros", a, 0, dtype, order, shape, chunk_size, chunks)
 
 
 @offers("empty_like")
@@ -126,7 +147,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool 
                device: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty_like`, filled with zeros, with the chunks of `prototype` by default."""
     check_device(device)
-    return _constant_like("empty", prototype, 0, dtype, shape, chunk_size, chunks)
+    return _constant_like("empty", prototype, 0, dtype, order, shape, chunk_size, chunks)
 
 
 @offers("full_like")
@@ -138,6 +159,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     kind = x.dtype if dtype is None else np.dtype(dtype)
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         cut = x.chunks if shape is None and chunk_size is None else chunks
-        return full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)
+        made = full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)
+        return _in_order_of(x, made, order)
     value = np.full((), fill_value, kind)[()]
-    return _constant_like("full", a, value, kind, shape, chunk_size, chunks)
+    return _constant_like("full", a, value, kind, order, shape, chunk_size, chunks)

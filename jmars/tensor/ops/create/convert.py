@@ -27,8 +27,7 @@ __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
     """`np.ascontiguousarray`: a copy where the elements do not lie in C order; at least one axis."""
     x = asarray(a, dtype)
-    x = x if x.ndim else x.reshape(1)
-    return x if x.flags.c_contiguous else Tensor(x.data)
+    return _in_order(x if x.ndim else x.reshape(1), "C")
 
 
 @offers("asfortranarray")
@@ -36,8 +35,21 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
 def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
     """`np.asfortranarray`: a copy where the elements do not lie in Fortran order; at least one axis."""
     x = asarray(a, dtype)
-    x = x if x.ndim else x.reshape(1)
-    return x if x.flags.f_contiguous else Tensor(x.data)._laid_out_like((), "F")
+    return _in_order(x if x.ndim else x.reshape(1), "F")
+
+
+def _in_order(x: Tensor, order: str | None) -> Tensor:
+    """The tensor, or a copy where its elements do not lie in order "C" or "F"; "A", "K" and None keep any order.
+
+    Raises
+    ------
+    ValueError
+        If `order` is none of these.
+    """
+    if order not in ("C", "F", "A", "K", None):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")  # NumPy's words
+    fits = order not in ("C", "F") or (x.flags.c_contiguous if order == "C" else x.flags.f_contiguous)
+    return x if fits else Tensor(x.data)._laid_out_like((), str(order))
 
 
 @offers("asarray", "asanyarray")
@@ -47,12 +59,12 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
     """`np.asarray`: returns a tensor as it is, takes other arrays by reference, in chunks of `chunk_size`."""
     check_device(device)
     if copy:
-        return array(a, dtype, chunk_size=chunk_size, chunks=chunks)
+        return array(a, dtype, order=order or "K", chunk_size=chunk_size, chunks=chunks)
     if isinstance(a, list | tuple) and _holds_tensors(a):
         a = stack([asarray(entry) for entry in a])
     if not isinstance(a, Tensor):
-        return as_tensor(a, dtype, chunk_size, chunks)
-    x = a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype)
+        return _in_order(as_tensor(a, dtype, chunk_size, chunks), order)
+    x = _in_order(a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype), order)
     if chunk_size is None and chunks is None:
         return x
     cutting = step(
@@ -91,11 +103,11 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     ((1, 1), (1, 1))
     """
     if copy and isinstance(a, np.ndarray):
-        a = a.copy()
+        a = a.copy(order="K")
     x = asarray(a, dtype, chunk_size=chunk_size, chunks=chunks)
     if x.ndim < ndmin:
         x = x.reshape((1,) * (ndmin - x.ndim) + x.shape)
-    return Tensor(x.data)
+    return Tensor(x.data)._laid_out_like([x._place], order or "K")
 
 
 @offers("method.view")
