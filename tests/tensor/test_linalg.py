@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.ops.linalg import contraction
+from jmars.tensor.ops.shape.axes import Transpose
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import tiled
@@ -44,6 +45,24 @@ def test_a_matrix_times_itself_and_its_transpose():
     same(x.T @ x, a.T @ a)
     y = mt.asarray(a[:, :5], chunk_size=2)
     same(y @ y, a[:, :5] @ a[:, :5])
+
+
+@given(st.data())
+def test_factors_that_are_transposed_are_read_as_they_lie(data):
+    n, k, m = (data.draw(st.integers(1, 6)) for _ in range(3))
+    (a, x), (b, y) = data.draw(operand((2, k, n))), data.draw(operand((2, m, k)))
+    ours, theirs = x.transpose(0, 2, 1) @ y.mT, a.transpose(0, 2, 1) @ b.mT
+    assert not [node for node in TensorGraph.of([ours.data]).operands if isinstance(node, Transpose)]
+    same(ours, theirs, rtol=1e-6)
+    same(np.einsum("ijk,jlk->il", x.T, y.T), np.einsum("ijk,jlk->il", a.T, b.T), rtol=1e-6)
+    same(x.T.T[0] @ x.T[..., 0], a.T.T[0] @ a.T[..., 0], rtol=1e-6)
+
+
+def test_a_transpose_that_is_there_is_read(engine):
+    x = (mt.ones((4, 3), chunk_size=2) * 2).T
+    x.execute()
+    assert (x @ mt.ones(4)).data.op.inputs[0] is x.data
+    same(x @ mt.ones(4), np.full(3, 8.0))
 
 
 def test_products_go_into_a_tensor():

@@ -24,7 +24,7 @@ from jmars.tensor.ops.random.draws import Doubles, Draws
 from jmars.tensor.ops.random.permutation import Permutation
 from jmars.tensor.ops.reduce.cumulative import Scan
 from jmars.tensor.ops.reduce.reduction import Reduction
-from jmars.tensor.ops.shape.axes import Transpose
+from jmars.tensor.ops.shape.axes import Transpose, transpose
 from jmars.tensor.splits import agreed_splits, split_axis
 from jmars.tensor.tensor import Tensor
 
@@ -204,8 +204,11 @@ def _scan(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[
 def _contraction(op: Operand, node: TensorData, inputs: Sequence[TensorData]) -> tuple[Operand, Splits]:
     """Rebuilds the contraction on the new inputs: axes with the same label are split alike."""
     product = cast(Contraction, op)
-    factors = [Tensor(_before_aligning(inputs[i], op)) for i in product.which]
-    made = contract(product.function, factors, product.labels, product.result, node.dtype).data
+    factors = [
+        transpose(Tensor(_before_aligning(inputs[i], op)), order) for i, order in zip(product.which, product.orders)
+    ]
+    labels = [tuple(own[i] for i in order) for own, order in zip(product.labels, product.orders)]
+    made = contract(product.function, factors, labels, product.result, node.dtype).data
     return made.op, made.chunks
 
 

@@ -26,6 +26,7 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.shape.axes import Transpose
 from jmars.tensor.splits import chunk_bytes, common_splits, refined
 from jmars.tensor.tensor import Tensor
 
@@ -33,6 +34,7 @@ __all__ = ["contract"]
 
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]  # a number per axis
+Order = tuple[int, ...]  # of axes, as for np.transpose
 LARGE_PRODUCT = 2**30  # multiplications from which on the work is divided among all workers: about 40 ms of one core
 MAX_PRODUCTS = 16  # products that an operand sums, at most; more would delay cancellation
 
@@ -79,10 +81,14 @@ def contract(
     cuts = _limit_memory(cuts, [*labels, result], result, dtype.itemsize)
     chunks = tuple(cuts[label] for label in result)
     cuts = _split_for_workers(cuts, result, lengths)
-    inputs = []
+    inputs, orders, read = [], [], []
     for x, own in zip(operands, labels):
+        x, order = _before_transposing(x)
         x = x if x.dtype == dtype else astype(x, dtype)
-        cut = tuple(cuts[label] if n == lengths[label] else (1,) for n, label in zip(x.shape, own))
+        there = dict(zip(order, own))  # label of each axis as it is read
+        read.append(tuple(there[i] for i in range(len(own))))
+        orders.append(order)
+        cut = tuple(cuts[label] if n == lengths[label] else (1,) for n, label in zip(x.shape, read[-1]))
         inputs.append(rechunked(x.data, cut))
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
@@ -90,8 +96,20 @@ def contract(
     factors = sum(math.prod(map(max, data.chunks)) * dtype.itemsize for data in inputs)  # bytes that a product reads
     products = math.prod(map(len, cuts.values()))
     together = max(1, min(MAX_PRODUCTS, 2 * chunk_bytes() // max(factors, 1), -(-products // _workers())))
-    op = Contraction(name, tuple(labels), which, result, together, max(2, config.combine_size), inputs=unique)
+    combine = max(2, config.combine_size)
+    op = Contraction(name, tuple(read), tuple(orders), which, result, together, combine, inputs=unique)
     return Tensor(rechunked(new_data(op, tuple(map(sum, finer)), dtype, finer), chunks))
+
+
+def _before_transposing(x: Tensor) -> tuple[Tensor, Order]:
+    """The tensor whose transpose `x` is, which a product reads as well without a copy, and the order of its axes."""
+    order = tuple(range(len(x.data.shape)))
+    engine = current_engine()
+    data = x.data
+    while isinstance(data.op, Transpose) and not (engine is not None and engine.held(data)):
+        order = tuple(data.op.axes[i] for i in order)
+        (data,) = data.op.inputs
+    return (x if data is x.data else Tensor(data)), order
 
 
 def _workers() -> int:
@@ -143,7 +161,8 @@ class Contraction(Operand):
     """Computes sums of products of chunks."""
 
     function: str
-    labels: tuple[Labels, ...]
+    labels: tuple[Labels, ...]  # of the axes of each factor as it is read
+    orders: tuple[Order, ...]  # of these axes in the product
     which: tuple[int, ...]  # index into `inputs` for each factor
     result: Labels
     together: int  # products that an operand sums
@@ -158,7 +177,8 @@ class Contraction(Operand):
 
     def token(self) -> Hashable:
         """Identifies the operand by function, labels and tree."""
-        return ("contraction", self.function, self.labels, self.which, self.result, self.together, self.combine_size)
+        how = self.function, self.labels, self.orders, self.which, self.result
+        return ("contraction", *how, self.together, self.combine_size)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds operands that sum `together` products each, then a tree of sums."""
@@ -187,7 +207,7 @@ class Contraction(Operand):
                 for g, own in zip(factors, self.labels)
             ]
             out = ChunkType(tuple(lengths(places[0])[label] for label in self.result), output.dtype)
-            return _products(self.function, types, len(places), self.labels, self.result, out)
+            return _products(self.function, types, len(places), (self.labels, self.orders, self.result), out)
 
         outer = math.prod(output.grid)
         rows = rows.reshape(outer, -1, len(factors))
@@ -241,26 +261,31 @@ def _align_ids(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple
 
 
 def _products(
-    name: str, types: list[ChunkType], count: int, labels: Sequence[Labels], result: Labels, out: ChunkType
+    name: str,
+    types: list[ChunkType],
+    count: int,
+    axes: tuple[tuple[Labels, ...], tuple[Order, ...], Labels],
+    out: ChunkType,
 ) -> Program:
     """Program that sums `count` products of chunks."""
     work = out.nbytes if count > 1 else 0
     if name != "matmul":  # einsum may copy its factors into matrices, and makes the result before it is copied out
         work += sum(chunk.nbytes for chunk in types) // count + out.nbytes
-    params = (name, len(labels), tuple(labels), result)
+    labels, orders, result = axes
+    params = (name, len(labels), labels, orders, result)
     return single(name, types, Call(sum_products, params, tuple(range(len(types))), out, False, work))
 
 
 def sum_products(
-    out: Array, inputs: Sequence[Array], params: tuple[str, int, Sequence[Labels], Labels], arg: Any
+    out: Array, inputs: Sequence[Array], params: tuple[str, int, Sequence[Labels], Sequence[Order], Labels], arg: Any
 ) -> None:
     """Writes the sum of products; each product reads as many consecutive inputs as there are factors."""
-    name, factors, labels, result = params
+    name, factors, labels, orders, result = params
     add = np.logical_or if out.dtype == np.dtype(bool) else np.add
     target = out
     for i in range(0, len(inputs), factors):
         if name == "matmul":
-            np.matmul(inputs[i], inputs[i + 1], out=target)
+            np.matmul(inputs[i].transpose(orders[0]), inputs[i + 1].transpose(orders[1]), out=target)
         else:
             mixed: list[Any] = [part for x, own in zip(inputs[i : i + factors], labels) for part in (x, list(own))]
             np.einsum(*mixed, list(result), out=target, optimize=factors > 1)
