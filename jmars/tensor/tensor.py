@@ -205,7 +205,10 @@ class Tensor(TensorMethods):
 
     def __repr__(self) -> str:
         engine = current_engine()
-        return summary(self, repr) if engine is not None and engine.held(self.data) else description(self)
+        known = engine is not None and engine.held(self.data)
+        if not known and engine is not None and not self.ndim and can_compute():
+            known = engine.small(self.data, 0) is not None  # computed here, at once, as `print([x.sum()])` expects
+        return summary(self, repr) if known else description(self)
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return mimebundle(self, repr(self))

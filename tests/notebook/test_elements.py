@@ -55,6 +55,17 @@ def test_elements_are_numpys_scalars_once_the_value_is_known(notebook):
     assert set(ours["last"]) == set(numpys["last"])
 
 
+def test_results_without_axes_show_their_values_in_lists_and_dicts(notebook):
+    before = jobs()
+    text = "x = np.arange(6.0)\nshown = repr([x.sum(), {'most': (x.max(), x[2])}])"
+    ours, numpys = both(notebook, text)
+    assert ours["shown"] == numpys["shown"] == "[np.float64(15.0), {'most': (np.float64(5.0), np.float64(2.0))}]"
+    assert jobs() == before
+    with config.using(local_seconds=0):  # nothing is computed here, and a repr starts no job
+        notebook("%%jmars\nshown = repr([np.arange(7.0).sum()])")
+    assert notebook["shown"].startswith("[Tensor(shape=()") and jobs() == before
+
+
 VIEWS = """a = np.arange(24.0).reshape(4, 6)
 b, r, f, back = a.T, a.reshape(8, 3), a.ravel(), a[::-1, ::2]
 for i in range(4):
