@@ -130,7 +130,7 @@ for row in b: print(row)
 a = np.floor(10 * rg.random((3, 4))); a.ravel()
 a.reshape(6, 2)
 a.T.shape
-a.resize((2, 6)); a
+a.resize((2, 6), refcheck=False); a
 np.vstack((a, a))
 np.hstack((a, a))
 np.hsplit(a, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from jmars.tensor import Tensor
@@ -16,6 +16,7 @@ STATEMENTS = st.tuples(
     st.sampled_from(sorted({*MAKES} - {"bits"}) + [f"write {name}" for name in WRITES]),  # "bits": refused by names
     st.integers(0, 5),
 )
+EXAMPLES = {2000: 5000}.get(settings.default.max_examples, settings.default.max_examples)  # 5000 in profile `long`
 CELLS = st.lists(st.tuples(st.booleans(), st.lists(STATEMENTS, min_size=1, max_size=8)), min_size=1, max_size=5)
 
 
@@ -33,11 +34,13 @@ def text_of(statements, names):
 
 
 @pytest.mark.timeout(3600)
+@settings(max_examples=EXAMPLES)
 @given(CELLS)
 def test_names_have_what_numpy_gives_after_each_cell(lasting_notebook, cells):
     notebook, names = lasting_notebook, ["a", "b", "c"]
     notebook.cells.clear()
     notebook.jobs.clear()
+    notebook.shell.user_ns["_oh"].clear()  # of the examples before, of which IPython keeps 1000
     for name in [name for name in notebook.shell.user_ns if name[0] == "v" and name[1:].isdigit()]:
         del notebook.shell.user_ns[name]  # of the example before
     expected = {"np": np, "MAKES": MAKES, "WRITES": WRITES}
