@@ -15,7 +15,7 @@ from typing import Any
 
 from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
-from jmars.client.reporting import performance_report
+from jmars.client.reporting import performance_report, replay
 from jmars.config import config
 from jmars.tensor.annotations import annotate
 
@@ -34,6 +34,7 @@ __all__ = [
     "performance_report",
     "plan_of",
     "remote",
+    "replay",
     "tensor",
 ]
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ usage: python -m jmars status [NAME]      the clusters of this user, or the jobs
        python -m jmars web [--cluster NAME] [--port N]
        python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …
        python -m jmars host --join FILE   joins a cluster of several hosts by the ticket of Cluster.ticket
+       python -m jmars replay FILE [--report PAGE.html]         tells of a run that Job.save wrote
        python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs an operand that Job.operand wrote
 (`host` without a ticket, `head` and `scheduler` are started by jmars.Cluster, `entry` by jmars.connect)"""
 
@@ -25,6 +26,7 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "slurm": ("jmars.deploy.slurm", "main"),
     "operand": ("jmars.deploy.operand_runner", "main"),
     "entry": ("jmars.deploy.far_entry", "entry"),
+    "replay": ("jmars.client.replay_command", "main"),
 }
 PROCESSES: dict[tuple[str, ...], str] = {
     ("host",): "jmars.deploy.host",

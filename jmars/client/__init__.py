@@ -9,6 +9,7 @@ cluster_link.py   a cluster as the files below use it (ClusterLink)
 recovery.py     computes lost chunks again
 trace.py        a run as a Chrome trace
 reporting.py    reports of jobs (performance_report)
+replay_command.py  tells of a saved run: `python -m jmars replay`
 job.py          a submitted graph (Job)
 job_registry.py   handles of jobs by id (JobRegistry)
 local_runs.py   computes small values in this process (LocalRuns)

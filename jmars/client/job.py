@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.client import plans
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.recovery import RECOVERIES, can_recover
-from jmars.client.reporting import draw_job, job_figure, write_report
+from jmars.client.reporting import draw_job, job_figure, save_job, write_report
 from jmars.client.trace import write_trace
 from jmars.errors import (
     ChunkLostError,
@@ -195,6 +195,10 @@ class Job:
         Workers are threads, operands are slices with the four states of a worker, memory and spill are counters.
         """
         return write_trace(self.cluster, self.id, path)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the run so far to a file, which `jmars.replay(path)` reads on any machine; returns the path."""
+        return save_job(self.cluster, self.id, self.name, path)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write a report of the run so far as an HTML page that needs no server and no network; returns the path.

@@ -6,5 +6,6 @@
 - graph_dot.py: graphs before and after fusion as text for Graphviz
 - operand_facts.py: state, worker and seconds of operands (OperandFacts)
 - drawing.py: a graph drawn by Graphviz (Drawing)
+- saved_run.py: a run in a file (SavedRun)
 - page.py: a report as a self-contained HTML page
 """

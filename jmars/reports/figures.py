@@ -128,24 +128,20 @@ def transfers(record: RunRecord) -> Any:
 
 def by_kind(record: RunRecord) -> Any:
     """Seconds of calculating and storing by kind of operand; None where no operand ran."""
-    return _summed("Seconds by kind of operand", record.operands.kind, record.kinds, record)
+    return _summed("Seconds by kind of operand", record.by("kind"))
 
 
 def by_line(record: RunRecord) -> Any:
     """Seconds of calculating and storing by line of the user; None where no operand ran."""
-    lines = [text or "(no line)" for text in record.lines]
-    return _summed("Seconds by line", record.operands.line, lines, record)
+    return _summed("Seconds by line", record.by("line"))
 
 
-def _summed(title: str, column: NDArray[np.int64], texts: Sequence[str], record: RunRecord) -> Any:
-    if not len(column):
+def _summed(title: str, rows: Sequence[tuple[str, float, int]]) -> Any:
+    if not rows:
         return None
-    seconds = np.bincount(column, record.operands.seconds, len(texts))
-    counts = np.bincount(column, minlength=len(texts))
-    order = np.argsort(-seconds, kind="stable")[:ROWS]
-    whole = seconds.sum() or 1.0
-    notes = [f"{counts[k]:,} operands, {100 * seconds[k] / whole:.0f} %" for k in order]
-    return _bars(title, [texts[k] for k in order], [float(seconds[k]) for k in order], notes)
+    whole = sum(seconds for _, seconds, _ in rows) or 1.0
+    notes = [f"{count:,} operands, {100 * seconds / whole:.0f} %" for _, seconds, count in rows[:ROWS]]
+    return _bars(title, [text for text, _, _ in rows[:ROWS]], [seconds for _, seconds, _ in rows[:ROWS]], notes)
 
 
 def _bars(title: str, texts: Sequence[str], values: Sequence[float], notes: Sequence[str]) -> Any:

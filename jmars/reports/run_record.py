@@ -143,6 +143,15 @@ class RunRecord:
         numbers = np.concatenate([numbers for _, numbers in self._blocks])
         return Operands(times, numbers[:, 0], numbers[:, 1], numbers[:, 2])
 
+    def by(self, what: str) -> list[tuple[str, float, int]]:
+        """(Text, seconds, operands) of each "kind" or "line", the longest first."""
+        operands = self.operands
+        column, texts = (operands.kind, self.kinds) if what == "kind" else (operands.line, self.lines)
+        seconds = np.bincount(column, operands.seconds, len(texts)) if len(operands) else np.zeros(len(texts))
+        counts = np.bincount(column, minlength=len(texts))
+        order = np.argsort(-seconds, kind="stable").tolist()
+        return [(texts[k] or f"(no {what})", float(seconds[k]), int(counts[k])) for k in order if counts[k]]
+
     def take(self, event: Event) -> None:
         """Fold an event."""
         _, time, kind, job, data = event

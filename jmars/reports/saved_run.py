@@ -1,0 +1,127 @@
+"""SavedRun: the events of a job in a file, to look at later, on any machine, without a cluster.
+
+A file is a line of text, then compressed msgpack: no code is in it, so a file of somebody else is safe to read.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from jmars.errors import JmarsError
+from jmars.model.events import Event
+from jmars.reports import figures
+from jmars.reports.drawing import Drawing
+from jmars.reports.graph_dot import graph_dot
+from jmars.reports.operand_facts import OperandFacts
+from jmars.reports.page import report_page
+from jmars.reports.run_record import RunRecord
+from jmars.tensor.atomic_file import atomic_file
+from jmars.units import format_bytes, format_seconds
+
+__all__ = ["SavedRun", "save_run"]
+
+_HEAD = b"jmars run 1\n"
+_LARGEST = 512 * 2**20  # bytes of events in a file
+_ROWS = 8  # of a table in a summary
+
+
+class SavedRun:
+    """A run that was saved by `Job.save`.
+
+    Attributes
+    ----------
+    job, name
+        Id and name of the job.
+    events
+        Events of the job and of its cluster, in their order; docs/reference/events.md explains them.
+
+    Raises
+    ------
+    JmarsError
+        If the file holds no run, a damaged run, or a run of a later version of jmars.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        data = Path(path).read_bytes()
+        if not data.startswith(_HEAD):
+            later = data.startswith(_HEAD[:10])
+            raise JmarsError(
+                f"{os.fspath(path)} was saved by a later version of jmars; install that version"
+                if later
+                else f"{os.fspath(path)} holds no run; save one by job.save(path)"
+            )
+        try:
+            unpacker = zlib.decompressobj()
+            packed = unpacker.decompress(data[len(_HEAD) :], _LARGEST)
+            if not unpacker.eof:
+                raise ValueError("it is cut off, or too large")
+            told = msgpack.unpackb(packed, strict_map_key=False)
+            self.job, self.name, self.events = str(told["job"]), str(told["name"]), list(told["events"])
+        except (zlib.error, ValueError, KeyError, TypeError, msgpack.UnpackException) as error:
+            raise JmarsError(f"the run in {os.fspath(path)} is damaged ({error}); save it again") from error
+        self.record = RunRecord.of(self.events, [self.job])
+
+    def __repr__(self) -> str:
+        return f"<SavedRun {self.name or self.job}: {len(self.record.operands):,} operands>"
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report of the run, as `Job.report`."""
+        target = Path(path)
+        page = report_page(self.record, f"jmars: {self.name or self.job}")
+        with atomic_file(os.path.abspath(target)) as part:
+            Path(part).write_text(page)
+        return target
+
+    def timeline(self) -> Any:
+        """Operands by worker over time, as a Bokeh figure."""
+        return figures.timeline(self.record)
+
+    def memory(self) -> Any:
+        """Memory and spilled bytes over time, as a Bokeh figure."""
+        return figures.memory(self.record)
+
+    def visualize(
+        self, path: str | os.PathLike[str] | None = None, *, fusion: str = "both", colour: str = "kind"
+    ) -> Drawing:
+        """Draw the graph of the newest stage, as `Job.visualize`."""
+        facts = OperandFacts.of(self.events, self.job)
+        if facts.graph is None:
+            raise JmarsError("the run has no graph: the job ended before its first operands")
+        drawing = Drawing(graph_dot(facts.graph, fusion, facts.colours(colour)))
+        if path is not None:
+            drawing.save(path)
+        return drawing
+
+    def summary(self) -> str:
+        """The run in some lines of text: jobs, seconds by kind of operand and by line, what happened."""
+        record = self.record
+        lines = [repr(self)[1:-1]]
+        for job in record.jobs.values():
+            predicted = f", predicted {format_seconds(job.predicted['makespan'])}" if job.predicted else ""
+            peak = f", peak {format_bytes(job.measured['peak'])}" if job.measured.get("peak") else ""
+            took = format_seconds((job.ended or record.end) - job.begun)
+            lines.append(f"  {job.name or job.id}: {job.state} after {took}{predicted}{peak}")
+            lines += [f"    {job.error}"] if job.error else []
+        lines += _table("seconds by kind", record.by("kind")) + _table("seconds by line", record.by("line"))
+        return "\n".join([*lines, *(f"  {at:.2f} s: {text}" for at, text in record.marks[:_ROWS])])
+
+
+def save_run(path: str | os.PathLike[str], events: Sequence[Event], job: str, name: str) -> Path:
+    """Write events to a file, atomically; returns the path."""
+    target = Path(path)
+    packed = msgpack.packb({"job": job, "name": name, "events": list(events)})
+    with atomic_file(os.path.abspath(target)) as part:
+        Path(part).write_bytes(_HEAD + zlib.compress(packed, 6))
+    return target
+
+
+def _table(title: str, rows: Sequence[tuple[str, float, int]]) -> list[str]:
+    if not rows:
+        return []
+    return [f"  {title}:"] + [f"    {seconds:8.3f}  {count:7,}  {text}" for text, seconds, count in rows[:_ROWS]]
