@@ -40,7 +40,7 @@ def log(n: int = 4, line: str = "y = x + 1", job: str = "job-1", error: str | No
     found = [
         [1, 100.0, "WorkerMoved", "", {"worker": 0, "name": "worker-0", "pid": 7, "state": "idle"}],
         [2, 100.0, "JobSubmitted", job, {"name": "In [1]"}],
-        [3, 100.0, "JobPrepared", job, {"phases": [("compile", 0.25), ("rank", 0.25)]}],
+        [3, 100.0, "JobPrepared", job, {"phases": [["compile", 0.25], ["rank", 0.25]]}],
         [4, 100.5, "GraphBuilt", job, graph],
         [5, 101.0, "MemoryChanged", "", {"used": 10, "resident": 2**20, "spilled": 5, "limit": 2**30}],
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
+from jmars.__main__ import run
 from jmars.errors import JmarsError
 from jmars.reports.saved_run import SavedRun, save_run
 from tests.reports.test_reports import log
@@ -22,11 +21,11 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_read_again(saved: Path, tmp_path: Path) -> None:
-    run = jmars.replay(saved)
-    assert (run.job, run.name, run.events) == ("job-1", "In [1]", log())
-    assert "Operands by worker" in run.report(tmp_path / "page.html").read_text()
-    assert run.timeline().title.text == "Operands by worker" and run.memory().title.text.startswith("Memory")
-    text = run.summary()
+    found = jmars.replay(saved)
+    assert (found.job, found.name, found.events) == ("job-1", "In [1]", log())
+    assert "Operands by worker" in found.report(tmp_path / "page.html").read_text()
+    assert found.timeline().title.text == "Operands by worker" and found.memory().title.text.startswith("Memory")
+    text = found.summary()
     assert text.startswith("SavedRun In [1]: 4 operands") and "succeeded after 3.00 s, predicted 2.00 s" in text
     assert "4.000        4  line 3: y = x + 1" in text and "worker-1 replaced" in text
 
@@ -56,18 +55,14 @@ def test_a_run_without_a_graph_cannot_be_drawn(tmp_path: Path) -> None:
         SavedRun(save_run(tmp_path / "none.run", events, "job-1", "")).visualize()
 
 
-def test_a_job_is_saved_and_told_by_the_command(tmp_path: Path) -> None:
+def test_a_job_is_saved_and_told_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.run"
     with jmars.Cluster(n_workers=1, memory_limit="256MiB") as cluster:
         job = cluster.submit((mt.ones((40, 40), chunk_size=10) * 2).sum(), name="forty")
         job.result()
         job.save(path)
     assert "after fusion" in jmars.replay(path).visualize(colour="worker").dot
-    command = [sys.executable, "-m", "jmars", "replay", str(path)]
-    told = subprocess.run(
-        [*command, "--report", str(tmp_path / "page.html")], capture_output=True, text=True, timeout=60
-    )
-    assert told.returncode == 0 and "forty: succeeded" in told.stdout and (tmp_path / "page.html").exists()
+    assert run(["replay", str(path), "--report", str(tmp_path / "page.html")]) == 0
+    assert "forty: succeeded" in capsys.readouterr().out and (tmp_path / "page.html").exists()
     path.write_bytes(b"")
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert told.returncode == 1 and "holds no run" in told.stderr
+    assert run(["replay", str(path)]) == 1 and "holds no run" in capsys.readouterr().err
