@@ -19,7 +19,7 @@ from jmars.errors import ClusterStartError
 if TYPE_CHECKING:
     from jmars.plan import Workers
 
-__all__ = ["LEASE", "ClusterHost", "EngineClusters", "checked_lease", "whole_number"]
+__all__ = ["LEASE", "MODES", "ClusterHost", "EngineClusters", "checked_lease", "whole_number"]
 
 LEASE = 3600.0  # seconds
 

@@ -35,7 +35,7 @@ class InsideHost(ControlProcess):
         If the engine does not answer, or no host comes up.
     """
 
-    start_seconds = 90.0
+    start_seconds = 150.0
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from jmars.errors import ClusterLostError, text_of
 
 __all__ = ["RayHosting", "main"]
 
+log = logging.getLogger("jmars.host")
+
+FIRST_SECONDS = 40.0  # for the first node whose CPUs are free
 CALLS = 16  # of an actor at the same time
 
 
@@ -102,11 +106,14 @@ class RayHosting:
                 place = f"Ray node {node.name.removeprefix('node-')}"
                 self._berths[key] = RayBerth(key, place, node.host, node.cores, node.memory, actor)
                 self._ready[key] = settled(await asyncio.to_thread(actor.ready.remote))
+                self._ready[key].add_done_callback(partial(_tell, place))
         for key in [key for key in self._berths if key not in there]:
             self._ready.pop(key)
             await asyncio.to_thread(_end_actor, self._berths.pop(key).actor)
         if self._ready and patience:
-            await asyncio.wait(self._ready.values(), timeout=patience)
+            done, _ = await asyncio.wait(self._ready.values(), timeout=patience)
+            if not done:
+                await asyncio.wait(self._ready.values(), timeout=FIRST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         is_up = [key for key, ready in self._ready.items() if ready.done() and ready.exception() is None]
         return {key: self._berths[key] for key in is_up}
 
@@ -128,6 +135,11 @@ class RayHosting:
             for berth in self._berths.values():
                 await asyncio.to_thread(_end_actor, berth.actor)
             await asyncio.to_thread(RayConnection.close)
+
+
+def _tell(place: str, ready: asyncio.Future[Any]) -> None:
+    if not ready.cancelled() and (error := ready.exception()) is not None:
+        log.info("no host on %s: %s", place, text_of(error))
 
 
 def _start_actor(node: EngineWorker) -> Any:

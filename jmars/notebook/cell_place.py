@@ -8,6 +8,7 @@ from IPython.core.error import UsageError
 
 from jmars.client.cluster import Cluster, make_default, open_clusters
 from jmars.client.connecting import connect
+from jmars.client.engine_clusters import MODES
 
 __all__ = ["cluster_on", "opened_on"]
 
@@ -30,12 +31,13 @@ def cluster_on(place: str) -> Cluster:
     place
         `dask://HOST:PORT`, `dask:///PATH` of a scheduler file, `dask://` for the newest Dask client of this process;
         `ray://HOST:PORT`, `ray://` for the Ray of this process or a new one; `ssh://USER@HOST/NAME` for a cluster of
-        another machine; else the name or id of a cluster.
+        another machine; else the name or id of a cluster. A place of Dask or Ray may end with `?mode=inside` or
+        `?mode=auto`, as of `Cluster.dask`.
 
     Raises
     ------
     UsageError
-        If the place is another URL, or `dask://` is asked for and this process has no Dask client.
+        If the place is another URL or has another mode, or `dask://` is asked for and this process has no Dask client.
     ClusterStartError, ClusterLostError
         If no cluster answers there.
     """
@@ -43,13 +45,18 @@ def cluster_on(place: str) -> Cluster:
     if known is not None:
         make_default(known)
         return known
-    kind, separator, rest = place.partition("://")
+    where, _, mode = place.partition("?mode=")
+    kind, separator, rest = where.partition("://")
+    mode = mode or "tasks"
+    if kind in ("dask", "ray") and mode not in MODES:
+        raise UsageError(f"--on {place}: no mode {mode!r} is known; give {', '.join(MODES)}")
     if not separator or kind == "ssh":
         found = connect(place)
     elif kind == "dask":
-        found = Cluster.dask(_dask_client() if not rest else rest if rest.startswith("/") else f"tcp://{rest}")
+        client = _dask_client() if not rest else rest if rest.startswith("/") else f"tcp://{rest}"
+        found = Cluster.dask(client, mode)
     elif kind == "ray":
-        found = Cluster.ray(place if rest else None)
+        found = Cluster.ray(where if rest else None, mode)
     else:
         raise UsageError(
             f"--on {place}: no {kind!r} is known; give dask://HOST:PORT, ray://HOST:PORT, ssh://HOST/NAME or a "

@@ -24,6 +24,11 @@ def test_another_kind_of_place_is_refused_by_name():
         cluster_on("slurm://here")
 
 
+def test_another_mode_is_refused_by_name():
+    with pytest.raises(UsageError, match="no mode 'outside' is known; give tasks, inside, auto"):
+        cluster_on("dask://127.0.0.1:9?mode=outside")
+
+
 def test_a_cluster_that_is_not_there_is_an_error_that_lists_what_there_is():
     with pytest.raises(ClusterLostError, match="no cluster"):
         cluster_on("nowhere")
@@ -39,6 +44,7 @@ def test_without_a_dask_client_the_error_says_how_to_make_one():
     "place, told",
     [
         ("dask://127.0.0.1:9", "no Dask scheduler answers at tcp://127.0.0.1:9"),
+        ("dask://127.0.0.1:9?mode=inside", "no Dask scheduler answers at tcp://127.0.0.1:9"),
         ("dask://127.0.0.1", "tcp://127.0.0.1 has no port"),
         ("dask:///nowhere/scheduler.json", "no scheduler file /nowhere/scheduler.json"),
     ],
