@@ -98,6 +98,7 @@ class HostsWorld(World):
         self.lost = False  # whether a host was
         self._count = hosts
         self._next = hosts + 1
+        self._left: set[int] = set()  # hosts that were evacuated
         self._leaving: list[asyncio.Task[None]] = []
         everybodys.seed(seed)  # what pauses between dials are drawn from
 
@@ -279,8 +280,22 @@ class HostsWorld(World):
     def _off(self, host: SimHost) -> None:
         self.network.switch_off(host.number)
         host.finish()
+        self._perhaps_return(host.number)
+
+    def ended_host(self, host: SimHost) -> None:
+        """A host has ended; one that was given up comes back now and then."""
+        given_up = self.head.hosts.rows.get(host.number)
+        if (
+            given_up is not None
+            and not given_up.here
+            and host.number not in self._left
+            and not self.head.ended.is_set()
+        ):
+            self._perhaps_return(host.number)
+
+    def _perhaps_return(self, number: int) -> None:
         if self.loop.random.random() < self.faults.returns:
-            self.loop.call_later(self.loop.random.uniform(1.0, 20.0), self._return, host.number)
+            self.loop.call_later(self.loop.random.uniform(0.1, 20.0), self._return, number)
 
     def _tell_end(self, host: SimHost) -> None:
         if self.head.roster.membership.state(host.identity) not in ("", "gone"):
@@ -288,19 +303,13 @@ class HostsWorld(World):
 
     def _return(self, number: int) -> None:
         """A host is started again under its number, by a launcher."""
-        state = self.head.hosts.rows[number].here if number in self.head.hosts.rows else True
-        if state:
+        row = self.head.hosts.rows.get(number)
+        if row is None or row.here or self.head.ended.is_set():
             return
         self.trace(f"host {number} is started again")
         self.network.switch_on(number)
-        before = next(host for host in self.hosts if host.number == number)
-        host = self._make_again(number, len(before.execution.workers))
-        host.joining = asyncio.ensure_future(host.try_to_join())  # type: ignore[attr-defined]
-
-    def _make_again(self, number: int, workers: int) -> SimHost:
         host = self._make(number)
-        assert len(host.execution.workers) == workers
-        return host
+        host.joining = asyncio.ensure_future(host.try_to_join())  # type: ignore[attr-defined]
 
     def _stop(self) -> None:
         """The control process of a host is stopped for a while; its janitor tells so."""
@@ -326,6 +335,7 @@ class HostsWorld(World):
             self.trace(f"host {number} does not leave: {error}")
         else:
             self.trace(f"host {number} has left")
+            self._left.add(number)
 
     def _newcomer(self) -> None:
         """A host joins that nobody had."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -130,13 +131,13 @@ class SimHost:
     async def join(self) -> None:
         """Join the cluster; raises JmarsError."""
         member = self.member
-        link = member.link = LastingChannel(member.mailbox, self.identity, Identity(HEAD, 0), on_end=self._link_ended)
+        link = member.link = LastingChannel(member.mailbox, self.identity, Identity(HEAD, 0))
         context: Any = Context(self.identity)
         await connect_tls(link, [address_of(0, self.world.port)], context, CLUSTER)
         await link.ask("roster", "join", member.facts())
         member.start()
-        lease = self.world.random.choice((8.0, 30.0))
-        self._tasks = [asyncio.ensure_future(work) for work in (_lease(link, lease), self._beats(), self._end())]
+        lease = _lease(link, self.world.random.choice((8.0, 30.0)))
+        self._tasks = [asyncio.ensure_future(work) for work in (self._beats(), self._end(link, lease))]
 
     async def try_to_join(self) -> None:
         """Join if the cluster will have it."""
@@ -161,16 +162,16 @@ class SimHost:
         os.close(self.arena.fd)
 
     # -- own
-    def _link_ended(self, channel: LastingChannel, why: str) -> None:
-        self._trace(f"its link has ended: {why}")
-        self.member.ended.set()
-
-    async def _end(self) -> None:
-        await self.member.ended.wait()
-        self.member.link.close()  # type: ignore[attr-defined]
-        for task in self._tasks[:2]:
+    async def _end(self, link: LastingChannel, lease: Coroutine[Any, Any, None]) -> None:
+        """End by the lease, by an order, or because the link has ended for good."""
+        ends = [asyncio.ensure_future(one) for one in (lease, self.member.ended.wait(), link.ended.wait())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in [*ends, self._tasks[0]]:
             task.cancel()
+        link.close()
+        self._trace(f"its link has ended: {link.why}")
         self.finish()
+        self.world.ended_host(self)
 
     async def _beats(self) -> None:
         world = self.world
