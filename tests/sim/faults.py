@@ -79,6 +79,7 @@ class Faults:
             ignores_stop=on(0.2, 0.3),
             straggles=on(0.2, 0.05),
             mover_dies=on(0.2, 0.1),
+            mover_deaths=2,  # fewer than give up what a mover had
             disk_refuses=on(0.1, 0.1),
             disk_loses=on(0.1, 0.1),
             disk_size=random.choice((2**40, 2**40, 2**40, 2**40, 100_000)),
@@ -95,6 +96,7 @@ class Faults:
             returns=on(0.6, 0.7),
             bytes_change=on(0.3, 0.1),
             carrier_dies=on(0.3, 0.05),
+            carrier_deaths=2,
             pieces=on(0.5, 0.5),
         )
 

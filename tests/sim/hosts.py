@@ -33,7 +33,7 @@ from tests.sim.world import Report, Reports, ScribblingArena, World, run_world
 __all__ = ["HostsWorld", "run_hosts"]
 
 LOOK = 0.5  # seconds between two looks of the head
-QUIET, LEASES = 5.0, 45.0  # seconds after the last job; where hosts were lost, until their leases have ended
+QUIET, LEASES = 5.0, 45.0  # seconds after the last job, and where hosts were lost or silent
 
 
 class Listener(TlsServer):
@@ -135,7 +135,7 @@ class HostsWorld(World):
         self._plan_faults()
         self.loop.after = self._after
         await self.client.run()
-        await asyncio.sleep(LEASES if self.lost else 30.0 if self.faults.executor_stops else QUIET)
+        await asyncio.sleep(self._quiet())
         checks.check(self)
         checks.check_end(self)
         self._check_end()
@@ -156,6 +156,12 @@ class HostsWorld(World):
         """Remove files and memory."""
         for host in self.hosts:
             host.close()
+
+    def _quiet(self) -> float:
+        """Seconds in which what is under way ends: pulls through a silence, leases, what is frozen."""
+        faults = self.faults
+        waits = self.lost or faults.cuts or faults.host_stops
+        return LEASES if waits else 30.0 if faults.executor_stops else QUIET
 
     def excuses(self) -> set[str]:
         """A host that is lost takes with it what no graph makes."""
