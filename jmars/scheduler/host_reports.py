@@ -172,7 +172,10 @@ class HostReports:
                 return
             lost = list(report.chunks)
         job.leave(report.operands)
-        self._orders.free_at(self._rows.places.free(lost), lost=True)
+        by_host = self._rows.places.free(lost)
+        if lost:  # the host has notes of where they lay
+            by_host[row.number] = sorted({*by_host.get(row.number, ()), *lost})
+        self._orders.free_at(by_host, lost=True)
         self._report(InputsMissing(report.job, report.operands, lost, report.why))
 
     def _ended(self, job: str, operands: Sequence[int]) -> None:

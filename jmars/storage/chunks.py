@@ -30,6 +30,7 @@ class Elsewhere(NamedTuple):
 
     size: int  # bytes
     hosts: tuple[int, ...]  # numbers, the preferred host first
+    turn: int = 0  # another one after the chunk was freed, so that a read from before is not taken
 
 
 class Chunks:
@@ -44,6 +45,7 @@ class Chunks:
         self.memory: dict[int, int] = {}  # offset of the slot, by chunk
         self.disk: dict[int, SpillFile] = {}  # by chunk; a reloaded chunk has a slot as well
         self.elsewhere: dict[int, Elsewhere] = {}  # by chunk that operands of this host read
+        self._turn = 0  # of `Elsewhere`
         self.copies: set[int] = set()  # chunks in memory that came from another host
         self.shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size was unknown until they were stored
         self.moving: set[int] = set()  # chunks being written or read; not usable, not to be freed
@@ -70,7 +72,10 @@ class Chunks:
     def locate(self, chunk: int, place: Elsewhere, shape: tuple[int, ...] | None = None) -> None:
         """Other hosts have a chunk that operands of this host will read; no effect on a chunk that is here."""
         if not self.is_here(chunk):
-            self.elsewhere[chunk] = place
+            known = self.elsewhere.get(chunk)
+            if known is None:
+                self._turn += 1
+            self.elsewhere[chunk] = place._replace(turn=self._turn if known is None else known.turn)
             if shape is not None:
                 self.shapes[chunk] = shape
 
@@ -165,7 +170,8 @@ class Chunks:
 
         The slot is freed if not: after an error, or if the chunk was freed meanwhile.
         """
-        wanted = self.elsewhere.get(chunk) is place and chunk not in self.memory
+        known = self.elsewhere.get(chunk)
+        wanted = known is not None and known.turn == place.turn and chunk not in self.memory
         if wanted and not error:
             self.memory[chunk] = slot
             self.copies.add(chunk)

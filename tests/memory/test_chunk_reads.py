@@ -36,6 +36,15 @@ def test_two_readers_of_a_chunk_wait_for_one_read() -> None:
     assert host.said == [("copied", 7), ("first", -1), ("second", -1)]
 
 
+def test_a_chunk_that_is_located_again_during_its_read_is_taken() -> None:
+    host = Host()
+    _away(host, 7)
+    host.ask("reader", [7])
+    host.chunks.locate(7, Elsewhere(SLAB, (3,)))  # another operand that reads it was sent here
+    host.pulled.pop()[-1]("")
+    assert host.said == [("copied", 7), ("reader", -1)] and host.chunks.elsewhere[7].hosts == (3,)
+
+
 def test_a_copy_is_evicted_without_a_write_and_read_again() -> None:
     host = Host()
     _away(host, 7)

@@ -62,8 +62,9 @@ def test_a_chunk_that_is_computed_again_meanwhile_stays_as_it_is() -> None:
 @in_loop
 def test_a_copy_whose_original_is_lost_is_spilled_like_an_original() -> None:
     with Host() as host:
-        chunks, place = host.execution.chunks, Elsewhere(4096, (2,))
-        chunks.locate(7, place)
+        chunks = host.execution.chunks
+        chunks.locate(7, Elsewhere(4096, (2,)))
+        place = chunks.elsewhere[7]
         slot = host.arena.allocate(4096)
         assert slot is not None and chunks.fetch_done(7, place, slot, "")
         host.execution.keep_chunks([7, 8])  # of chunk 8 it had a copy once

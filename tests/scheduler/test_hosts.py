@@ -213,9 +213,12 @@ def test_a_missing_input_that_another_host_has_is_told_again_some_times(room: An
         located, again = b.take()
         assert located == LocateChunks([100], [80], [[0]]) and isinstance(again, EnqueueGraph)
         assert scheduler.take() == []
+    b.take()
     hosts.take(1, [InputsMissing("job-1", [3], [100], "the link broke")])
     assert scheduler.take() == [InputsMissing("job-1", [3], [100], "the link broke")]
     assert not hosts.places.has(100, 0)  # it is computed again
+    (forget,) = b.take()
+    assert forget.chunks == [100]  # where it lay
 
 
 def test_a_damaged_original_is_no_loss_while_a_copy_is_left(room: Any) -> None:
