@@ -153,7 +153,7 @@ class HostReports:
         lost = [chunk for chunk in report.chunks if not places.gone(chunk, row.number)]
         for chunk in set(report.chunks).difference(lost):
             self._orders.keep_at({places.holders(chunk)[0]: [chunk]})
-        self._orders.free_at(places.free(lost), lost=True)
+        self._forget(row, lost)
         if lost:
             self._report(ChunksLost(lost, report.why))
 
@@ -172,11 +172,15 @@ class HostReports:
                 return
             lost = list(report.chunks)
         job.leave(report.operands)
+        self._forget(row, lost)
+        self._report(InputsMissing(report.job, report.operands, lost, report.why))
+
+    def _forget(self, row: HostRow, lost: Sequence[int]) -> None:
+        """Free lost chunks, also where a host has told that it lacks them: it has notes of where they lay."""
         by_host = self._rows.places.free(lost)
-        if lost:  # the host has notes of where they lay
+        if lost:
             by_host[row.number] = sorted({*by_host.get(row.number, ()), *lost})
         self._orders.free_at(by_host, lost=True)
-        self._report(InputsMissing(report.job, report.operands, lost, report.why))
 
     def _ended(self, job: str, operands: Sequence[int]) -> None:
         known = self._rows.jobs.get(job)
