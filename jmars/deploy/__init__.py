@@ -15,6 +15,7 @@ janitor.py   a process that removes leftovers of SIGKILL
 in_process_scheduler.py  the scheduler in the control process
 relayed.py   the scheduler's actors in a process of their own, method by method
 scheduler_subprocess.py  starts and watches a scheduler in a process of its own
+shard_holders.py  scheduler processes that hold shards of jobs
 scheduler_process.py  the scheduler's process: `python -m jmars scheduler`
 why_service.py  explains why jobs do not move, and watches for such jobs
 served.py    actors of the head for clients and for lists of clusters

@@ -123,6 +123,7 @@ class Host(ClusterHead):
                 "pid": self.scheduler.pid,
                 "state": self.scheduler.state,
                 "memory": private.get("scheduler", private["control"]),
+                "processes": self.scheduler.pids,
             },
             "workers": self.machine.workers_info(private),
             "janitor": {"pid": self.janitor},

@@ -17,12 +17,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, remote_method
+from jmars.deploy.shard_holders import hold_shards
 from jmars.model import events
 from jmars.model.reports import Report
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journal import Journal, read_journal
 from jmars.scheduler.journaled import JournaledSession
+from jmars.scheduler.remote_shard import RemotePlace
 from jmars.scheduler.remote_workers import RemoteWorkers
 from jmars.scheduler.resuming import Resuming
 from jmars.tensor.engine import NoComputeEngine, set_engine
@@ -53,6 +55,10 @@ class SchedulerProcess:
         self._session = SessionActor(self._workers, orders["names"], self._log, self._job_ended, orders["plan_bytes"])
         self._session.begin_chunks((orders["incarnation"] - 1) << CHUNKS)
         self._session.context.read_chunk = self._read_chunk
+        holders = orders.get("holders", {"key": "", "sockets": {}})
+        key = bytes.fromhex(holders["key"])
+        places = [RemotePlace(name, path, key, self._shard_lost) for name, path in holders["sockets"].items()]
+        self._session.context.places = {place.name: place for place in places}
         self._records = list(read_journal(orders["journal"]))
         loop = asyncio.get_running_loop()
         self._journal = Journal(orders["journal"], loop.call_soon, loop.call_later)
@@ -73,7 +79,7 @@ class SchedulerProcess:
         await resuming.run(self._records, host)
         self._records = []
         state = "running" if self._orders["incarnation"] == 1 else "restarted"
-        self._log.append(events.SCHEDULER_MOVED, "", {"state": state, "pid": os.getpid()})
+        self._log.append(events.SCHEDULER_MOVED, "", {"state": state, "pid": os.getpid(), "name": "scheduler-0"})
         self._reports.go_on()
         return resuming.reports
 
@@ -101,6 +107,11 @@ class SchedulerProcess:
     def _job_ended(self, report: dict[str, Any]) -> None:
         self._noted.ended(report, lambda: self.channel.tell("host", "job_ended", report))
         asyncio.get_running_loop().call_soon(self._noted.compact)
+
+    def _shard_lost(self, name: str, why: str) -> None:
+        told = {"state": "shards taken over", "pid": os.getpid(), "name": name, "why": why}
+        self._log.append(events.SCHEDULER_MOVED, "", told)
+        log.warning("the shard of %s is taken over: %s", name, why)
 
     async def _read_chunk(self, chunk: int, size: int) -> bytes:
         found: bytes = await self.channel.ask("host", "read_chunk", chunk, size)
@@ -148,6 +159,8 @@ def main() -> None:
     """Be a scheduler until the host hangs up."""
     orders = json.loads(sys.stdin.buffer.readline())
     sys.path[:] = orders["path"]
+    if "holds" in orders:
+        hold_shards(orders)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     set_engine(NoComputeEngine(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     asyncio.run(_serve(orders))

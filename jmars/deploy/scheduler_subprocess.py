@@ -23,7 +23,9 @@ from typing import Any
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, new_token, remote_method
 from jmars.deploy.ending import ended_within, is_stopped
 from jmars.deploy.relayed import RelayedReasons, RelayedSession, RelayedTasks
+from jmars.deploy.shard_holders import ShardHolders
 from jmars.errors import ClusterLostError
+from jmars.model import events
 from jmars.model.reports import JobClosed, Report
 from jmars.model.submission import Submission
 from jmars.scheduler import Machine
@@ -78,6 +80,11 @@ class SchedulerSubprocess:
             "journal": journal,
             "plan_bytes": plan_bytes,
         }
+        self._holders: ShardHolders | None = None
+        if orders["schedulers"] > 1:
+            folder = os.path.dirname(journal)
+            self._holders = ShardHolders(orders["schedulers"] - 1, folder, orders["path"], self._holder_moved)
+            self._orders["holders"] = self._holders.orders
         self._job_ended, self._machine, self._besides, self._hopeless = job_ended, machine, besides, hopeless
         self.submitted = asyncio.Event()
         self.session = RelayedSession(self.ask, self._submit, self._tell)
@@ -105,7 +112,12 @@ class SchedulerSubprocess:
     # -- for the host
     def start(self) -> None:
         """Start the process."""
+        if self._holders is not None:
+            self._holders.start()
         self._task = asyncio.ensure_future(self._live())
+
+    def _holder_moved(self, name: str, pid: int, state: str) -> None:
+        self.note(events.SCHEDULER_MOVED, "", {"state": state, "pid": pid, "name": name})
 
     def close(self) -> None:
         """End the process."""
@@ -115,6 +127,8 @@ class SchedulerSubprocess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+        if self._holders is not None:
+            self._holders.close()
 
     @property
     def pid(self) -> int:
@@ -124,7 +138,7 @@ class SchedulerSubprocess:
     @property
     def pids(self) -> dict[str, int]:
         """The scheduler's own processes."""
-        return {"scheduler": self.pid} if self.pid else {}
+        return ({"scheduler": self.pid} if self.pid else {}) | (self._holders.pids if self._holders is not None else {})
 
     @property
     def state(self) -> str:

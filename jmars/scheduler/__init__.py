@@ -5,6 +5,7 @@ assigner.py    chooses the worker of an operand by the place of its inputs
 blame.py       operands that end workers
 losses.py      chunks that are lost repeatedly
 operand_rows.py   OperandActor: the operands of a job as rows of lists
+remote_shard.py  a shard in another scheduler process, and its end
 rendezvous.py  rendezvous hashing of operands to schedulers
 shard.py       a shard of a job's operands: an OperandActor with ghosts of remote inputs
 shards.py      a job's operands spread over several shards

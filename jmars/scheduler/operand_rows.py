@@ -50,6 +50,10 @@ class Rows:
     counters: Counters
     state: bytearray
 
+    def close(self) -> Counters:
+        """The rows are not needed any more; returns the counters, to be lent again."""
+        return self.counters
+
     def descendants(self, operands: Iterable[int]) -> list[int]:
         """Operands that read the chunks of `operands`, directly or not, ascending."""
         seen: set[int] = set()

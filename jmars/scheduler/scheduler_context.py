@@ -16,6 +16,7 @@ from jmars.scheduler.fitting import raise_limit
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared
 from jmars.scheduler.ranking import Machine
+from jmars.scheduler.shards import ShardPlace
 
 __all__ = ["ReadChunk", "SchedulerContext"]
 
@@ -37,6 +38,7 @@ class SchedulerContext:
     ended: Callable[[Any], None]  # called once with each GraphActor, when its job has ended
     machine: Callable[[], Machine] | None = None  # gives what the host can do, for who plans
     read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value
+    places: Mapping[str, ShardPlace] | None = None  # other scheduler processes, by name
     stage_ended: Callable[[str, int, EndedStage], None] | None = None  # hears of each, where another may go on
     stage_values: Callable[[str, int, Mapping[int, Any]], None] | None = None  # and of what decides the next stage
 

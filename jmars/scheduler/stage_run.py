@@ -73,8 +73,8 @@ class StageRun:
     ) -> None:
         prepared = ready.prepared
         self.ready, self.table, self.given = ready, table, given
-        shards, workers = prepared.settings.get("shards", 1), len(context.workers)
-        self.operands = make_rows(prepared.pool.acquire(), table.nbytes, prepared.assign, workers, shards)
+        n, workers, places = prepared.settings.get("shards", 1), len(context.workers), context.places
+        self.operands = make_rows(prepared.pool.acquire(), table.nbytes, prepared.assign, workers, n, places)
         watched, told = prepared.watched, prepared.picture.get("predicted")
         planned = None if watched is None else watched.graph.cost
         makespan = None if told is None else told["makespan"]
@@ -227,7 +227,7 @@ class StageRun:
     def closed(self, measured: dict[str, Any] | None) -> None:
         """The workers have forgotten the stage; `measured` is None where the stage never came to them."""
         self.known = RegistrationState.CLOSED
-        self.ready.prepared.pool.release(self.operands.counters)  # nothing more is reported
+        self.ready.prepared.pool.release(self.operands.close())  # nothing more is reported
         if self._succeeded and measured is not None:
             self._context.ran(self.ready.prepared, measured)
         self._listener.closed(measured, self._succeeded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -15,6 +16,28 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.deploy.ending import ended_within
 from jmars.errors import SettingError
+
+
+@pytest.fixture
+def three():
+    """A cluster of two workers and three schedulers."""
+    with jmars.Cluster(n_workers=2, memory_limit="512MiB", schedulers=3) as started:
+        while 3 not in spread_over(started):  # until all take connections
+            started.submit(mt.map_blocks(abs, mt.arange(400, chunk_size=2), dtype="i8").sum()).result(20)
+        yield started
+
+
+def spread_over(cluster):
+    """How many schedulers had operands, of each job that was spread."""
+    return [len(e[4]["operands"]) for e in cluster.events()[0] if e[2] == "OperandsSpread"]
+
+
+def processes(cluster):
+    return cluster.info()["scheduler"]["processes"]
+
+
+def moves(cluster):
+    return [(e[4]["name"], e[4]["state"]) for e in cluster.events()[0] if e[2] == "SchedulerMoved"]
 
 
 @pytest.fixture
@@ -106,3 +129,74 @@ def test_the_setting_gives_schedulers_to_clusters_that_do_not_say_how_many(monke
         type(config)()
     monkeypatch.setenv("JMARS_SCHEDULERS", "2")
     assert type(config)().schedulers == 2
+
+
+def spread(folder):
+    """A job whose operands are spread over schedulers and take a second or so, and its value."""
+    x = mt.map_blocks(noted(str(folder)), mt.arange(20_000, chunk_size=200), dtype="i8")
+    return (x[::-1] + x).sum(), 20_000 * 19_999
+
+
+def test_each_of_three_dies_and_no_operand_runs_twice(three, tmp_path):
+    for name in ("scheduler-1", "scheduler", "scheduler-2"):
+        runs = tmp_path / name
+        runs.mkdir()
+        tensor, value = spread(runs)
+        job = three.submit(tensor)
+        while len(os.listdir(runs)) < 20:
+            time.sleep(0.002)
+        pid = processes(three)[name]
+        os.kill(pid, signal.SIGKILL)
+        assert ended_within(pid, 5)
+        assert job.result(60) == value
+        assert 100 <= len(os.listdir(runs)) <= 102
+        if name == "scheduler-1":
+            assert (name, "shards taken over") in moves(three)
+        del tensor, job
+    while len(processes(three)) < 3:
+        time.sleep(0.02)  # the next ones are started
+    assert three.info()["memory"]["chunks"] == 0
+
+
+@pytest.mark.long(beyond=1)
+@pytest.mark.parametrize("seed", range(5))
+def test_kills_of_any_scheduler_at_random_moments(three, tmp_path, seed):
+    draw = random.Random(seed)
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (tensor, value), (staged, selection, *_) = spread(runs), selected(tmp_path)
+    one, other = three.submit(tensor), three.submit(staged)
+    kills = 0
+    while not (one.wait(draw.uniform(0.05, 0.4)) and other.wait(0)) and kills < 3:
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            os.kill(draw.choice(list(processes(three).values())), signal.SIGKILL)
+            kills += 1
+    assert one.result(60) == value
+    assert np.array_equal(other.result(60), selection)
+    assert len(os.listdir(runs)) <= 100 + 2 * kills
+    del tensor, staged, one, other
+    assert three.info()["memory"]["chunks"] == 0
+
+
+@pytest.mark.long
+def test_a_scheduler_that_stands_still_is_not_waited_for(three, tmp_path):
+    tensor, value = spread(tmp_path)
+    job = three.submit(tensor)
+    while len(os.listdir(tmp_path)) < 10:
+        time.sleep(0.005)
+    pid = processes(three)["scheduler-1"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert job.result(60) == value
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_nothing_is_left_when_the_cluster_is_closed_or_its_control_process_is_killed():
+    for how in ("close", "kill"):
+        cluster = jmars.Cluster(n_workers=1, memory_limit="320MiB", schedulers=2)
+        pids = list(processes(cluster).values())
+        if how == "kill":
+            os.kill(cluster._host.pid, signal.SIGKILL)
+        cluster.close()
+        assert all(ended_within(pid, 10) for pid in pids)
