@@ -50,11 +50,11 @@ class Told:
     Attributes
     ----------
     compile, rank, place, rows
-        Seconds of the parts of preparing.
+        Seconds of the parts of preparing, by the wall clock.
     open
-        Seconds of the opening on all hosts.
+        CPU seconds of the opening on all hosts.
     schedule, balance
-        Seconds within the scheduler for reports, and for moving work.
+        CPU seconds within the scheduler for reports, and for moving work.
     orders, reports
         Messages, by class; what goes to a host in one call is one message.
     opening
@@ -113,7 +113,7 @@ class SimHost:
 
     def order(self, orders: Sequence[Order]) -> None:
         """Take orders; what follows is reported by the clock."""
-        began = time.perf_counter()
+        began = time.thread_time()
         told = self.scale.told
         told.messages += 1
         for order in orders:
@@ -135,7 +135,7 @@ class SimHost:
                 self.scale.later(0.001, self, [JobClosed(order.job, {"makespan": self.scale.now})])
             else:
                 assert isinstance(order, FreeChunks | KeepChunks | LocateChunks)
-        self.scale.away += time.perf_counter() - began
+        self.scale.away += time.thread_time() - began
 
     def take(self) -> None:
         """Give free workers their next operands."""
@@ -196,9 +196,9 @@ class Scale:
 
         def open_job(table: JobTable) -> None:
             self.table = table
-            began = time.perf_counter()
+            began = time.thread_time()
             opened(table)
-            self.told.open = time.perf_counter() - began
+            self.told.open = time.thread_time() - began
 
         self.hosts.open_job = open_job  # type: ignore[method-assign]
         job = self.session.submit(submission)
@@ -242,9 +242,9 @@ class Scale:
             self._timed("schedule", self.hosts.take, host.number, reports)
 
     def _timed(self, what: str, act: Any, *args: Any) -> None:
-        began, self.away = time.perf_counter(), 0.0
+        began, self.away = time.thread_time(), 0.0
         act(*args)
-        setattr(self.told, what, getattr(self.told, what) + time.perf_counter() - began - self.away)
+        setattr(self.told, what, getattr(self.told, what) + time.thread_time() - began - self.away)
 
 
 def graph_of(kind: str, operands: int) -> TensorGraph:
