@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jmars.model.states import STATE_NAMES, JobState, OperandState
+from jmars.model.states import STATE_NAMES, TERMINAL, JobState, OperandState
 from jmars.notebook.lane_state import LaneState
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.plan_state import PlanState
@@ -58,6 +58,32 @@ class JobRun:
         if data["stages"]:
             name, _, line, text = data["stages"][-1][:4]
             self.line, self.text = int(line or 0), plain_text(text or name)
+
+    def stalled(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Notes why no operand moves; returns the traits that change."""
+        self.why, self.calm = plain_text(data.get("text"), 600), bool(data.get("calm"))
+        return ("snap",)
+
+    def scheduler_moved(self, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Notes which scheduler has ended and what follows; returns the traits that change.
+
+        Examples
+        --------
+        >>> run = JobRun("job-1", "sum")
+        >>> run.scheduler_moved({"state": "restarted", "pid": 7, "name": "scheduler-0"}), run.why
+        (('snap',), 'the scheduler had ended; process 7 goes on with the job, and what had finished does not run again')
+        """
+        if self.state in TERMINAL:
+            return ()
+        match data["state"]:
+            case "restarted" if data.get("name", "scheduler-0") == "scheduler-0":
+                what = f"the scheduler had ended; process {int(data['pid'])} goes on with the job"
+            case "shards taken over":
+                what = f"{plain_text(data['name'])} has ended; scheduler-0 goes on with its part of the job"
+            case _:
+                return ()
+        self.why, self.calm = f"{what}, and what had finished does not run again", True
+        return ("snap",)
 
     def drop_graph(self) -> None:
         """Drops the graph of an ended job; its operands stay counted."""

@@ -25,6 +25,7 @@ from jmars.model.events import (
     OPERANDS_MOVED,
     OPERANDS_TIMED,
     REPLANNED,
+    SCHEDULER_MOVED,
     STALLED,
     WORKER_MOVED,
     Event,
@@ -349,9 +350,7 @@ class RunState:
 
     def _stalled(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        self.job.why = plain_text(data.get("text"), 600)
-        self.job.calm = bool(data.get("calm"))
-        self._changed("snap")
+        self._changed(*self.job.stalled(data))
 
     def _at(self, time: float) -> float | None:
         """Seconds on the view's time axis; None before and after the run."""
@@ -392,6 +391,7 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
     EXPECTED: RunState._expected,
     STALLED: RunState._stalled,
     REPLANNED: RunState._replanned,
+    SCHEDULER_MOVED: lambda run, _, data: run._changed(*(run.job.scheduler_moved(data) if run.job else ())),
     WORKER_MOVED: RunState._worker_moved,
     HOST_MOVED: RunState._host_moved,
     LINK_MEASURED: RunState._link_measured,

@@ -317,3 +317,21 @@ def test_graphs_of_the_last_jobs_are_kept_as_far_as_they_are_small():
     assert [one["job"] for one in many] == ["job-2", "job-1"]
     large = cell_of(12, chunks=600).trait("earlier", 5000.0)
     assert 0 < len(large) < 11 and len(json.dumps(large)) < 160_000
+
+
+def test_a_scheduler_that_ended_is_told_under_a_running_job() -> None:
+    state = RunState()
+    state.follow("job-1")
+    said = ["job-1", "SchedulerMoved"]
+    moves = [
+        [1, 0.0, "JobSubmitted", "job-1", {"name": "sum"}],
+        [2, 0.0, "JobMoved", "job-1", {"state": "running", "error": None, "elapsed": 0.0}],
+        [3, 1.0, said[1], "", {"state": "shards taken over", "pid": 7, "name": "scheduler-1", "why": "it ended"}],
+    ]
+    for event in moves:
+        state.fold([event])
+    assert "scheduler-1 has ended; scheduler-0 goes on" in state.snap(2.0)["why"]
+    state.fold([[4, 2.0, said[1], "", {"state": "restarted", "pid": 8, "name": "scheduler-0"}]])
+    assert "process 8 goes on with the job" in state.snap(2.0)["why"]
+    state.fold([[5, 3.0, said[1], "", {"state": "restarted", "pid": 9, "name": "scheduler-1"}]])
+    assert "process 8" in state.snap(3.0)["why"], "that one is of no importance to the job"
