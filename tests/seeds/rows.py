@@ -63,7 +63,7 @@ ROWS = {
     "S2.15": Row("`on`, `unless`, essential, mutable, trivial, executors, closures, channels, expressions"),
     "S2.16": Row("errors end a run once, and say what was not ready"),
     "S2.17": Row("less overhead than a lock", "a lean engine with one lock is faster for 1,000 vertices"),
-    "S3.1": Row("schedulers, workers and web apart", "scheduler and host are one process unless `schedulers=` or `detach=True`"),
+    "S3.1": Row("schedulers, workers and web apart", "one process unless `schedulers=` or `detach=True`"),
     "S3.2": Row("actors: created, addressed by name, told, asked, delayed, destroyed, in another process"),
     "S3.3": Row("a client submits a graph by REST"),
     "S3.4": Row("a session makes a graph actor for each job"),
