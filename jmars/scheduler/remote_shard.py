@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from jmars.scheduler.shard import Part, Shard, Told
+from jmars.scheduler.shard import Shard, ShardAnswer, ShardPart
 from jmars.scheduler.shards import LocalShard
 
 __all__ = ["RemotePlace", "serve_shards"]
@@ -52,7 +52,7 @@ class RemotePlace:
             return False
         return True
 
-    def make(self, part: Part, whole: bytearray, load: list[int]) -> RemoteShard | None:
+    def make(self, part: ShardPart, whole: bytearray, load: list[int]) -> RemoteShard | None:
         """A shard there; None where the process is gone."""
         try:
             line = self._connected()
@@ -79,7 +79,7 @@ class RemoteShard:
     """A shard in another process, or here after the end of that process: a `ShardLink`."""
 
     def __init__(
-        self, part: Part, whole: bytearray, load: list[int], line: socket.socket, lost: Callable[[str], None]
+        self, part: ShardPart, whole: bytearray, load: list[int], line: socket.socket, lost: Callable[[str], None]
     ) -> None:
         self._part, self._whole, self._load, self._line, self._lost = part, whole, load, line, lost
         self._asked: list[bytes] = []  # since the shard was made
@@ -87,7 +87,7 @@ class RemoteShard:
         self.own, self.running = part.own, 0
         self.is_done = all(one in part.given for one in range(part.own))
 
-    def act(self, name: str, *args: Any) -> Told:
+    def act(self, name: str, *args: Any) -> ShardAnswer:
         """As Shard's."""
         if self._here is None:
             request = pickle.dumps((name, args, self._load))
@@ -127,11 +127,11 @@ class RemoteShard:
         _send(self._line, request)
         return pickle.loads(_receive(self._line))
 
-    def _take_over(self, why: str) -> tuple[Told, list[int]]:
+    def _take_over(self, why: str) -> tuple[ShardAnswer, list[int]]:
         """Make all calls once more, here; returns the consequences of the last, and the load behind it."""
         self._line.close()
         self._here = LocalShard(self._part, self._whole, load := [0] * len(self._load))
-        told = Told()
+        told = ShardAnswer()
         for request in self._asked:
             name, args, load[:] = pickle.loads(request)
             told = self._here.act(name, *args)

@@ -21,10 +21,10 @@ from jmars.model.states import OperandState as S
 from jmars.scheduler.lifecycle import Happened
 from jmars.scheduler.operand_rows import Moved, OperandActor
 
-__all__ = ["Mail", "Part", "Shard", "Told", "parts_of"]
+__all__ = ["Shard", "ShardAnswer", "ShardMail", "ShardPart", "parts_of"]
 
 
-class Part(NamedTuple):
+class ShardPart(NamedTuple):
     """The part of a job that a shard has.
 
     Attributes
@@ -61,7 +61,7 @@ class Part(NamedTuple):
     homes: dict[int, int]
 
 
-class Mail(NamedTuple):
+class ShardMail(NamedTuple):
     """A message between shards about an operand; `worker` and `size` are those of a stored chunk."""
 
     to: int
@@ -73,7 +73,7 @@ class Mail(NamedTuple):
 
 
 @dataclass(slots=True)
-class Told:
+class ShardAnswer:
     """Consequences of a call, by numbers in the whole job."""
 
     ready: list[int] = field(default_factory=list)
@@ -84,9 +84,9 @@ class Told:
     again: list[int] = field(default_factory=list)
     given: list[int] = field(default_factory=list)
     states: dict[S, list[int]] = field(default_factory=dict)
-    mail: list[Mail] = field(default_factory=list)
+    mail: list[ShardMail] = field(default_factory=list)
 
-    def add(self, other: Told) -> None:
+    def add(self, other: ShardAnswer) -> None:
         """Consequences of another call; mail is not added."""
         for name in ("ready", "workers", "taken", "freed", "odd", "again", "given"):
             getattr(self, name).extend(getattr(other, name))
@@ -107,7 +107,7 @@ class Shard(OperandActor):
         Operands by worker, as all shards see it.
     """
 
-    def __init__(self, part: Part, whole: Any, load: list[int]) -> None:
+    def __init__(self, part: ShardPart, whole: Any, load: list[int]) -> None:
         graph = FlowGraph(
             Dag.from_inputs(part.ptr, part.idx),
             given=part.given,
@@ -120,9 +120,9 @@ class Shard(OperandActor):
         self._place = {one: local for local, one in enumerate(part.ids)}
         self._holders = {one: set(readers) for one, readers in part.readers.items()}  # that have not released it
 
-    def act(self, name: str, *args: Any) -> Told:
+    def act(self, name: str, *args: Any) -> ShardAnswer:
         """Make one of the calls of `_CALLS`."""
-        told = Told()
+        told = ShardAnswer()
         _CALLS[name](self, told, *args)
         return told
 
@@ -140,14 +140,14 @@ class Shard(OperandActor):
         }
 
     # -- calls: the way that all go
-    def _begin(self, told: Told) -> None:
+    def _begin(self, told: ShardAnswer) -> None:
         ready = [one for one in self.counters.graph.initial if one < self.own]
         self._tell_ready(told, ready, self._make_ready(ready))
 
-    def _took(self, told: Told, operands: Iterable[int], worker: int) -> None:
+    def _took(self, told: ShardAnswer, operands: Iterable[int], worker: int) -> None:
         told.taken += self._outside(self.started(self._here(operands), worker))
 
-    def _ended(self, told: Told, operands: Sequence[int], worker: int, sizes: Mapping[int, int]) -> None:
+    def _ended(self, told: ShardAnswer, operands: Sequence[int], worker: int, sizes: Mapping[int, int]) -> None:
         mine = self._here(operands)
         for one, size in sizes.items():
             self.nbytes[self._place[one]] = size
@@ -160,17 +160,17 @@ class Shard(OperandActor):
                 self._post_readers(told, one, "stored")
         self._post_freed(told, freed)
 
-    def _planned(self, told: Told, assign: Sequence[int]) -> None:
+    def _planned(self, told: ShardAnswer, assign: Sequence[int]) -> None:
         self.replanned([assign[one] for one in self.ids])
 
-    def _widen(self, told: Told, workers: int) -> None:
+    def _widen(self, told: ShardAnswer, workers: int) -> None:
         self.held += [0] * (workers - len(self.held))  # the load is common to all shards, and grows there
 
-    def _kept_at(self, told: Told, operands: Iterable[int], worker: int) -> None:
+    def _kept_at(self, told: ShardAnswer, operands: Iterable[int], worker: int) -> None:
         self.kept(self._here(operands), worker)
 
     # -- calls: when something goes wrong
-    def _moves(self, told: Told, name: str, *args: Any) -> None:
+    def _moves(self, told: ShardAnswer, name: str, *args: Any) -> None:
         """A method of OperandActor that gives Moved, and whose first argument are operands, or one."""
         first, *more = args or [None]
         if first is None:
@@ -180,17 +180,17 @@ class Shard(OperandActor):
             moved = _MOVES[name](self, here, *more)
         self._tell_moved(told, moved)
 
-    def _hopeless_all(self, told: Told, operands: Iterable[int]) -> None:
+    def _hopeless_all(self, told: ShardAnswer, operands: Iterable[int]) -> None:
         self._tell_moved(told, self._meet(self._here(operands), Happened.HOPELESS, spread=False))
 
-    def _free_all(self, told: Told) -> None:
+    def _free_all(self, told: ShardAnswer) -> None:
         told.freed += self._outside(self.free())
 
-    def _again(self, told: Told, operands: Iterable[int]) -> None:
+    def _again(self, told: ShardAnswer, operands: Iterable[int]) -> None:
         self._compute_again(told, [one for one in self._here(operands) if self.state[one] == S.FINISHED])
 
     # -- calls: what other shards say
-    def _receive(self, told: Told, mail: Iterable[Mail]) -> None:
+    def _receive(self, told: ShardAnswer, mail: Iterable[ShardMail]) -> None:
         for _, what, operand, sender, worker, size in mail:
             one = self._place[operand]
             if what == "stored":
@@ -202,7 +202,7 @@ class Shard(OperandActor):
             else:
                 self._needed(told, one, sender)
 
-    def _arrived(self, told: Told, ghost: int, worker: int, size: int) -> None:
+    def _arrived(self, told: ShardAnswer, ghost: int, worker: int, size: int) -> None:
         """The chunk of a ghost is stored."""
         if self._stopped or self.counters.finished[ghost]:  # the second: released, and computed again for others
             return
@@ -225,7 +225,7 @@ class Shard(OperandActor):
             self.state[one], self.owner[one] = S.UNSCHEDULED, -1
         self._withdrawn.update(withdrawn)
 
-    def _released(self, told: Told, one: int, shard: int) -> None:
+    def _released(self, told: ShardAnswer, one: int, shard: int) -> None:
         """A shard has read an operand for the last time; the operand is freed if no reader is left."""
         self._holders[one].discard(shard)
         if self._holders[one] or one in self._results:
@@ -234,7 +234,7 @@ class Shard(OperandActor):
         self._free(freed)
         self._post_freed(told, freed)
 
-    def _needed(self, told: Told, one: int, sender: int) -> None:
+    def _needed(self, told: ShardAnswer, one: int, sender: int) -> None:
         """A shard reads an operand again that it had released."""
         if not self.counters.held[one]:
             self.counters.hold([one])
@@ -248,7 +248,7 @@ class Shard(OperandActor):
         elif self.state[one] == S.FINISHED and not self.counters.graph.finished[one]:
             self._post(told, sender, "stored", one)
 
-    def _compute_again(self, told: Told, operands: Sequence[int]) -> None:
+    def _compute_again(self, told: ShardAnswer, operands: Sequence[int]) -> None:
         """Compute chunks again that are needed and lost; ask other shards for released inputs."""
         again, ready, withdrawn, given = self.counters.lost(operands)
         for one in again:
@@ -278,25 +278,25 @@ class Shard(OperandActor):
         """Numbers in the whole job of operands that are owned here."""
         return [self.ids[one] for one in operands if one < self.own]
 
-    def _tell_ready(self, told: Told, ready: Sequence[int], workers: Sequence[int]) -> None:
+    def _tell_ready(self, told: ShardAnswer, ready: Sequence[int], workers: Sequence[int]) -> None:
         told.ready += self._outside(ready)
         told.workers += workers
 
-    def _tell_moved(self, told: Told, moved: Moved) -> None:
+    def _tell_moved(self, told: ShardAnswer, moved: Moved) -> None:
         for state, mine in moved.states.items():
             own = self._outside(mine)
             if own:
                 told.states.setdefault(state, []).extend(own)
         self._tell_ready(told, moved.ready, moved.workers)
 
-    def _post(self, told: Told, to: int, what: str, one: int) -> None:
-        told.mail.append(Mail(to, what, self.ids[one], self._number, self.owner[one], self.nbytes[one]))
+    def _post(self, told: ShardAnswer, to: int, what: str, one: int) -> None:
+        told.mail.append(ShardMail(to, what, self.ids[one], self._number, self.owner[one], self.nbytes[one]))
 
-    def _post_readers(self, told: Told, one: int, what: str) -> None:
+    def _post_readers(self, told: ShardAnswer, one: int, what: str) -> None:
         for reader in self._readers.get(one, ()):
             self._post(told, reader, what, one)
 
-    def _post_freed(self, told: Told, freed: Iterable[int]) -> None:
+    def _post_freed(self, told: ShardAnswer, freed: Iterable[int]) -> None:
         """Own chunks are freed, ghosts are released to their owners."""
         for one in freed:
             if one < self.own:
@@ -351,7 +351,7 @@ class _States(bytearray):
 
 def parts_of(
     counters: Counters, nbytes: list[int], assign: Sequence[int], workers: int, home: Sequence[int]
-) -> list[Part]:
+) -> list[ShardPart]:
     """The parts of a job, in O(operands + edges); arguments as for `Shards`."""
     graph = counters.graph
     own: list[list[int]] = [[] for _ in range(max(home, default=0) + 1)]
@@ -367,7 +367,7 @@ def parts_of(
         counts = [*map(len, inputs), *[0] * len(read)]
         readers = {place[one]: sorted({home[user] for user in graph.succs[one]} - {number}) for one in mine}
         parts.append(
-            Part(
+            ShardPart(
                 number,
                 ids,
                 len(mine),

@@ -22,7 +22,7 @@ from jmars.scheduler.blame import Blame
 from jmars.scheduler.losses import Losses
 from jmars.scheduler.operand_rows import Moved, OperandActor, Recovery, Rows
 from jmars.scheduler.rendezvous import highest, subgraphs
-from jmars.scheduler.shard import Mail, Part, Shard, Told, parts_of
+from jmars.scheduler.shard import Shard, ShardAnswer, ShardMail, ShardPart, parts_of
 
 __all__ = ["LocalShard", "ShardPlace", "Shards", "make_rows"]
 
@@ -36,7 +36,7 @@ class ShardLink(Protocol):
     running: int
     is_done: bool
 
-    def act(self, name: str, *args: Any) -> Told:
+    def act(self, name: str, *args: Any) -> ShardAnswer:
         """As Shard's."""
 
     def facts(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class ShardLink(Protocol):
 class ShardPlace(Protocol):
     """A process that holds shards."""
 
-    def make(self, part: Part, whole: bytearray, load: list[int]) -> ShardLink | None:
+    def make(self, part: ShardPart, whole: bytearray, load: list[int]) -> ShardLink | None:
         """A shard there; None where the process is gone."""
 
     def is_there(self) -> bool:
@@ -59,11 +59,11 @@ class ShardPlace(Protocol):
 class LocalShard:
     """A shard in this process."""
 
-    def __init__(self, part: Part, whole: bytearray, load: list[int]) -> None:
+    def __init__(self, part: ShardPart, whole: bytearray, load: list[int]) -> None:
         self.shard = Shard(part, whole, load)
         self.own, self.running, self.is_done = part.own, 0, self.shard.is_done
 
-    def act(self, name: str, *args: Any) -> Told:
+    def act(self, name: str, *args: Any) -> ShardAnswer:
         """As Shard's."""
         told = self.shard.act(name, *args)
         self.running, self.is_done = self.shard.running, self.shard.is_done
@@ -119,7 +119,7 @@ class Shards(Rows):
             for part in parts_of(counters, nbytes, assign, workers, home)
         ]
 
-    def _made(self, part: Part, place: ShardPlace | None) -> ShardLink:
+    def _made(self, part: ShardPart, place: ShardPlace | None) -> ShardLink:
         there = None if place is None else place.make(part, self.state, self.load)
         return there or LocalShard(part, self.state, self.load)
 
@@ -132,7 +132,7 @@ class Shards(Rows):
     # -- the way that all go
     def start(self) -> tuple[list[int], list[int]]:
         """First operands and the worker of each."""
-        told = Told()
+        told = ShardAnswer()
         for shard in self.shards:
             told.add(shard.act("begin"))
         return told.ready, told.workers
@@ -146,7 +146,7 @@ class Shards(Rows):
         needs now).
         """
         sized, self._sized = self._sized, {}
-        told = Told()
+        told = ShardAnswer()
         for shard, mine in self._by_shard(operands):
             sizes = {one: sized[one] for one in mine if one in sized} if sized else {}
             self._do(told, shard, "ended", mine, worker, sizes)
@@ -203,7 +203,7 @@ class Shards(Rows):
 
     def stop(self) -> Moved:
         """Cancel waiting operands, mark running operands to be stopped; no operand becomes ready after that."""
-        told = Told()
+        told = ShardAnswer()
         for shard in self.shards:
             told.add(shard.act("moves", "stop"))
         return self._moved(told)
@@ -214,7 +214,7 @@ class Shards(Rows):
 
     def lost(self, operands: Sequence[int], now: float) -> Recovery | None:
         """Chunks of operands are gone: needed operands run again, with freed operands before them."""
-        told = Told()
+        told = ShardAnswer()
         for shard, mine in self._by_shard(operands):
             self._do(told, shard, "again", mine)
         self._deliver(told)
@@ -268,35 +268,35 @@ class Shards(Rows):
             found.setdefault(self._home[one], []).append(one)
         return [(self.shards[number], mine) for number, mine in found.items()]
 
-    def _do(self, told: Told, shard: ShardLink, name: str, *args: Any) -> None:
+    def _do(self, told: ShardAnswer, shard: ShardLink, name: str, *args: Any) -> None:
         """Make a call; mail goes to the end of the line."""
         found = shard.act(name, *args)
         told.add(found)
         told.mail += found.mail
 
     def _moves(self, name: str, operands: Iterable[int]) -> Moved:
-        told = Told()
+        told = ShardAnswer()
         for shard, mine in self._by_shard(operands):
             told.add(shard.act("moves", name, mine))
         return self._moved(told)
 
     def _move(self, name: str, operand: int, *more: Any) -> Moved:
-        told = Told()
+        told = ShardAnswer()
         told.add(self.shards[self._home[operand]].act("moves", name, operand, *more))
         return self._moved(told)
 
-    def _moved(self, told: Told) -> Moved:
+    def _moved(self, told: ShardAnswer) -> Moved:
         """Descendants of operands that became FATAL follow, in all shards."""
         if told.states.get(S.FATAL):
             for shard, mine in self._by_shard(self.descendants(told.states[S.FATAL])):
                 told.add(shard.act("hopeless_all", mine))
         return Moved(told.states, told.ready, told.workers)
 
-    def _deliver(self, told: Told) -> None:
+    def _deliver(self, told: ShardAnswer) -> None:
         """Hand out mail until there is none."""
         while told.mail:
             self.messages += len(told.mail)
-            line: dict[int, list[Mail]] = {}
+            line: dict[int, list[ShardMail]] = {}
             for one in told.mail:
                 line.setdefault(one.to, []).append(one)
             told.mail = []
