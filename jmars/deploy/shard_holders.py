@@ -2,7 +2,7 @@
 
 Each is `python -m jmars scheduler` with a socket in the cluster's private folder. One that ends is started again; until
 then the leader has its shards (scheduler/remote_shard.py). All end with the standard input that the host holds.
-Source: docs/decisions/0049-schedulers-by-replay.md.
+Source: docs/decisions/0050-schedulers-by-replay.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The scheduler that leads asks and waits for the answer, over a Unix socket in the cluster's private folder. It keeps the
 calls: when the process is gone, or silent for too long, the same calls give the same shard in the leader's own process,
 and the job goes on with no operand run twice.
-Source: docs/decisions/0049-schedulers-by-replay.md; docs/explanation/seeds.md, "Operand states".
+Source: docs/decisions/0050-schedulers-by-replay.md; docs/explanation/seeds.md, "Operand states".
 """
 
 from __future__ import annotations

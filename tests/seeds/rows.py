@@ -69,7 +69,7 @@ ROWS = {
     "S3.4": Row("a session makes a graph actor for each job"),
     "S3.5": Row("a client polls the state to the end"),
     "S3.6": Row("tile, rank, place, make operands; a cancel is looked for between"),
-    "S3.7": Row("operands over all schedulers by hashing", "with `schedulers=n`; one leads: decision 0049"),
+    "S3.7": Row("operands over all schedulers by hashing", "with `schedulers=n`; one leads: decision 0050"),
     "S3.8": Row("topological order; done when all ends are"),
     "S3.9": Row("results through the web service", "uncompressed"),
     "S3.10": Row("a ready operand is submitted to the worker that was chosen for it"),
