@@ -11,7 +11,7 @@ from typing import Any
 
 from jmars.scheduler.prepare import Prepared, Ready, prepare
 from jmars.scheduler.ranking import Machine
-from jmars.tensor.structure import bindings, canonical, digest_of
+from jmars.tensor.structure import Bindings, bindings, canonical, digest_of
 from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Plans"]
@@ -34,14 +34,19 @@ class Plans:
         self._lock = Lock()  # graphs are prepared in threads
         self._kept: dict[bytes, Prepared] = {}  # the last used one last
 
-    def find(self, structure: bytes) -> Prepared | None:
-        """The prepared graph of a structure."""
+    def find(
+        self, structure: bytes, machine: Callable[[], Machine] | None = None, bound: Bindings | None = None
+    ) -> Prepared | None:
+        """The prepared graph of a structure, planned for the places where the stored chunks lie on these machines."""
         with self._lock:
-            prepared = self._kept.pop(structure, None)
-            if prepared is None:
+            prepared = self._kept.get(structure)
+            suits = prepared is not None
+            if prepared is not None and machine is not None and bound is not None:
+                suits = prepared.suits(machine, bound)
+            if prepared is None or not suits:
                 self.missed += 1
                 return None
-            self._kept[structure] = prepared
+            self._kept[structure] = self._kept.pop(structure)
             self.found += 1
             return prepared
 
@@ -88,7 +93,7 @@ class Plans:
         """A graph that is not canonical, as a stage's: found by its structure, or prepared now. For a thread."""
         bound = bindings(graph.operands, [meta.key for meta in graph.metas])
         structure = digest_of(graph, settings)
-        prepared = self.find(structure)
+        prepared = self.find(structure, None if machine is None else lambda: machine, bound)
         if prepared is None:
             prepared = prepare(canonical(graph), settings, workers, check, machine, bound)
             self.keep(structure, prepared)

@@ -84,6 +84,7 @@ class Prepared:
     phases: tuple[tuple[str, float], ...] = ()  # what making it took, in seconds
     refined: int = 0  # how often it was planned again with what its runs taught
     wanted: Mapping[int, int] = field(default_factory=dict)  # workers of operands that users chose
+    places: Mapping[tuple[str, int], int] = field(default_factory=dict)  # of stored chunks, see `Machine.places`
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
     def open(self, job: str, number: int, base: int, bound: Bindings) -> JobTable:
@@ -133,7 +134,8 @@ class Prepared:
 
     def planned_again(self, executors: int, machine: Machine) -> Prepared:
         """The same structure with an order by the costs that are known now; for a thread."""
-        ranked = rank_operands(self.compiled, self.settings, executors, machine, patience=PATIENCE, wanted=self.wanted)
+        there = replace(machine, row_of=lambda name, index: self.places.get((name, index), -1))
+        ranked = rank_operands(self.compiled, self.settings, executors, there, PATIENCE, str, self.wanted)
         assign = self.plan.assign if ranked.assign is None else ranked.assign.astype(np.int16)
         planned = [] if ranked.assign is None else ranked.assign.tolist()
         return replace(
@@ -146,6 +148,10 @@ class Prepared:
             refined=self.refined + 1,
             _shown=[],
         )
+
+    def suits(self, machine: Callable[[], Machine], bindings: Bindings) -> bool:
+        """Whether the stored chunks of a run lie where the plan takes them to be."""
+        return not self.stored or self.places == machine().places(self.stored, bindings.key)
 
     def shown(self, bindings: Bindings, stage: int) -> dict[str, Any]:
         """The data of the GraphBuilt event of a job's stage; the same object as long as the lines stay the same."""
@@ -285,6 +291,7 @@ def prepare(
         _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
         _watched(ranked, settings, len(workers), machine),
         dict(settings),
+        places={} if machine is None or bound is None else machine.places(stored_chunks, bound.key),
         hungriest=hungriest(after, machine is not None and machine.rows is not None),
         made=laps[-1],
         wanted=wanted,

@@ -66,6 +66,15 @@ class Machine:
         what = f"a worker with {format_bytes(lacking)} more memory" if lacking else "workers with more memory"
         return f"add {what} to the cluster"
 
+    def places(
+        self, stored: Mapping[str, Sequence[tuple[int, int]]], key_of: Callable[[str], str]
+    ) -> dict[tuple[str, int], int]:
+        """Row of each stored chunk by its tensor's name and its number; none where all share memory."""
+        if self.rows is None:
+            return {}
+        keys = {name: key_of(name) for name in stored}
+        return {(name, index): self.row_of(keys[name], index) for name, some in stored.items() for _, index in some}
+
     def giver(self, together: bool = False) -> str:
         """What bounds the memory of an operand, or of all operands together: a subject and a verb."""
         if self.rows is None:

@@ -78,15 +78,16 @@ class SessionActor:
 
         Returns "" for a submission without a graph if the structure is not kept any more.
         """
-        prepared = None if submission.graph else self.plans.find(submission.structure)
+        bound = None if submission.bindings is None else Bindings(*submission.bindings)
+        prepared = None if submission.graph else self.plans.find(submission.structure, self.context.machine, bound)
         if prepared is None and not submission.graph:
             return ""
         graph = self._new_job(submission.name, submission.ticket)
         if prepared is None:
             self.prepare(graph, submission)
         else:
-            assert submission.bindings is not None
-            graph.isolate_faults(graph.run, Ready(prepared, Bindings(*submission.bindings)))
+            assert bound is not None
+            graph.isolate_faults(graph.run, Ready(prepared, bound))
         return graph.job
 
     def cancel(self, job: str) -> None:

@@ -16,7 +16,9 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
+from jmars.config import config
 from jmars.errors import ClusterLostError, ClusterStartError, MemoryLimitError
+from jmars.tensor.annotations import annotate
 from tests.contract.engine.kinds import until
 
 
@@ -44,6 +46,23 @@ def test_chunks_of_a_kept_tensor_are_read_where_they_lie(hosts: jmars.Cluster) -
     assert sum(one["bytes"] for one in moved) == _fetched(hosts) - before and all(
         one["from"] != one["to"] for one in moved
     )
+
+
+def test_the_host_that_has_most_bytes_of_the_inputs_reads_the_rest(hosts: jmars.Cluster) -> None:
+    for large in (0, 1):  # the plan of the first is not taken for the second, whose chunks lie elsewhere
+        _add_on_two_hosts(hosts, large)
+
+
+def _add_on_two_hosts(hosts: jmars.Cluster, large: int) -> None:
+    with annotate(worker=large):
+        x = mt.ones((1000, 1000), chunk_size=1000).execute()
+    with annotate(worker=1 - large), config.using(local_seconds=0):  # not in this process
+        y = mt.ones(1000, chunk_size=1000).execute()
+    before = [host["fetched"] for host in hosts.info()["hosts"]]  # in the order of their workers
+    z = (x + y).execute()
+    after = [host["fetched"] for host in hosts.info()["hosts"]]
+    assert after[large] - before[large] == y.nbytes and after[1 - large] == before[1 - large]
+    assert float(z.sum()) == 2e6
 
 
 def test_links_between_hosts_are_measured_and_plans_take_them(hosts: jmars.Cluster) -> None:

@@ -45,6 +45,20 @@ def test_a_chunk_that_is_located_again_during_its_read_is_taken() -> None:
     assert host.said == [("copied", 7), ("reader", -1)] and host.chunks.elsewhere[7].hosts == (3,)
 
 
+def test_a_chunk_that_its_reader_has_no_room_for_stays_where_it_is_until_there_is_room() -> None:
+    host = Host()
+    _away(host, 7)
+    host.store(1, 2, 3, 4)
+    host.ask("reader", [7])
+    ((what, *_),) = host.told
+    assert what == "spill" and not host.pulled  # the source keeps it: nothing is on its way
+    host.move()
+    ((chunk, *_, done),) = host.pulled
+    assert chunk == 7
+    done("")
+    assert host.said == [("copied", 7), ("reader", -1)]
+
+
 def test_a_copy_is_evicted_without_a_write_and_read_again() -> None:
     host = Host()
     _away(host, 7)
