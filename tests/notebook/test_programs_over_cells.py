@@ -50,7 +50,12 @@ def test_names_have_what_numpy_gives_after_each_cell(lasting_notebook, cells):
     for is_lazy, statements in cells:
         text = text_of(statements, names)
         note(("%%jmars\n" if is_lazy else "") + text)
-        exec(text, expected)
+        try:
+            exec(text, expected)
+        except Exception as error:  # as of a slice of an array without axes
+            found = notebook.run(("%%jmars\n" if is_lazy else "") + text).error
+            assert type(found) is type(error), (found, error)
+            return  # a cell of jmars takes its writes back
         notebook(("%%jmars\n" if is_lazy else "") + text)
         for name in names:
             mine, its = notebook[name], expected[name]
