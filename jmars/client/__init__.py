@@ -10,6 +10,7 @@ recovery.py     computes lost chunks again
 trace.py        a run as a Chrome trace
 reporting.py    reports of jobs (performance_report)
 replay_command.py  tells of a saved run: `python -m jmars replay`
+progress_line.py  the progress of a job in terminals
 job.py          a submitted graph (Job)
 job_registry.py   handles of jobs by id (JobRegistry)
 local_runs.py   computes small values in this process (LocalRuns)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
 from jmars.client.cluster_link import ClusterLink
+from jmars.client.progress_line import has_line, wait_with_line
 from jmars.client.recovery import RECOVERIES, can_recover
 from jmars.client.reporting import draw_job, job_figure, save_job, write_report
 from jmars.client.trace import write_trace
@@ -134,13 +135,15 @@ class Job:
         return float(self.describe()["progress"])
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the job has ended; returns whether it has.
+        """Wait until the job has ended; returns whether it has. In a terminal a line shows the progress meanwhile.
 
         Parameters
         ----------
         timeout
             Longest wait in seconds; None waits as long as it takes.
         """
+        if not self._done.is_set() and has_line(self.shown):
+            return wait_with_line(self._done, timeout, self.describe)
         return self._done.wait(timeout)
 
     def result(self, timeout: float | None = None) -> Any:
