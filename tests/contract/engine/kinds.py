@@ -31,6 +31,8 @@ __all__ = ["CANNOT", "KINDS", "Kind", "until"]
 CANNOT = {
     ("threads", "test_a_function_that_does_not_end_is_ended"): "a thread cannot be ended from outside",
     ("dask", "test_a_function_that_does_not_end_is_ended"): "Dask cannot end a task that runs",
+    ("ray-inside", "test_clusters_beside_each_other_do_not_mix"): "a node's CPUs belong to one cluster",
+    ("ray-inside", "test_a_name_of_a_cluster_is_only_a_name"): "a node's CPUs belong to one cluster",
 }
 
 RAYS_OWN = "ray::Dash", "ray::Runtime"  # agents, whose end is the end of their node
@@ -237,7 +239,7 @@ class Ray(Kind):
 
 
 class RayInside(Ray):
-    """Hosts inside actors of a Ray of two nodes; a cluster has all CPUs of a node."""
+    """Hosts inside actors of a Ray of two nodes; the first cluster has all CPUs, of nodes that come later too."""
 
     share = 6 * 10**8
     scale = 0.4
@@ -245,27 +247,16 @@ class RayInside(Ray):
 
     def __init__(self, ray: Any) -> None:
         super().__init__(ray)
-        self._open = 0
+        self._open: Cluster | None = None
 
     @contextmanager
     def cluster(self, name: str = "") -> Iterator[Cluster]:
-        with self._new_nodes(2 if self._open else 0):
-            self._open += 1
+        with Cluster.ray(mode="inside", name=name) as cluster:
+            first, self._open = self._open, self._open or cluster
             try:
-                with Cluster.ray(mode="inside", name=name) as cluster:
-                    yield cluster
+                yield cluster
             finally:
-                self._open -= 1
-
-    @contextmanager
-    def _new_nodes(self, count: int) -> Iterator[list[Any]]:
-        settings = {"num_cpus": 1, "object_store_memory": 10**8, "memory": 10**9}
-        nodes = [self.ray.add_node(**settings) for _ in range(count)]
-        try:
-            yield nodes
-        finally:
-            for node in set(nodes) & set(self.ray.list_all_nodes()):
-                self.ray.remove_node(node)
+                self._open = first
 
     def kill(self, cluster: Cluster, worker: int) -> None:
         Kind.kill(self, cluster, worker)
@@ -275,8 +266,11 @@ class RayInside(Ray):
 
     @contextmanager
     def nodes(self) -> Iterator[tuple[Cluster, Callable[[], None]]]:
-        with self._new_nodes(2) as nodes, Cluster.ray(mode="inside") as cluster:
-            yield cluster, lambda: self.ray.remove_node(nodes[0], allow_graceful=False)
+        third = self.ray.add_node(num_cpus=1, object_store_memory=10**8, memory=10**9)
+        with ExitStack() as stack:
+            cluster = self._open or stack.enter_context(self.cluster())
+            until(lambda: cluster.n_workers == 3, 60)
+            yield cluster, lambda: self.ray.remove_node(third, allow_graceful=False)
 
 
 def _left_on_dask(address: str | None = None, **where: str) -> list[str]:
@@ -329,12 +323,13 @@ def dask_nodes(names: Sequence[str]) -> Iterator[tuple[str, list[subprocess.Pope
 
 
 def _end_node(process: subprocess.Popen[bytes]) -> None:
-    """End a nanny and its workers; what tracks their semaphores removes them and ends by itself."""
+    """End a nanny and its workers; what tracks their semaphores removes them and ends by itself, and so do guests."""
     with suppress(psutil.NoSuchProcess):
         node = psutil.Process(process.pid)
         for one in [node, *node.children(recursive=True)]:
             with suppress(psutil.NoSuchProcess):
-                if "resource_tracker" not in " ".join(one.cmdline()):
+                words = " ".join(one.cmdline())
+                if "resource_tracker" not in words and "jmars host" not in words:
                     one.kill()
 
 
