@@ -5,6 +5,7 @@
 <spill_dir>/jmars-<id>-<random>/  0700: spilled chunks; made for the first spilled chunk
 
 A registry file with a free lock belongs to a cluster that was killed with the janitor: the finder removes the folders.
+A host of several has no registry file: who starts later finds its lock, which names the spill folder.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from jmars.errors import StorageError
 from jmars.storage.spill import spill_room
 
 __all__ = ["Folders", "sweep"]
+
+YOUNG_SECONDS = 60.0  # a folder that is younger may belong to a process that starts
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Folders:
         """Hold the cluster's lock until the returned descriptor closes."""
         fd = os.open(Path(self.folder) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)
+        os.write(fd, os.fsencode(self.spill))  # for `sweep`
         return fd
 
     def remove(self) -> None:
@@ -137,4 +142,29 @@ def sweep() -> list[str]:
                 os.close(fd)
         folders.remove()
         swept.append(path.stem)
+    for lock in Path(tempfile.gettempdir()).glob("jmars-*/lock"):
+        _remove_abandoned(lock)
     return swept
+
+
+def _remove_abandoned(lock: Path) -> None:
+    """Remove the folders of a host that no registry file names, if all of its processes were killed."""
+    try:
+        for path, kind in ((lock.parent, stat.S_ISDIR), (lock, stat.S_ISREG)):
+            found = path.lstat()
+            if not kind(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+                return
+        if time.time() - found.st_mtime < YOUNG_SECONDS:
+            return  # perhaps not locked yet
+        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    with open(fd, "rb") as file:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return  # alive
+        spill = os.fsdecode(file.read(4096))
+        if os.path.basename(spill).startswith("jmars-"):
+            shutil.rmtree(spill, ignore_errors=True)
+        shutil.rmtree(lock.parent, ignore_errors=True)

@@ -177,9 +177,9 @@ def _serve(ticket: Ticket, answer: Answer, source: str, starter: Starter | None)
     set_engine(NoComputeEngine(limit, workers))
     capacity = memory.room_for_chunks(limit, workers, memory.private_bytes(os.getpid()))
     folders = Folders.make(f"{ticket.cluster}-{ticket.host}-{secrets.token_hex(2)}", ticket.spill)
+    lock = folders.lock()  # tells `sweep` that this process or the janitor lives
     log_file = _keep_log(folders) if source == "-" else ""
     arena_fd = os.memfd_create(f"jmars-{ticket.cluster}-{ticket.host}", os.MFD_CLOEXEC)
-    lock = folders.lock()  # held until both the janitor and this process have ended
     ours, parent = ([answer.fd, starter.fd], starter.pid) if starter else ([answer.fd], 0)
     janitor, alive = start_janitor(folders, parent, [*ours, arena_fd], Beats(os.getpid()))
     arena = Arena(arena_fd, capacity)

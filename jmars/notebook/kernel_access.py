@@ -24,7 +24,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -232,8 +232,12 @@ class HeldOutputs:
         self._send(frames, **options)
 
     def release(self, without: str = "") -> None:
-        """Sends the held messages, except the messages that contain `without`; the kernel sends as before."""
-        with self._lock:
+        """Sends the held messages, except the messages that contain `without`; the kernel sends as before.
+
+        An interrupt is raised afterwards: no message is lost, and the kernel is left as it was.
+        """
+        in_main = threading.current_thread() is threading.main_thread()
+        with _interrupt_later() if in_main else nullcontext(), self._lock:
             if not self._holds:
                 return
             self._holds = False

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from jmars import tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.notebook.masked_arrays import MaskedArrays, has_mask
 from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
 from jmars.notebook.user_arrays import UserArrays
 from jmars.tensor.buffers import PlaceState
 from jmars.tensor.composite import Composite
 from jmars.tensor.source_line import SourceLine
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor import Tensor
 
 __all__ = ["Namespace", "tensors_in"]
 
@@ -52,15 +52,18 @@ class Namespace:
     before: dict[str, Any]  # value of every name before the cell
     given: dict[str, Any] = field(default_factory=dict)  # lazy value of a name in the cell
     arrays: UserArrays = field(default_factory=UserArrays)  # NumPy arrays that the cell's text mentions
+    masked: MaskedArrays = field(init=False)  # masked arrays of NumPy that the cell's text mentions
     written: dict[str, Any] = field(default_factory=dict)  # arrays that the cell wrote to, and views of them, by name
     tensors: dict[int, tuple[Tensor, PlaceState]] = field(default_factory=dict)  # state of every tensor at the start
     composites: dict[int, tuple[Composite, Any]] = field(default_factory=dict)  # state of every composite at the start
+
+    def __post_init__(self) -> None:
+        self.masked = MaskedArrays(self.arrays)
 
     @classmethod
     def enter(cls, names: dict[str, Any], line_of: Callable[[str], SourceLine | None]) -> Namespace:
         """Puts lazy values into `names`; arrays only if `line_of` knows a line that mentions the name."""
         inside = cls(names, dict(names))
-        masked: dict[int, Composite] = {}  # an array under two names is one masked tensor
         arrays: list[tuple[str, Any, SourceLine]] = []
         for name, value in inside.before.items():
             if _IPYTHON.fullmatch(name):
@@ -70,14 +73,11 @@ class Namespace:
                 inside.given[name] = resolve_or_stub(path)
             elif not _is_array(value) or (line := line_of(name)) is None:
                 continue
-            elif not _has_mask(value):
+            elif not has_mask(value):
                 arrays.append((name, value, line))
             else:
                 try:
-                    if id(value) not in masked:
-                        masked[id(value)] = _masked(value, line)
-                    inside.given[name] = masked[id(value)]
-                    inside.arrays.beside(name, value.data)
+                    inside.given[name] = inside.masked.enter(name, value, line)
                 except UnsupportedError:
                     continue  # objects stay arrays
         inside.given |= inside.arrays.enter(arrays)
@@ -116,12 +116,16 @@ class Namespace:
                 self.names[name] = imported_names[id(value)][1]  # bound by an import inside the cell
             else:
                 assigned[name] = value
+                if isinstance(value, Composite):
+                    self.masked.write(value)
         return assigned
 
     def write_back(self, fetch: Callable[[Any, bool], Any]) -> None:
         """Writes computed values to the user's arrays and gives names their arrays back; `fetch` as `Engine.fetch`."""
         __tracebackhide__ = True
+        write_masked = self.masked.write_back(fetch)  # before any array changes
         self.arrays.write_back(fetch)
+        write_masked()
         self.names.update(self.written)
         done: dict[int, tuple[Any, Any]] = {}
         for name in [name for name in self.names if not _IPYTHON.fullmatch(name)]:
@@ -130,6 +134,8 @@ class Namespace:
     def _with_arrays(self, value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
         """The value with arrays in place of tensors of arrays, in short lists, tuples and dicts too."""
         array = self.arrays.array_of(value)
+        if array is None:
+            array = self.masked.array_of(value)
         if array is not None:
             return array
         if type(value) not in (list, tuple, dict) or len(value) > _SHORT:
@@ -163,6 +169,7 @@ class Namespace:
             composite.restore(state)
         self.before, self.given = {}, {}  # IPython keeps the traceback, and with it this object
         self.tensors, self.composites, self.arrays = {}, {}, UserArrays()
+        self.masked = MaskedArrays(self.arrays)
 
     def _has_its_value(self, tensor: Tensor) -> bool:
         """Whether a tensor has the same value as before the cell."""
@@ -176,19 +183,7 @@ class Namespace:
 
 def _is_array(value: Any) -> bool:
     """Whether a value becomes a lazy array in the cell; text arrays do not, since code looks up names by them."""
-    return (type(value) in (np.ndarray, np.memmap) or _has_mask(value)) and value.dtype.kind not in "SU"
-
-
-def _has_mask(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and type(value).__name__ == "MaskedArray"  # numpy.ma may not be imported
-
-
-def _masked(value: Any, line: SourceLine | None) -> Composite:
-    """Makes a masked tensor of a user's masked array."""
-    masked = mt.ma.array  # imported here with numpy.ma, which NumPy, too, imports where it is used
-    data = as_tensor(value.data, line=line)
-    made: Composite = masked(data, mask=value.mask, fill_value=value.fill_value, hard_mask=value.hardmask)
-    return made
+    return (type(value) in (np.ndarray, np.memmap) or has_mask(value)) and value.dtype.kind not in "SU"
 
 
 def _is_plain(values: Iterable[Any]) -> bool:

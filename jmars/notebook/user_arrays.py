@@ -108,6 +108,11 @@ class UserArrays:
         """Note memory of a name that enters as something else, such as the data of a masked array."""
         self._beside.append((name, array))
 
+    def sharing(self, memory: Array) -> str | None:
+        """The name of another array of the cell that shares this memory; None if there is none."""
+        known = [*((one.name, one.array) for one in self._own.values()), *self._beside]
+        return next((name for name, array in known if array is not memory and shares_memory(array, memory)), None)
+
     def written(self) -> list[Tensor]:
         """The tensors of written arrays, whole.
 

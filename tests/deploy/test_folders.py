@@ -54,3 +54,19 @@ def test_what_dead_clusters_left_is_swept_and_what_lives_stays(tmp_path):
     assert os.path.exists(alive.folder) and os.path.exists(alive.registry)
     os.close(lock)
     assert sweep() == ["alive"]
+
+
+def test_the_folders_of_a_killed_host_which_no_registry_names_are_removed_by_who_starts_next(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed, alive, young, other = [Folders.make(name, tmp_path) for name in ("killed", "alive", "young", "other")]
+    locks = {one: one.lock() for one in (killed, alive, young)}
+    for one in (killed, alive, young, other):
+        Path(one.make_spill(), "chunk").write_bytes(b"x")
+    os.close(locks[killed]), os.close(locks[young])
+    for one in (killed, alive):
+        os.utime(Path(one.folder) / "lock", (1e9, 1e9))
+    assert sweep() == []
+    assert not os.path.exists(killed.folder) and not os.path.exists(killed.spill)
+    for one in (alive, young, other):
+        assert os.path.exists(one.folder) and os.path.exists(one.spill + "/chunk")
+    os.close(locks[alive])

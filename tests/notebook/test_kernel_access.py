@@ -217,3 +217,25 @@ def test_held_outputs_are_released_in_order_and_without_those_that_are_dropped(k
     assert "of a fork" in text
     assert [line for line in text if line != "of a fork"] == ["first", "second", "'by a finalizer'", "third"]
     assert kernel.run("print('send_multipart' in vars(get_ipython().kernel.iopub_thread))") == "False"
+
+
+INTERRUPTED = """
+import signal
+held = kernel_access.HeldOutputs()
+print("first", flush=True)
+display("second")
+send = held._send
+def interrupted(frames, **options):
+    signal.raise_signal(signal.SIGINT)
+    send(frames, **options)
+held._send = interrupted
+try:
+    held.release()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_during_the_release_loses_no_message_and_leaves_the_kernel_as_it_was(kernel):
+    assert kernel.run(INTERRUPTED).splitlines() == ["first", "'second'", "interrupted"]
+    assert kernel.run("print('send_multipart' in vars(get_ipython().kernel.iopub_thread))") == "False"

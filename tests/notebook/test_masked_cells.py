@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jmars.errors import UnsupportedError
 from jmars.tensor import Tensor
 from jmars.tensor.ma.handle import MaskedTensor
 
@@ -42,10 +43,34 @@ def test_after_an_error_a_masked_array_is_as_before(notebook):
     assert notebook["y"].fetch().tolist() == [None, None, 2, 3] and notebook["y"].fill_value == 999999
 
 
-def test_a_masked_array_that_the_cell_writes_to_is_a_lazy_one_from_then_on(notebook):
-    notebook("import numpy as np\na = np.ma.array([1, 2, 3])")
-    notebook("%%jmars\na[0] = np.ma.masked")
-    assert type(notebook["a"]) is MaskedTensor and notebook["a"].fetch().tolist() == [None, 2, 3]
+def test_a_masked_array_that_the_cell_writes_to_is_written_in_place(notebook):
+    start = (
+        "import numpy as np\na = np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0]); b = np.ma.array([1, 2, 3])\n"
+        "again, view, kept = a, a[1:], {'a': a}"
+    )
+    text = "a += 1\na[3] = np.ma.masked\na.fill_value = 5.0\na.harden_mask()\nb[0] = np.ma.masked\nmine = [a]"
+    names: dict[str, object] = {}
+    exec(start + "\n" + text, names)
+    notebook(start)
+    before = notebook["a"]
+    notebook("%%jmars\n" + text)
+    assert notebook["a"] is notebook["again"] is notebook["kept"]["a"] is notebook["mine"][0] is before
+    for name in ("a", "b", "view"):
+        ours, theirs = notebook[name], names[name]
+        assert type(ours) is np.ma.MaskedArray and ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours.data, theirs.data)
+        np.testing.assert_array_equal(np.ma.getmaskarray(ours), np.ma.getmaskarray(theirs))
+        assert ours.fill_value == theirs.fill_value and ours.hardmask == theirs.hardmask
+
+
+def test_a_write_to_a_masked_array_beside_another_name_of_its_memory_is_refused_by_both_names(notebook):
+    notebook("import numpy as np\ndata = np.arange(4.0)\na = np.ma.array(data, mask=[0, 1, 0, 0])\nrest = a[1:]")
+    for other in ("data", "rest"):
+        ran = notebook.run(f"%%jmars\na += 1\ns = {other}.sum()")
+        assert isinstance(ran.error, UnsupportedError) and f"'{other}', which shares its memory" in str(ran.error)
+    assert notebook["data"].tolist() == [0, 1, 2, 3]
+    notebook("%%jmars\na += 1")
+    assert notebook["data"].tolist() == [1, 1, 3, 4]
 
 
 def test_records_and_text_in_a_cell(notebook):

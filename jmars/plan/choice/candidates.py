@@ -3,7 +3,8 @@
 A short budget so loses little: over 57 graphs and clusters the first plan's score is 25 % above the best score, the
 best of the first five 3 %, of the first nine 1 %. METIS and mt-KaHyPar come last, if they are installed and time
 allows. On a single worker only orders are tried. Plans for a few workers or a single worker are candidates too: they
-win where many bytes must move over slow links.
+win where many bytes must move over slow links. So is the placement of a run that plans first operands only
+(`FollowInputs`), if time allows.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.plan.assign.bisection import assign_bisect
 from jmars.plan.assign.contiguous import assign_runs, source_runs
 from jmars.plan.assign.earliest_finish import assign_eft
+from jmars.plan.assign.initial import assign_initial
 from jmars.plan.order.min_memory import rank_backwards
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.partition.km1 import assign_km1, has_km1
 from jmars.plan.partition.metis import assign_metis, suits_metis
 from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.workers import Workers, allowed
+from jmars.plan.simulation.follow_inputs import FollowInputs
+from jmars.plan.simulation.simulate import simulate
+from jmars.plan.workers import UNLIMITED, Workers, allowed
 
 __all__ = ["candidates"]
 
 _LARGE = 20_000  # operands above which METIS and mt-KaHyPar take too long
-_METIS, _KM1 = 20e-6, 500e-6  # seconds per operand
+_METIS, _KM1, _FOLLOW = 20e-6, 500e-6, 150e-6  # seconds per operand
 _BANDS = 4  # of time, for METIS
 _SLOW = 3  # ratio of sending all chunks once to all work, above which few workers are tried early
 _PAIRS = (
@@ -142,6 +146,17 @@ def candidates(
     def has_time(each: float) -> bool:
         return graph.n <= _LARGE and (seconds is None or each * graph.n <= seconds)
 
+    def follow() -> NDArray[np.int16]:
+        """The assignment of a run that plans first operands only, whose readers follow most bytes of their inputs."""
+        free = graph.dag.sources()
+        first = assign_initial(graph.dag, free[~there[free]], workers.cores.tolist())
+        first = allowed(graph, workers, first, np.flatnonzero(first >= 0))
+        roomy = replace(workers, memory=np.full(len(workers), UNLIMITED))
+        run = simulate(graph, roomy, first, rank("mars"), placed=placed, policy=FollowInputs())
+        return only(allowed(graph, workers, run.assign.astype(np.int16), np.flatnonzero(~there)))
+
+    if has_time(_FOLLOW):
+        ways["follow inputs"] = follow
     if has_time(_METIS) and suits_metis(graph, len(workers), bands=_BANDS):
         ways[f"metis, {_BANDS} bands"] = lambda: only(assign_metis(graph, workers, bands=_BANDS))
     if has_time(_KM1) and has_km1():

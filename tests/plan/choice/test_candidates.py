@@ -87,3 +87,16 @@ def test_over_slow_links_few_workers_are_tried_early():
     slow, quick = Workers.build(8, bandwidth=1e6), Workers.build(8, bandwidth=1e12)
     assert names(graph, slow)[:3] == ["eft 3", "alone", "eft 3 on few"]
     assert "alone" not in names(graph, quick)[:4] and "alone" in names(graph, quick)
+
+
+def test_the_placement_by_bytes_of_inputs_is_tried_and_not_for_a_large_graph_in_little_time():
+    dag = Dag.from_edges(6, [0, 1, 2, 3], [4, 4, 5, 5])
+    graph = PlanGraph.build(dag, cost=1.0, nbytes=[100, 1, 1, 100, 1, 1])
+    pair = Workers.build(2)
+    found = {name: assign for name, _, assign, _ in candidates(graph, pair, None)}
+    assign = found["follow inputs"]
+    assert assign[4] == assign[0] and assign[5] == assign[3]
+    placed = np.array([1, -1, -1, -1, -1, -1])
+    found = {name: assign for name, _, assign, _ in candidates(graph, pair, placed)}
+    assert found["follow inputs"][0] == -1 and found["follow inputs"][4] == 1
+    assert "follow inputs" not in {name for name, *_ in candidates(graph, pair, None, seconds=1e-6)}
