@@ -13,7 +13,7 @@ USAGE = """\
 usage: python -m jmars status [NAME]      the clusters of this user, or the jobs of a cluster
        python -m jmars stop NAME …        ends clusters for all their clients
        python -m jmars web [--cluster NAME] [--port N]
-       python -m jmars slurm [--cpus N] [--memory SIZE] PROGRAM …
+       python -m jmars slurm [--nodes N] [--cpus N] [--memory SIZE] PROGRAM … | --join FILE
        python -m jmars host --join FILE   joins a cluster of several hosts by the ticket of Cluster.ticket
        python -m jmars replay FILE [--report PAGE.html]         tells of a run that Job.save wrote
        python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs an operand that Job.operand wrote

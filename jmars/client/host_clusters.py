@@ -1,4 +1,4 @@
-"""Clusters of several hosts: `Cluster.hosts`, `Cluster.ssh` and `Cluster.ticket`.
+"""Clusters of several hosts: `Cluster.hosts`, `Cluster.ssh`, `Cluster.batch` and `Cluster.ticket`.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ PerHost: TypeAlias = (
     Value | Sequence[Value] | Mapping[str, Value]
 )  # for all hosts, for each place in order, or by place
 
-QUEUE_SECONDS = 7 * 24 * 3600.0  # for which a ticket is valid: jobs wait in queues for days
+QUEUE_SECONDS = 7 * 24 * 3600.0  # for which a ticket is valid
 
 
 class HostClusters:
@@ -70,7 +69,7 @@ class HostClusters:
         python
             Interpreter on machines that ssh reaches, with jmars installed; None for `python3`. Also by place.
         same_bits
-            Refuse hosts with CPUs on which the last bits of values may differ; False to go on.
+            Have hosts use only CPU features that all have, else the last bits of values may differ; False to go on.
         name
             What lists of clusters show.
         detach, lease
@@ -147,6 +146,69 @@ class HostClusters:
         """
         return cls.hosts(hosts, **settings)
 
+    @classmethod
+    def batch(
+        cls,
+        command: Sequence[str] | None = None,
+        hosts: int | None = None,
+        *,
+        n_workers: int | None = None,
+        threads_per_worker: int = 1,
+        memory_limit: str | int | None = None,
+        spill_dir: str | None = None,
+        addresses: Sequence[str] = (),
+        same_bits: bool = True,
+        name: str = "",
+    ) -> Self:
+        """A cluster of hosts that a command of a batch system starts: `srun` of SLURM, `mpiexec` of MPI.
+
+        The command gets the words `PYTHON -m jmars host --join FILE` at its end, and runs them once for each host. The
+        constructor returns when all hosts have joined, however long the command waits in a queue. When the cluster
+        ends, the hosts end, and the command with them.
+
+        Parameters
+        ----------
+        command
+            Words before those of a host, such as `["mpiexec", "-n", "4"]`; None within a job of SLURM: a host on each
+            node.
+        hosts
+            How many hosts the command starts; None within a job of SLURM.
+        n_workers, threads_per_worker, memory_limit, spill_dir
+            Of each host, as of `Cluster`; the defaults are those of the host.
+        addresses
+            Names or addresses of this machine as the hosts reach it; those that the machine knows by default.
+        same_bits
+            As of `Cluster.hosts`.
+        name
+            What lists of clusters show.
+
+        Raises
+        ------
+        ClusterStartError
+            If the command cannot be run or ends before all hosts have joined; without a command, if this process runs
+            in no job of SLURM.
+        """
+        from jmars.deploy.batch_words import own_command
+        from jmars.deploy.hosts_host import HostsHost
+
+        if isinstance(command, str):
+            raise ValueError(f"command is {command!r}; give a list of words: {shlex.split(command)}")
+        if command is None:
+            words, number = own_command(os.environ)
+        elif hosts is None:
+            raise ValueError("hosts is None; say how many hosts the command starts")
+        else:
+            words, number = list(command), hosts
+        order = {
+            "command": words,
+            "hosts": whole_number("hosts", number if hosts is None else hosts),
+            "addresses": list(addresses),
+            **_settings(n_workers, threads_per_worker, memory_limit, spill_dir),
+        }
+        if name:
+            refuse_twin(name)
+        return cls.of_host(HostsHost([], name, same_bits, batch=order))
+
     def ticket(
         self,
         path: str | os.PathLike[str],
@@ -201,12 +263,9 @@ class HostClusters:
         >>> host.communicate()[0], host.returncode
         (b'', 0)
         """
-        settings = {
-            "limit": memory_limit,
-            "workers": None if n_workers is None else whole_number("n_workers", n_workers),
-            "threads": whole_number("threads_per_worker", threads_per_worker),
-            "spill": spill_dir,
-        }
+        from jmars.deploy.batch_words import join_words
+
+        settings = _settings(n_workers, threads_per_worker, memory_limit, spill_dir)
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}; give the seconds for which hosts may join")
         place = Path(path).expanduser().absolute()
@@ -217,7 +276,19 @@ class HostClusters:
             except BaseException:
                 place.unlink()
                 raise
-        return shlex.join([sys.executable, "-m", "jmars", "host", "--join", str(place)])
+        return shlex.join(join_words(place))
+
+
+def _settings(
+    n_workers: int | None, threads: int, memory_limit: str | int | None, spill_dir: str | None
+) -> dict[str, Any]:
+    """Settings of a host that joins by a ticket."""
+    return {
+        "limit": memory_limit,
+        "workers": None if n_workers is None else whole_number("n_workers", n_workers),
+        "threads": whole_number("threads_per_worker", threads),
+        "spill": spill_dir,
+    }
 
 
 def _by_place(what: str, value: Any, places: Sequence[str], default: Any) -> list[Any]:

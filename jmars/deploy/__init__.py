@@ -44,7 +44,10 @@ inside_head.py  the head of a cluster in an engine's workers
 inside_host.py  that head, as the kernel holds it
 inside_dask.py  its process for Dask: `python -m jmars head dask`
 inside_ray.py  its process for Ray: `python -m jmars head ray`
+batch_words.py  command lines of batch systems
+batch.py     hosts that a command of a batch system starts, such as `srun` and `mpiexec`
 roster.py    hosts that joined, and their links
+common_bits.py  has hosts with other CPUs start again without features that other hosts lack
 hosts_chunks.py  chunks of several hosts for clients
 hosts_status.py  memory and status of several hosts as of one
 hosts_events.py  events: hosts that join or are lost, chunks that move between hosts
@@ -59,7 +62,7 @@ far_entry.py  tells a kernel on another machine how to reach a cluster
 far_host.py  a cluster of another machine, reached by ssh
 commands.py  lists and ends clusters from a shell
 operand_runner.py  runs an operand without a cluster
-slurm.py     a batch script for a node of a SLURM cluster
+slurm.py     a batch script for nodes of a SLURM cluster
 """
 
 from jmars.deploy.attached import AttachedHost

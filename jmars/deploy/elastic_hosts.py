@@ -143,6 +143,11 @@ class ElasticHosts:
 
     async def _extend(self, wanted: Sequence[str]) -> None:
         """Start hosts at new places, with the settings of the first place; failed places are forgotten."""
+        if not self._places:
+            raise ClusterError(
+                "a batch system started the hosts of this cluster, so hosts at further places have no settings; "
+                "let further hosts join by a file: cluster.ticket(path)"
+            )
         for place in wanted:
             host_name(0, place)  # raises for a text that is no place
         first = len(self._places)

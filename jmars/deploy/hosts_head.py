@@ -11,18 +11,20 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from jmars.actors.tls import server_context
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy import memory
+from jmars.deploy.batch import BatchLaunch
 from jmars.deploy.beats import beats_door
 from jmars.deploy.ca import CertificateAuthority
+from jmars.deploy.common_bits import CommonBits
 from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead
-from jmars.deploy.host_facts import HostFacts, same_bits
 from jmars.deploy.host_launches import HostLaunches
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
 from jmars.deploy.hosts_events import HostsEvents
@@ -33,7 +35,7 @@ from jmars.deploy.join_tickets import LOOPBACK, JoinTickets
 from jmars.deploy.launch import Launches
 from jmars.deploy.roster import Roster
 from jmars.deploy.why_service import WhyService
-from jmars.errors import ClusterError, ClusterStartError
+from jmars.errors import ClusterError
 from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
@@ -53,6 +55,8 @@ END_SECONDS = 3.0  # for hosts to end by themselves
 
 class HostsHead(ClusterHead):
     """Scheduler, clients and roster; `orders` are HostsHost's."""
+
+    hosts_start_again = True  # with other variables of the environment
 
     def __init__(self, orders: dict[str, Any], folders: Folders, janitor: int) -> None:
         super().__init__(orders, folders)
@@ -91,13 +95,18 @@ class HostsHead(ClusterHead):
         members = await listen(address)
         self._tickets = JoinTickets(self.orders["id"], self.roster, enrolment, partial(listen, ""))
         self.roster.again = self._tickets.again
+        bits = CommonBits(self.roster, self.orders["same_bits"], self.hosts_start_again)
+        self.roster.environment = bits.environment
         launches = self.launches(enrolment, members.port)
         self.roster.opinion = launches.opinion
+        order, output = self.orders.get("batch"), Path(self.folders.folder) / "batch"
+        batch = BatchLaunch(order, self.roster, self._tickets, output) if order else None
         watching = [asyncio.ensure_future(self.roster.watch())]
         try:
             await self.start_hosts(launches)
-            self._check_bits()
-            self.roster.approve = self._approve
+            if batch is not None:
+                await batch.start()
+            await bits.agree()
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
             names, machine = self.hosts.names, self._machine
@@ -128,6 +137,8 @@ class HostsHead(ClusterHead):
             self.ended.set()
             self.roster.tell_all("member", "end", "the cluster is closed")
             await launches.end(END_SECONDS)
+            if batch is not None:
+                await batch.end(END_SECONDS)
             self.roster.close()
             members.close()
             self._tickets.close()
@@ -150,40 +161,6 @@ class HostsHead(ClusterHead):
         if not os.read(kernel_end, 1024):
             asyncio.get_running_loop().remove_reader(kernel_end)
             self.ended.set()
-
-    def _check_bits(self) -> None:
-        """Raise ClusterStartError where CPUs of hosts differ, so that a value may depend on its host."""
-        if not self.orders["same_bits"]:
-            return
-        found = same_bits(self._facts())
-        for name, variables in found.environment.items():
-            if variables:
-                raise ClusterStartError(
-                    f"{name} has another CPU than other hosts, and the last bits of a value would depend on the host "
-                    f"that computes it; set {_told(variables)} in the environment there, or start with same_bits=False"
-                )
-        for note in found.notes:
-            log.warning("%s", note)
-
-    def _approve(self, name: str, facts: HostFacts) -> None:
-        """Raise ClusterStartError for a late host that would compute other bits than the present hosts."""
-        others = self._facts()
-        if not self.orders["same_bits"] or not others:
-            return
-        found = same_bits({**others, name: facts}).environment
-        if any(found[other] for other in others):
-            raise ClusterStartError(
-                f"{name} has an older CPU than the hosts that are here, and the last bits of a value would depend on "
-                "the host that computes it; start a cluster with this host, or with same_bits=False"
-            )
-        if found[name]:
-            raise ClusterStartError(
-                f"{name} has another CPU than the hosts that are here, and the last bits of a value would depend on "
-                f"the host that computes it; set {_told(found[name])} in the environment there"
-            )
-
-    def _facts(self) -> dict[str, HostFacts]:
-        return {row.name: HostFacts.of_wire(self.roster.facts[row.number]["host"]) for row in self.hosts.here}
 
     def _costs(self, profile: dict[str, Any]) -> None:
         self._profile = Profile.of(profile)
@@ -362,8 +339,3 @@ class HostsHead(ClusterHead):
             "latency": self._links.latency(numbers),
             "disk": [self.roster.facts[row.number]["disk"] for row in hosts],
         }
-
-
-def _told(variables: Mapping[str, str]) -> str:
-    """Variables of an environment as a shell takes them."""
-    return " ".join(f"{variable}='{value}'" for variable, value in variables.items())

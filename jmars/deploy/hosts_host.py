@@ -9,8 +9,9 @@ from typing import Any
 from jmars.deploy.control_process import ControlProcess
 from jmars.deploy.ssh_words import SshPlace
 
-__all__ = ["LOCAL", "HostsHost", "host_name"]
+__all__ = ["LOCAL", "QUEUE_SECONDS", "HostsHost", "host_name"]
 
+QUEUE_SECONDS = 7 * 24 * 3600.0  # jobs wait in queues for days
 LOCAL = "local"  # a place: a host on this machine
 
 
@@ -34,6 +35,8 @@ class HostsHost(ControlProcess):
         Whether the cluster outlives this process.
     lease
         Seconds that a detached cluster lives on when nobody uses it.
+    batch
+        Hosts that a batch system starts, in place of `places`; see BatchLaunch.
 
     Raises
     ------
@@ -51,6 +54,10 @@ class HostsHost(ControlProcess):
         same_bits: bool = True,
         detached: bool = False,
         lease: float = math.inf,
+        batch: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(name, "hosts", None, detached)
-        self._begin({"hosts": list(places), "same_bits": same_bits, "lease": lease}, threads=1)
+        if batch is not None:
+            self.start_seconds = QUEUE_SECONDS
+        orders = {"hosts": list(places), "same_bits": same_bits, "lease": lease, "batch": batch}
+        self._begin(orders, threads=1)

@@ -31,6 +31,8 @@ class InsideHead(HostsHead):
         Makes the engine's `Hosting` from its orders.
     """
 
+    hosts_start_again = False  # they are child processes of workers
+
     def __init__(
         self, orders: dict[str, Any], folders: Folders, janitor: int, connect: Callable[[dict[str, Any]], Hosting]
     ) -> None:

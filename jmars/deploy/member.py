@@ -67,6 +67,8 @@ class Member:
         Actors for the head.
     ended
         Set when the host is to end.
+    again
+        Set when the host is to start again, with the variables of `environment`.
     link
         To the head; set before `start`.
     """
@@ -75,7 +77,8 @@ class Member:
     machine_of = HostMachine  # makes the machine; the simulation has another one
 
     def __init__(self, ticket: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena) -> None:
-        self.ended = asyncio.Event()
+        self.ended, self.again = asyncio.Event(), asyncio.Event()
+        self.environment: dict[str, str] = {}
         self.folders = folders
         self.machine = self.machine_of(ticket, folders, zygote, janitor, arena, self.ended.set, self._pull)
         execution = self.machine.execution
@@ -241,6 +244,12 @@ class MemberActor:
     def rest(self) -> None:
         """No job runs: graphs take no memory any more."""
         self._member.machine.execution.memory.graph_room.update(0)
+
+    @remote_method
+    def start_again(self, environment: dict[str, str]) -> None:
+        """Start the host again with these variables."""
+        self._member.environment = dict(environment)
+        self._member.again.set()
 
     @remote_method
     def end(self, why: str) -> None:

@@ -49,14 +49,15 @@ log = logging.getLogger("jmars.host")
 JOIN_SECONDS = 20.0
 LEAST_SECONDS = 3.0  # after joining, before which a host that is refused does not try again
 LOOK_SECONDS = 1.0  # between two looks at the silence of the head
-AGAIN = "JMARS_TICKET_FD"  # variable of a process that starts itself again: descriptor of the ticket
+AGAIN = "JMARS_AGAIN"  # variable of a process that starts itself again: descriptors of the ticket and of the answer
 
 
 def main(source: str = "-") -> None:
     """Be a host until the head ends it; exit with status 1 where a host with a file could not join."""
-    answer = Answer()
+    again = [int(fd) for fd in os.environ.pop(AGAIN, "").split()]
+    answer = Answer(again[1] if again and again[1] >= 0 else os.dup(1))
     try:
-        ticket = read_ticket(source) if AGAIN not in os.environ else _ticket_again()
+        ticket = _ticket_again(again[0]) if again else read_ticket(source)
         starter = Starter(answer) if ticket.secret is None else None
         if source != "-":
             _set_environment(process_settings(ticket.threads or 1))
@@ -80,13 +81,13 @@ def _set_environment(settings: dict[str, str]) -> None:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **settings})
 
 
-def _ticket_again() -> Ticket:
+def _ticket_again(fd: int) -> Ticket:
     """The ticket of a process that has started itself again."""
-    with open(int(os.environ.pop(AGAIN)), "rb") as file:
+    with open(fd, "rb") as file:
         return read_ticket("-", file)
 
 
-def _start_again(again: Again, janitor: int, alive: int) -> None:
+def _start_again(again: Again, janitor: int, alive: int, answer: int) -> None:
     """Start this process again, without other processes, files and shared memory; never returns."""
     os.write(alive, LEAVE)
     os.waitpid(janitor, 0)  # it ends after all others of the process group
@@ -94,7 +95,9 @@ def _start_again(again: Again, janitor: int, alive: int) -> None:
     os.write(fd, again.ticket.line())
     os.lseek(fd, 0, os.SEEK_SET)
     os.set_inheritable(fd, True)
-    os.execve(sys.executable, sys.orig_argv, {**os.environ, **again.environment, AGAIN: str(fd)})
+    if answer >= 0:
+        os.set_inheritable(answer, True)
+    os.execve(sys.executable, sys.orig_argv, {**os.environ, **again.environment, AGAIN: f"{fd} {answer}"})
 
 
 class Again(NamedTuple):
@@ -113,8 +116,8 @@ class Answer:
         Descriptor of the output; -1 after the answer.
     """
 
-    def __init__(self) -> None:
-        self.fd = os.dup(1)
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
 
     def say(self, told: dict[str, Any]) -> None:
         """Answer; no effect after an answer, or where nobody listens any more."""
@@ -196,7 +199,7 @@ def _serve(ticket: Ticket, answer: Answer, source: str, starter: Starter | None)
             answer.say({"error": why})
             os._exit(source != "-")
         if again is not None:
-            _start_again(again, janitor, alive)
+            _start_again(again, janitor, alive, answer.fd)
         os._exit(0)
 
     asyncio.run(serve_until_the_end())
@@ -251,11 +254,18 @@ async def _run(
         await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
         told = await link.ask("roster", "join", member.facts())
     joined = asyncio.get_running_loop().time()
+    number, secret = told["again"]
+    ticket_again = replace(ticket, host=HEAD, incarnation=number, secret=secret)
+    if told["environment"]:
+        await member.close()
+        link.close()
+        return Again(ticket_again, told["environment"])
     os.write(alive, beats_order(ticket.head, ticket.cluster, credentials, ticket.lease))
     member.start()
     await member.machine.ready()
     answer.say({"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor, "log": log_file})
-    ends = [asyncio.ensure_future(one) for one in (_lease(link, ticket.lease), member.ended.wait(), link.ended.wait())]
+    waits = (_lease(link, ticket.lease), member.ended.wait(), link.ended.wait(), member.again.wait())
+    ends = [asyncio.ensure_future(one) for one in waits]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     is_stale = not ends[0].done() and not member.ended.is_set()
     for task in ends:
@@ -263,12 +273,10 @@ async def _run(
     await member.close()
     link.close()
     log.info("the host ends: %s", link.why)
-    number, secret = told["again"]
-    if starter is not None:
-        return None  # the head starts another guest
-    if not is_stale or not number or asyncio.get_running_loop().time() - joined < LEAST_SECONDS:
+    is_early = asyncio.get_running_loop().time() - joined < LEAST_SECONDS and not member.again.is_set()
+    if starter is not None or not is_stale or not number or is_early:  # the head starts another guest
         return None
-    return Again(replace(ticket, host=HEAD, incarnation=number, secret=secret), {})
+    return Again(ticket_again, member.environment)
 
 
 def _broken(

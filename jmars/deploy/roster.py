@@ -68,12 +68,14 @@ class Roster:
         Asks a launcher what the control process of a host does.
     passed
         Called after a read of a host by the head: numbers of both hosts, bytes, seconds.
+    come
+        Set at each join; cleared by the caller that waits.
     again
         Gives a host what it needs to join again after it was given up: number of a ticket and secret; 0 for nothing.
     two_listen
         Set when two hosts can be dialled.
-    approve
-        Called with name and facts of a host that joins; raises ClusterStartError for a host that must not compute here.
+    environment
+        Gives the variables with which a host must start again, by name and facts; empty for a host that may join.
     """
 
     def __init__(
@@ -93,8 +95,9 @@ class Roster:
         self.membership = Membership()
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
         self.passed: Callable[[int, int, int, float], None] = _not_measured
+        self.come = asyncio.Event()
         self.again: Callable[[int], tuple[int, bytes]] = _never_again
-        self.approve: Callable[[str, HostFacts], None] = _approved
+        self.environment: Callable[[str, HostFacts], dict[str, str]] = _no_environment
         self.on_news: dict[int, Callable[[], None]] = {}  # called when a host that leaves has reported, or is gone
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._lost: dict[int, str] = {}  # hosts that are not back, and why they were given up
@@ -214,6 +217,7 @@ class Roster:
         peer, before = self.channels[number].peer, self._lost.pop(number, "")
         why = f"it is back as incarnation {peer.incarnation}; {before}" if before else ""
         self.changed(number, "joined", why)
+        self.come.set()
         return row
 
     def listens(self, number: int, address: str) -> None:
@@ -293,9 +297,11 @@ class Seat:
             name: HostFacts.of_wire(one) for name, one in (("the head", own_facts().to_wire()), ("it", facts["host"]))
         }
         check_versions(told)
-        self._roster.approve(self._roster.named(self.number, str(facts["machine"])), told["it"])
-        again = self._roster.again(self.number)
-        return {"first": self._roster.join(self.number, facts).first, "again": again}
+        name, again = self._roster.named(self.number, str(facts["machine"])), self._roster.again(self.number)
+        environment = self._roster.environment(name, told["it"])
+        if environment:
+            return {"first": -1, "again": again, "environment": environment}
+        return {"first": self._roster.join(self.number, facts).first, "again": again, "environment": {}}
 
     @remote_method
     def listens(self, address: str) -> None:
@@ -355,5 +361,5 @@ def _never_again(number: int) -> tuple[int, bytes]:
     return 0, b""
 
 
-def _approved(name: str, facts: HostFacts) -> None:
-    pass
+def _no_environment(name: str, facts: HostFacts) -> dict[str, str]:
+    return {}

@@ -34,7 +34,7 @@ LISTED = {
     ChunkPiecesActor: "gather put put_piece abandon",
     HostsChunks: "gather put put_piece",
     ServingActor: "read",
-    MemberActor: "look info rest end",
+    MemberActor: "start_again look info rest end",
     Seat: "join listens take carried costs read",
     PeersActor: "begin add dial drop",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
