@@ -108,8 +108,8 @@ def test_the_lines_for_slurm() -> None:
     words, nodes = own_command({"SLURM_NNODES": "3"})
     assert nodes == 3 and words[:4] == ["srun", "--nodes=3", "--ntasks=3", "--ntasks-per-node=1"]
     assert "--cpus-per-task=8" in own_command({"SLURM_JOB_NUM_NODES": "3", "SLURM_CPUS_PER_TASK": "8"})[0]
-    script = slurm_script([], nodes=2, cpus=8, join="/home/ada/a ticket", python="/opt/python")
-    assert script.endswith(" --overlap /opt/python -m jmars host --join '/home/ada/a ticket'\n")
+    script = slurm_script([], nodes=2, cpus=8, join="/shared/a ticket", python="/opt/python")
+    assert script.endswith(" --overlap /opt/python -m jmars host --join '/shared/a ticket'\n")
     for program, join in ((["sum.py"], "ticket"), ([], None)):
         with pytest.raises(SettingError, match="name a Python file or, with --join"):
             slurm_script(program, join=join)
