@@ -6,7 +6,7 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jmars.model import events
@@ -15,6 +15,7 @@ __all__ = ["HostsEvents", "MovedChunks"]
 
 Note = Callable[[str, str, dict[str, Any]], None]  # logs an event: kind, job, data
 
+MARKED = 16  # transfers of an event whose marks are told
 EVERY = 0.1  # seconds between two events about chunks that moved
 
 
@@ -28,24 +29,28 @@ class MovedChunks:
     >>> moved.add(1, 0, chunks=1, nbytes=7, seconds=0.25)
     >>> moved.add(0, 1, chunks=2, nbytes=50, seconds=0.25)
     >>> moved.take()
-    {'from': 0, 'to': 1, 'chunks': 3, 'bytes': 150, 'seconds': 0.75}
+    {'from': 0, 'to': 1, 'chunks': 3, 'bytes': 150, 'seconds': 0.75, 'marks': []}
     """
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[int, int], tuple[int, int, float]] = {}
+        self._sums: dict[tuple[int, int], tuple[int, int, float, list[list[int]]]] = {}
 
-    def add(self, source: int, target: int, chunks: int, nbytes: int, seconds: float) -> None:
-        """Add chunks that a host read from another host."""
-        known = self._sums.get((source, target), (0, 0, 0.0))
-        self._sums[source, target] = known[0] + chunks, known[1] + nbytes, known[2] + seconds
+    def add(
+        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Add chunks that a host read from another host; the marks of the newest MARKED are kept."""
+        known = self._sums.get((source, target), (0, 0, 0.0, []))
+        told = [*known[3], *map(list, marks)][-MARKED:]
+        self._sums[source, target] = known[0] + chunks, known[1] + nbytes, known[2] + seconds, told
 
     def take(self) -> dict[str, Any] | None:
         """The sums of the pair that has waited longest, as an event's data; None if there are none."""
         pair = next(iter(self._sums), None)
         if pair is None:
             return None
-        chunks, nbytes, seconds = self._sums.pop(pair)
-        return {"from": pair[0], "to": pair[1], "chunks": chunks, "bytes": nbytes, "seconds": round(seconds, 6)}
+        chunks, nbytes, seconds, marks = self._sums.pop(pair)
+        told = {"from": pair[0], "to": pair[1], "chunks": chunks, "bytes": nbytes, "seconds": round(seconds, 6)}
+        return told | {"marks": marks}
 
 
 class HostsEvents:
@@ -68,9 +73,11 @@ class HostsEvents:
         """A host joined, or has another state."""
         self._tell(events.HOST_MOVED, {"host": host, "name": name, "state": state, "why": why})
 
-    def transferred(self, source: int, target: int, chunks: int, nbytes: int, seconds: float) -> None:
-        """Chunks moved from host `source` to host `target`: how many, their bytes, and the seconds that it took."""
-        self._chunks.add(source, target, chunks, nbytes, seconds)
+    def transferred(
+        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Chunks moved from host `source` to host `target`: count, bytes, seconds, and marks of single transfers."""
+        self._chunks.add(source, target, chunks, nbytes, seconds, marks)
         if self._timer is None:
             self._next()
 

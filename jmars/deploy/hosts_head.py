@@ -174,9 +174,11 @@ class HostsHead(ClusterHead):
         if not self.hosts.here and self.hosts.rows and not self.ended.is_set() and self._actors:
             self.give_up("all of its hosts are gone")
 
-    def transferred(self, source: int, target: int, chunks: int, nbytes: int, seconds: float) -> None:
+    def transferred(
+        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]]
+    ) -> None:
         """Chunks moved from host `source` to host `target`."""
-        self._events.transferred(source, target, chunks, nbytes, seconds)
+        self._events.transferred(source, target, chunks, nbytes, seconds, marks)
 
     # -- for clients
     @property

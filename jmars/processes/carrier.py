@@ -4,12 +4,13 @@ Only a host with peers has a carrier. The control process decides about places: 
 the requests of peers. A connection is a thread (transport/lanes.py); the main thread, here, has all books.
 
 Orders: `("begin", {cluster, host, incarnation, key, certificate, ca, bind})`, once and first; `("peer", host,
-incarnation, address)`; `("gone", host, incarnation)`, refused for ever from here on; `("pull", ticket, urgency, chunk,
-start, stop, offset, holders)`; `("withdraw", ticket)`; `("give", request, place)`, where `place` is `("memory", offset,
-size)`, `("file", path, checksums, size)` or `("none", why)`. Answers: `("listening", port)`; `("asked", request, host,
-chunk, start, stop)`; `("given", request, bytes, error of the file)`, once per place but "none"; `("pulled",
-ticket, error, host, bytes, microseconds)`; `("withdrawn", ticket)`; `("link", host, bytes a second, seconds)`. The
-carrier does not write into a slot any more after "pulled" or "withdrawn". Source: docs/explanation/reliability.md.
+incarnation, address)`; `("gone", host, incarnation)`, refused for ever from here on; `("pull", ticket, urgency,
+chunk, start, stop, offset, holders)`; `("withdraw", ticket)`; `("give", request, place)`, where `place` is
+`("memory", offset, size)`, `("file", path, checksums, size)` or `("none", why)`. Answers: `("listening", port)`;
+`("asked", request, host, chunk, start, stop)`; `("given", request, bytes, error of the file)`, once per place but
+"none"; `("pulled", ticket, error, host, bytes, [microseconds until started, loaded, received, unloaded])`;
+`("withdrawn", ticket)`; `("link", host, bytes a second, seconds)`. The carrier does not write into a slot any more
+after "pulled" or "withdrawn". Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations

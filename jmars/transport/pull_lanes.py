@@ -124,6 +124,8 @@ class PullLane(BulkLane):
         if kind == wire.PART:
             assert expected is not None
             self.carried = self.heard
+            if expected.range is not None:
+                expected.range.first = expected.range.first or self.heard
             view, sums = body
             if view is not None and block_sums(view) != sums and expected.range is not None:
                 damaged = expected.range
@@ -148,6 +150,7 @@ class PullLane(BulkLane):
         if expected.range is not None and error:
             self.events(("failed", self, expected.range, error))
         elif expected.range is not None:
+            expected.range.last = self.heard
             self.events(("arrived", self, expected.range))
 
     # -- time

@@ -174,7 +174,9 @@ class Puller:
                 if error:
                     error = f"chunk {pull.chunk} cannot be read from other hosts: {error}"
                 nbytes = 0 if error else pull.stop - pull.start
-                self._report("pulled", pull.ticket, error, host, nbytes, round(1e6 * (monotonic() - began)))
+                times = (pull.begun, pull.loaded, pull.received, monotonic())
+                marks = [max(0, round(1e6 * (one - began))) for one in times]
+                self._report("pulled", pull.ticket, error, host, nbytes, marks)
 
     def _ask(self, holder: Holder, route: _Route, now: float) -> float:
         """Ask a host for further ranges; returns seconds until the next try."""

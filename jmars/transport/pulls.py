@@ -48,6 +48,9 @@ class PullOrder:
     ending: str = ""  # "next holder" or "withdrawn", as soon as all lanes have let go
     why: str = ""  # reason of the last holder that failed
     is_queued: bool = False
+    begun: float = 0.0  # time when the first range was asked for, of the holder that is asked now
+    loaded: float = 0.0  # time of the first byte: the holder has the chunk in hand
+    received: float = 0.0  # time of the last byte
 
     @property
     def holder(self) -> Holder:
@@ -65,6 +68,8 @@ class PullRange:
     stop: int
     lane: Any = None  # that was asked
     key: tuple[int, int] = (0, 0)  # ticket and piece on that lane
+    first: float = 0.0  # time of the first byte, and of the last byte
+    last: float = 0.0
 
     @property
     def offset(self) -> int:
@@ -173,6 +178,7 @@ class Pulls:
             if not source.nranges:
                 source.since = now
                 source.rate.begin(now)
+            pull.begun = pull.begun or now
             found.append(self._cut(source, pull, min(max(window // 2, PART_BYTES), MOST_ASKED)))
         return found
 
@@ -193,6 +199,8 @@ class Pulls:
     def arrived(self, one: PullRange, now: float) -> None:
         """A range has arrived whole."""
         pull, size = one.pull, one.stop - one.start
+        pull.loaded = min(pull.loaded or one.first, one.first)
+        pull.received = max(pull.received, one.last)
         self._end_range(one)
         one.source.since = now
         one.source.rate.moved(size, now)
@@ -276,6 +284,7 @@ class Pulls:
             source.since = now
         source.pulls.add(pull)
         pull.ending, pull.breaks, pull.asked, pull.is_queued = "", 0, now, False
+        pull.begun = pull.loaded = pull.received = 0.0
         pull.todo, pull.left = [(pull.start, pull.stop)], pull.stop - pull.start
         self._queue(pull)
 

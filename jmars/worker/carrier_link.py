@@ -7,6 +7,7 @@ was under way at three deaths fails. Source: docs/explanation/reliability.md.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +19,7 @@ __all__ = ["CarrierLink", "CarrierProcess", "ChunkPlace", "Transfers"]
 
 log = logging.getLogger("jmars.worker")
 
+MARKED = 16  # pulls whose marks are kept between two reports
 DEATHS = 3  # of carriers during the same pull, or in a row before they listen
 
 # Where the bytes of a chunk are: ("memory", offset, size), ("file", path, checksums, size), ("none", why).
@@ -37,6 +39,7 @@ class Transfers(NamedTuple):
     chunks: int = 0
     nbytes: int = 0
     seconds: float = 0.0  # of all pulls together, which may overlap
+    marks: tuple[tuple[int, ...], ...] = ()  # of the newest MARKED pulls: chunk, then the marks after "planned" in µs
 
 
 @dataclass
@@ -45,6 +48,7 @@ class _Pull:
 
     message: tuple[Any, ...]
     done: Callable[[str], None]
+    planned: float  # time of the order
     withdrawn: Callable[[], None] | None = None
     deaths: int = 0
 
@@ -168,7 +172,7 @@ class CarrierLink:
         self._tickets += 1
         job, rank = urgency
         message = ("pull", self._tickets, (job << 32) + rank, chunk, start, stop, offset, list(holders))
-        self._pulls[self._tickets] = _Pull(message, done)
+        self._pulls[self._tickets] = _Pull(message, done, time.monotonic())
         self._tell(*message)
         return self._tickets
 
@@ -233,11 +237,13 @@ class CarrierLink:
                 self._port = args[0]
                 self._listening(self._port)
 
-    def _pulled(self, ticket: int, error: str, host: int, nbytes: int, microseconds: int) -> None:
+    def _pulled(self, ticket: int, error: str, host: int, nbytes: int, marks: Sequence[int]) -> None:
         pull = self._pulls.pop(ticket)
         if not error:
-            chunks, moved, seconds = self._transfers.get(host, Transfers())
-            self._transfers[host] = Transfers(chunks + 1, moved + nbytes, seconds + 1e-6 * microseconds)
+            chunks, moved, seconds, told = self._transfers.get(host, Transfers())
+            completed = max(marks[-1], round(1e6 * (time.monotonic() - pull.planned)))
+            told = (*told[1 - MARKED :], (pull.message[3], *marks, completed))
+            self._transfers[host] = Transfers(chunks + 1, moved + nbytes, seconds + 1e-6 * marks[-1], told)
         if pull.withdrawn is not None:
             pull.withdrawn()
         else:

@@ -43,6 +43,8 @@ def test_chunks_of_a_kept_tensor_are_read_where_they_lie(hosts: jmars.Cluster) -
     assert _fetched(hosts) > before
     np.testing.assert_array_equal(z.fetch(), x.fetch().T)
     moved = [event[4] for event in hosts.events()[0] if event[2] == "ChunksMoved"]
+    marks = [list(mark[1:]) for one in moved for mark in one["marks"]]  # of each transfer, after "planned"
+    assert marks and all(mark == sorted(mark) and len(mark) == 5 and mark[0] >= 0 for mark in marks)
     assert sum(one["bytes"] for one in moved) == _fetched(hosts) - before and all(
         one["from"] != one["to"] for one in moved
     )

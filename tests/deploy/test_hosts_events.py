@@ -43,12 +43,13 @@ def test_transfers_are_told_once_in_a_while_and_add_up(monkeypatch: Any) -> None
     time, told = _Time(monkeypatch), []
     events = HostsEvents()
     events.connect(lambda kind, job, data: told.append(data))
-    for _ in range(50):
-        events.transferred(0, 1, 1, 10, 0.5)
+    for number in range(50):
+        events.transferred(0, 1, 1, 10, 0.5, [[number, 1, 2, 3, 4, 5]])
     assert [one["bytes"] for one in told] == [10]  # the first at once
     events.transferred(1, 0, 1, 7, 0.5)
     time.pass_on()
-    assert told[1:] == [{"from": 0, "to": 1, "chunks": 49, "bytes": 490, "seconds": 24.5}]
+    marks = [[number, 1, 2, 3, 4, 5] for number in range(34, 50)]  # of the newest
+    assert told[1:] == [{"from": 0, "to": 1, "chunks": 49, "bytes": 490, "seconds": 24.5, "marks": marks}]
     time.pass_on()
     assert (told[2]["from"], told[2]["bytes"]) == (1, 7)
     time.pass_on()

@@ -9,6 +9,7 @@ import threading
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 import jmars.tensor as mt
@@ -52,6 +53,25 @@ def test_s4_6_what_a_stopped_worker_does_not_take_is_stored_and_taken_later():
         total, values = job.result(60)
         waked.join()
         np.testing.assert_allclose(total, (values + values.T).sum(axis=0))
+
+
+def test_s4_6_a_host_that_is_down_reads_later_and_each_transfer_has_six_marks():
+    with Cluster.hosts(["local", "local"], n_workers=1, memory_limit="256MiB") as cluster:
+        x = mt.random.default_rng(0).random((800, 800), chunk_size=100).execute()
+        down = psutil.Process(cluster.info()["hosts"][1]["pid"])
+        stopped = [down, *down.children(recursive=True)]
+        for process in stopped:
+            process.suspend()
+        job = cluster.submit((x + x.T).sum(axis=0))
+        waked = threading.Timer(2.0, lambda: [process.resume() for process in stopped])
+        waked.start()
+        total, values = job.result(60), x.fetch()
+        waked.join()
+        np.testing.assert_allclose(total, (values + values.T).sum(axis=0))
+        moved = [event[4] for event in cluster.events()[0] if event[2] == "ChunksMoved"]
+        marks = [list(one[1:]) for data in moved for one in data["marks"]]  # after "planned", in microseconds
+        assert {data["to"] for data in moved} == {1, 2}
+        assert marks and all(len(one) == 5 and one == sorted(one) for one in marks)
 
 
 @pytest.mark.long

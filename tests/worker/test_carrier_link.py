@@ -72,11 +72,14 @@ def test_the_first_order_is_who_this_host_is(control):
 def test_a_pull_is_sent_and_told_once_and_counted(control):
     ticket = control.pull("a")
     assert control.carrier.orders[-1] == ("pull", ticket, (5 << 32) + 6, 7, 0, 10, 4096, [(1, 1)])
-    control.hears("pulled", ticket, "", 1, 10, 500_000)
+    control.hears("pulled", ticket, "", 1, 10, [1, 2, 3, 500_000])
     failed = control.pull("b")
-    control.hears("pulled", failed, "gone", 1, 0, 5)
+    control.hears("pulled", failed, "gone", 1, 0, [1, 2, 3, 5])
     assert control.told == [("a", ""), ("b", "gone")]
-    assert control.link.take_transfers() == {1: Transfers(1, 10, 0.5)} and control.link.take_transfers() == {}
+    (told,) = control.link.take_transfers().values()
+    assert told[:3] == Transfers(1, 10, 0.5)[:3] and control.link.take_transfers() == {}
+    ((_, *marks),) = told.marks
+    assert marks[:4] == [1, 2, 3, 500_000] and marks == sorted(marks) and len(marks) == 5
 
 
 def test_earlier_jobs_are_more_urgent_than_any_rank_of_later_ones(control):
@@ -90,7 +93,7 @@ def test_a_withdrawn_pull_is_told_once_whatever_comes_first(control):
     first, second = control.pull("a"), control.pull("b")
     control.link.withdraw(first, lambda: control.told.append("first is free"))
     control.link.withdraw(second, lambda: control.told.append("second is free"))
-    control.hears("pulled", first, "", 1, 10, 5)  # it had ended before the carrier heard of it
+    control.hears("pulled", first, "", 1, 10, [1, 2, 3, 5])  # it had ended before the carrier heard of it
     control.hears("withdrawn", first)
     control.hears("withdrawn", second)
     assert control.told == ["first is free", "second is free"]
@@ -131,7 +134,7 @@ def test_the_next_carrier_knows_what_the_dead_one_knew(control):
     control.link.add_peer(2, 1, "address:2")
     control.link.drop_peer(2, 1)
     ended, open_ = control.pull("a"), control.pull("b")
-    control.hears("pulled", ended, "", 1, 10, 5)
+    control.hears("pulled", ended, "", 1, 10, [1, 2, 3, 5])
     control.places = {1: ("memory", 64, 100), 2: None}
     control.hears("asked", 1, 9, 1, 0, 10)
     control.hears("asked", 2, 9, 2, 0, 10)
@@ -142,7 +145,7 @@ def test_the_next_carrier_knows_what_the_dead_one_knew(control):
     assert control.carrier.orders[-1][1] == open_
     control.hears("listening", 1234)
     assert control.ports == [1234]
-    control.hears("pulled", open_, "", 1, 10, 5)
+    control.hears("pulled", open_, "", 1, 10, [1, 2, 3, 5])
     assert control.told[-1] == ("b", "")
 
 
@@ -150,7 +153,7 @@ def test_reports_of_a_dead_carrier_come_too_late(control):
     ticket = control.pull("a")
     dead = control.carrier
     control.dies()
-    control.link.received(dead, ("pulled", ticket, "", 1, 10, 5))
+    control.link.received(dead, ("pulled", ticket, "", 1, 10, [1, 2, 3, 5]))
     control.link.ended(dead, "again")
     assert control.told == [] and len(control.carriers) == 2
 
@@ -163,7 +166,7 @@ def test_a_pull_that_was_under_way_at_three_deaths_fails_and_others_go_on(contro
     good = control.pull("good")
     control.dies()
     assert [name for name, _ in control.told] == ["bad"] and "again and again" in control.told[0][1]
-    control.hears("pulled", good, "", 1, 10, 5)
+    control.hears("pulled", good, "", 1, 10, [1, 2, 3, 5])
     assert control.told[-1] == ("good", "")
 
 
