@@ -1,5 +1,6 @@
 """Graphs that mean harm, or have bad luck: their own job ends in bounded time, the others never notice."""
 
+import importlib
 import os
 import signal
 import time
@@ -149,3 +150,14 @@ def test_of_many_operands_sent_together_the_one_that_crashes_is_blamed():
             both = [mt.map_blocks(fine, x, dtype=int), mt.map_blocks(crash, x, dtype=int)]
             with pytest.raises(WorkerLostError, match=r"operand arange\+crash"):
                 cluster.submit(*both).result(30)
+
+
+def test_a_module_that_workers_do_not_have_is_named_with_what_to_do(tmp_path, monkeypatch):
+    with Cluster(n_workers=1, memory_limit="256MiB") as cluster:
+        (tmp_path / "only_of_the_kernel.py").write_text("def more(block):\n    return block + 1\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        more = importlib.import_module("only_of_the_kernel").more
+        with pytest.raises(ModuleNotFoundError, match="only_of_the_kernel") as caught:
+            mt.ones(4, chunk_size=2).map_blocks(more, dtype="f8").fetch()
+        assert any("install the module on every host" in note for note in caught.value.__notes__)
+        assert works(cluster)

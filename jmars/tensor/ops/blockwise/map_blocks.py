@@ -224,7 +224,15 @@ def pickled(value: Any) -> bytes:
 @lru_cache(maxsize=64)
 def unpickled(blob: bytes) -> Any:
     """Unpickles a value from `pickled`; cached, so that a function is unpickled once per process."""
-    return cloudpickle.loads(blob)
+    try:
+        return cloudpickle.loads(blob)
+    except ModuleNotFoundError as error:
+        error.add_note(
+            f"the worker has no module {error.name!r}: install the module on every host of the cluster, or where it lies "
+            "beside the notebook, define the function in the notebook; a module that came after the cluster's start is "
+            "found by a new cluster"
+        )
+        raise
 
 
 def _block_shape(shape: tuple[int, ...], own: Splits, grid: Splits) -> tuple[int, ...]:
