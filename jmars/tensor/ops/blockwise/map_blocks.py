@@ -228,9 +228,8 @@ def unpickled(blob: bytes) -> Any:
         return cloudpickle.loads(blob)
     except ModuleNotFoundError as error:
         error.add_note(
-            f"the worker has no module {error.name!r}: install the module on every host of the cluster, or where it lies "
-            "beside the notebook, define the function in the notebook; a module that came after the cluster's start is "
-            "found by a new cluster"
+            f"the worker has no module {error.name!r}: install the module on every host of the cluster, or define the "
+            "function in the notebook; a module that came after the cluster's start is found by a new cluster"
         )
         raise
 
