@@ -79,7 +79,7 @@ def made(kind, tmp_path, ended):
 
     if kind is InProcessScheduler:
         return InProcessScheduler(execution, ["w0"], 2**22, ended.append, machine, read_chunk)
-    orders = {"limit": 2**30, "workers": 1, "path": sys.path}
+    orders = {"limit": 2**30, "workers": 1, "path": sys.path, "schedulers": 1}
     journal = str(tmp_path / "journal")
     more = machine, read_chunk, lambda: [], ended.append
     return SchedulerSubprocess(orders, journal, execution, ["w0"], 2**22, ended.append, *more)

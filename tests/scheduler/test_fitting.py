@@ -67,7 +67,8 @@ def test_a_plan_that_cannot_fit_is_refused_before_it_starts_and_the_proposed_chu
 
         def work(chunk):
             x = mt.random.default_rng(1).random((6000, 6000), chunk_size=chunk)
-            return abs(x - x.T @ mt.ones((6000, 6), chunk_size=chunk) @ mt.ones((6, 6000), chunk_size=chunk)).sum()
+            ones = mt.ones((6000, 6), chunk_size=chunk)
+            return abs(x - (x + x.T) @ ones @ mt.ones((6, 6000), chunk_size=chunk)).sum()
 
         job = cluster.submit(work(3000))
         assert job.wait(60) and isinstance(job.error, MemoryLimitError)

@@ -233,8 +233,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/scheduler/*.py",
-        "        self.ready.prepared.pool.release(self.operands.counters)",
-        "        (self.operands.counters)",
+        "        self.ready.prepared.pool.release(self.operands.close())",
+        "        (self.operands.close())",
         "counters are not given back to their pool",
     ),
     Fault(
