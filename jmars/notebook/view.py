@@ -342,6 +342,7 @@ def typescript() -> str:
         Kind,
         DrawnGraph,
         WorkerRow,
+        LinkRow,
         HostHeading,
         Series,
         OpenPiece,

@@ -115,6 +115,14 @@ export interface WorkerRow {
   replaced: number;
 }
 
+/** The link from another host, as it was measured last. */
+export interface LinkRow {
+  source: string;
+  bandwidth: number;
+  latency: number;
+  transport: string;
+}
+
 /** A host of a cluster of several hosts, as the heading above its workers. */
 export interface HostHeading {
   name: string;
