@@ -67,8 +67,9 @@ async def _keep(roster: Roster, evacuation: Evacuation, host: int, chunks: Seque
     """Ask a host to keep chunks."""
     hosts, link = roster.hosts, roster.links.get(host)
     places = hosts.places
+    chunks = [chunk for chunk in chunks if places.holders(chunk)]  # some may have been freed since they were chosen
     kept: list[int] = []
-    if link is not None:
+    if link is not None and chunks:
         for chunk in chunks:
             places.told(chunk, host)  # it hears when the chunk is freed
         holders = [[one for one in places.holders(chunk) if one != host] for chunk in chunks]

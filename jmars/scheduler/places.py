@@ -30,6 +30,7 @@ class Places:
     def __init__(self) -> None:
         self.have: dict[int, int] = {}  # by chunk, hosts that have it
         self.know: dict[int, int] = {}  # by chunk, hosts that were told where it lies, and may have a copy
+        self.heard: dict[int, int] = {}  # by chunk, hosts that lack it and are told again, but may have a note of it
         self.size: dict[int, int] = {}  # bytes, by chunk
         self.shape: dict[int, tuple[int, ...]] = {}  # of chunks whose shape only the run told
 
@@ -59,20 +60,27 @@ class Places:
         return bits(self.have.get(chunk, 0))
 
     def gone(self, chunk: int, host: int) -> bool:
-        """A host has a chunk no more; returns whether another host has it."""
+        """A host has a chunk no more; returns whether another host has it.
+
+        The host is told again where the chunk lies before it reads it. It still hears of the end: it may have a note of
+        where the chunk lay, and a read under way may give it a copy.
+        """
         left = self.have.get(chunk, 0) & ~(1 << host)
         if chunk in self.have:
             self.have[chunk] = left
+            self.heard[chunk] = self.heard.get(chunk, 0) | 1 << host
         if chunk in self.know:
             self.know[chunk] &= ~(1 << host)
         return bool(left)
 
     def free(self, chunks: Iterable[int]) -> dict[int, list[int]]:
         """Forget chunks; returns by host the chunks that the host has or may have."""
-        have, know, size, shape = self.have, self.know, self.size, self.shape
+        have, know, heard, size, shape = self.have, self.know, self.heard, self.size, self.shape
         found: dict[int, list[int]] = {}
         for chunk in chunks:
             mask = have.pop(chunk, 0) | know.pop(chunk, 0)
+            if heard:
+                mask |= heard.pop(chunk, 0)
             size.pop(chunk, None)
             if shape:
                 shape.pop(chunk, None)
@@ -107,9 +115,10 @@ class Places:
                     left.setdefault((rest & -rest).bit_length() - 1, []).append(chunk)
                 else:
                     orphans.append(chunk)
-        for chunk, mask in self.know.items():
-            if mask & bit:
-                self.know[chunk] = mask & ~bit
+        for told in (self.know, self.heard):
+            for chunk, mask in told.items():
+                if mask & bit:
+                    told[chunk] = mask & ~bit
         return orphans, left
 
     def held(self, chunks: Iterable[int]) -> dict[int, int]:

@@ -23,6 +23,27 @@ def test_a_host_that_was_told_of_a_chunk_hears_of_its_end_though_nobody_knows_wh
     assert places.free([1]) == {} and not places.size and not len(places)
 
 
+def test_a_host_that_lost_a_chunk_is_told_of_it_again_and_hears_of_its_end() -> None:
+    places = Places()
+    places.stored(1, host=0, size=8)
+    places.told(1, 3)
+    places.copied(1, 3)
+    assert places.gone(1, 3)
+    assert not places.know[1] and not places.has(1, 3), "it is told again"
+    assert places.free([1]) == {0: [1], 3: [1]} and not places.heard
+    places.stored(1, host=0, size=8)
+    assert places.free([1]) == {0: [1]}
+
+
+def test_a_host_that_is_gone_hears_of_no_end() -> None:
+    places = Places()
+    places.stored(1, host=0, size=8)
+    places.told(1, 3)
+    assert places.gone(1, 3)
+    places.lost(3)
+    assert places.free([1]) == {0: [1]}
+
+
 def test_a_chunk_that_its_host_lost_is_lost_unless_another_has_it() -> None:
     places = Places()
     places.stored(1, host=0, size=8)

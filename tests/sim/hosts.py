@@ -214,7 +214,7 @@ class HostsWorld(World):
         port = self.head.hosts
         places = port.places
         left = {"jobs": port._rows.jobs, "have": places.have, "know": places.know, "size": places.size}
-        left |= {"shape": places.shape, "coming": self.head.chunks._coming}
+        left |= {"heard": places.heard, "shape": places.shape, "coming": self.head.chunks._coming}
         wrong = {name: value for name, value in left.items() if value}
         if wrong:
             raise Wrong(f"left behind at the head: {wrong}")
