@@ -128,10 +128,10 @@ class _Batch:
         if faults.executor_stops and random.random() < faults.executor_stops:
             vital = random.choice((Vital.STOPPED, Vital.FROZEN))
             child.stop(vital, random.choice((0.1, 3.0, 20.0)))
-        dies = faults.executor_deaths and random.random() < faults.executor_dies
+        dies = faults.executor_deaths > 0 and random.random() < faults.executor_dies
         for block in range(3):
             await child.take(seconds * (100 if deaf and self.executor.stopped(self.flag) else 1) / 3)
-            if dies and block == 1:
+            if dies and block == 1 and faults.executor_deaths > 0:  # several may have been about to
                 faults.executor_deaths -= 1
                 child.die("killed by SIGKILL")
             if not deaf and self.executor.stopped(self.flag):
