@@ -95,8 +95,10 @@ class Resuming:
             self._workers.muted = False
         for job in [job for job in host["jobs"] if job not in running]:
             await self._give_up(job, not self._is_between(job))
-        self._settle_chunks(host, running)
+        gone = self._settle_chunks(host, running)
         self._order_the_rest(host, running)
+        if gone:  # last: the operands that make them are ordered at once, and would be ordered twice
+            self._noted.report(ChunksLost(gone, WHY))
         self._go_on_behind()
         self._begin_anew()
         for ticket in self._withdrawn:
@@ -293,8 +295,8 @@ class Resuming:
         """
         return not here.get("stopped") or job in self._stopped or stage.ended
 
-    def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
-        """Free chunks without a holder, and compute lost chunks again."""
+    def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> list[int]:
+        """Free chunks without a holder; returns the lost ones, which are to be computed again."""
         here = set(np.frombuffer(host["chunks"], "<i8").tolist())
         needed = set(self._session.meta.held())
         for stage in going.values():
@@ -304,9 +306,7 @@ class Resuming:
         brought = {chunk for first, count in host["besides"] for chunk in range(first, first + count)}
         self._workers.free_chunks(sorted(here - needed - brought))
         log.info("%d jobs go on, %d were given up, %d chunks are here", len(going), len(gone_jobs), len(here))
-        gone = sorted(needed - here)
-        if gone:
-            self._noted.report(ChunksLost(gone, WHY))
+        return sorted(needed - here)
 
     def _order_the_rest(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
         for job, stage in going.items():

@@ -156,7 +156,7 @@ def test_chunks_that_nobody_needs_are_freed_and_those_that_are_gone_are_made_aga
         second = life()
         await second.resume(standing([table], [table.chunk[initial[0]], table.chunk[initial[1]], 77]))
         assert FreeChunks([77]) in second.orders
-        assert initial[2] in second.enqueued()
+        assert second.enqueued().count(initial[2]) == 1, "it would run twice, into two slots"
         assert not set(initial[:2]) & set(second.enqueued())
 
     lives(tmp_path, test)
