@@ -76,7 +76,7 @@ class DiskBackoff:
 
     def worked(self) -> None:
         """A write went well."""
-        self.error = None
+        self.error, self._since = None, 0.0
 
     @property
     def may_try(self) -> bool:

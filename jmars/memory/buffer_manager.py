@@ -26,7 +26,6 @@ from jmars.storage.chunks import Chunks, SpillFile
 
 __all__ = ["BufferManager"]
 
-
 Received = Callable[[Any, Any], None]  # the mover's link, and its message
 Ended = Callable[[Any, str], None]  # the mover's link, and how it ended
 
@@ -218,10 +217,10 @@ class BufferManager:
             return False
         own = [c for c in request.chunks if c in self.chunks.memory]
         others = self.arena.used - sum(map(self.arena.size_of, request.slots)) - sum(map(self.chunks.size, own))
-        if others < request.restarted:  # free memory may be fragmented by the request's own slots: start again without
+        own = [c for c in own if c not in self.chunks.pins]
+        if others < request.restarted or self.chunks.unsaved(own):  # fragmented by its own slots: again without them
             request.restarted = others
             self._give_back(request)
-            own = [c for c in own if c not in self.chunks.pins]
             return self._spill(own) or not own
         if self._shed():
             return False  # recycled processes end and free it
@@ -378,17 +377,18 @@ class BufferManager:
                     request.refused(ChunkLostError(error or f"chunk {chunk} was dropped while it was read back"))
 
     def mover_ended(self, link: Any, why: str) -> None:
-        """The mover process ended: a new mover gets the orders, and deletes unknown files.
+        """The mover process ended: a new mover deletes unknown files and gets the reads; spills count as refused.
 
-        After several deaths in a row over the same orders, the orders fail.
+        After several deaths in a row over the same reads, the reads fail.
         """
         given_up = self.mover.died()
         spills, self.spills = self.spills, set()
         for chunk in spills:
             self.delete(self.chunks.spill_done(chunk, None))
-        if given_up:
-            error = f"the process that writes and reads spilled chunks ended again and again ({why}); see the log"
+        error = f"the process that writes and reads spilled chunks ended ({why}); see the log"
+        if spills or given_up:
             self.disk.refused(StorageError(f"cannot spill: {error}"))
+        if given_up:
             self.gathers.give_up(error)
             for chunk in list(self.reads.loads):
                 self._loaded(chunk, error)

@@ -6,7 +6,7 @@ A chunk is a whole number that is never used twice in a cluster. `Chunks` decide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from jmars.errors import ChunkLostError
@@ -128,6 +128,10 @@ class Chunks:
             chosen.append(chunk)
             free += self.allocator.size_of(self.memory[chunk])
         return chosen or movable[:1]  # enough bytes but fragmented: one more chunk may join two free runs
+
+    def unsaved(self, chunks: Iterable[int]) -> list[int]:
+        """Those of some chunks in memory whose memory cannot be freed before they are written."""
+        return [chunk for chunk in chunks if chunk not in self.disk and chunk not in self.copies]
 
     def start_spill(self, chunk: int) -> tuple[int, int] | None:
         """Begin to write a chunk; returns offset and bytes of the slot, or None: evicted at once, without a write.

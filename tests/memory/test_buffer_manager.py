@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
-from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory import allocation_requests
+from jmars.memory.allocation_requests import AllocationRequest, DiskBackoff
 from jmars.memory.memory_levels import disk_status
 from jmars.processes.links import ChildLink
 from jmars.storage.arena import SLAB
@@ -129,6 +132,36 @@ def test_a_disk_that_refuses_is_tried_again_and_nobody_is_refused_when_it_takes_
     tried_again.pop()()
     host.move()
     assert host.said == [("first", 3 * SLAB)] and host.buffers.disk.error is None
+
+
+def test_a_mover_that_dies_over_a_chunk_of_the_head_costs_it_some_time_and_no_error():
+    host = Host()
+    host.buffers.disk.patience = 9.0
+    tried_again = []
+    host.buffers.later = lambda seconds, call: tried_again.append(call)
+    host.store(0, 1)
+    host.chunks.free(0)
+    host.ask("reader", [1], slots=3)  # three are free, but chunk 1 lies among them, and the mover is to write it
+    host.buffers.mover_ended(host, "killed")
+    assert host.said == []
+    host.buffers.disk._retry = 0.0
+    host.told.clear()
+    tried_again.pop()()
+    host.move()
+    assert [name for name, slot in host.said if slot in (0, SLAB)] == ["reader"]
+
+
+def test_a_disk_that_took_something_meanwhile_is_given_its_patience_anew(monkeypatch: pytest.MonkeyPatch):
+    now = 100.0
+    monkeypatch.setattr(allocation_requests, "perf_counter", lambda: now)
+    backoff = DiskBackoff()
+    backoff.refused(StorageError("full"))
+    assert backoff.wait() is not None
+    now += 4.0
+    assert backoff.wait() is None
+    backoff.worked()
+    backoff.refused(StorageError("full"))
+    assert backoff.wait() is not None
 
 
 def test_a_disk_that_refused_an_earlier_job_is_tried_for_the_next_one():
