@@ -174,7 +174,7 @@ class BufferManager:
                 size = chunks.size(chunk)
                 slot = arena.allocate(size) if chunk not in request.private else -1
                 if slot is None:
-                    lacking += size
+                    lacking += max(size, PAGE)  # an empty chunk takes a slot, too
                 elif slot < 0:
                     continue
                 elif request.rank >= 0 and chunk in chunks.disk and self._has_one_reader(chunk):

@@ -39,6 +39,16 @@ def test_room_that_views_take_is_a_clear_error_and_the_next_in_line_goes_on():
     assert host.said == [("reader", MemoryLimitError), ("next", -1)]
 
 
+def test_an_empty_chunk_that_finds_no_slot_is_lacking_too():
+    host = Host()
+    host.store(0, 1, 2, 3)  # all memory
+    host.chunks.disk[7] = SpillFile("file-7", b"", 0)
+    host.ask("reader", [7])
+    assert host.said == [], "it would run without its input"
+    host.move()
+    assert host.said == [("reader", -1)] and 7 in host.chunks.memory
+
+
 def test_free_memory_in_pieces_is_made_one():
     host = Host()
     host.store(0, 1)
