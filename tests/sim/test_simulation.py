@@ -10,10 +10,10 @@ import pytest
 from tests.sim.faults import Faults
 from tests.sim.world import run
 
-SEEDS, BLOCK = 1000, 30
+SEEDS, BLOCK = 2000, 20
 
 
-@pytest.mark.long(beyond=2)
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_every_run_keeps_the_promise(first: int) -> None:
     reports = [run(seed) for seed in range(first, first + BLOCK)]

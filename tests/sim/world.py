@@ -309,10 +309,12 @@ def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, m
     asyncio.set_event_loop(None)
     try:
         with virtual_clocks(world.loop):
-            world.loop.run_until_complete(world.main())
+            try:
+                world.loop.run_until_complete(world.main())
+            finally:
+                _end(world)
         return world.report()
     except Exception as error:
-        _end(world)
         raised = "".join(f"\nalso raised: {context.get('exception')!r}" for context in world.loop.failures[:3])
         shown = "\n".join(world.lines[-SHOWN:])
         raise Failed(
@@ -320,17 +322,20 @@ def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, m
             f"again: python -m tests.sim {more}--from {world.seed} --seeds 1"
         ) from error
     finally:
-        _end(world)
         world.loop.close()
         world.close()
 
 
 def _end(world: World) -> None:
-    """Whatever is still under way ends."""
+    """Whatever is still under way ends, within the loop as it ran."""
     world.loop.after = lambda: None
-    for _ in range(2):
-        for _ in range(100):
-            if world.loop._ready:  # type: ignore[attr-defined]
-                world.loop._run_once()
-        for task in asyncio.all_tasks(world.loop):
-            task.cancel()
+    asyncio._set_running_loop(world.loop)
+    try:
+        for _ in range(2):
+            for _ in range(100):
+                if world.loop._ready:  # type: ignore[attr-defined]
+                    world.loop._run_once()
+            for task in asyncio.all_tasks(world.loop):
+                task.cancel()
+    finally:
+        asyncio._set_running_loop(None)
