@@ -122,7 +122,8 @@ def find_entry(name: str = "") -> Entry:
     """
     known = sorted(entries(), key=lambda entry: entry.started)
     if not known:
-        raise ClusterLostError("no cluster of yours runs here; start one with jmars.Cluster()")
+        asked = f"no cluster {name!r} is here: " if name else ""
+        raise ClusterLostError(f"{asked}no cluster of yours runs here; start one with jmars.Cluster()")
     if not name:
         return known[-1]
     found = [entry for entry in known if entry.id == name] or [entry for entry in known if entry.name == name]

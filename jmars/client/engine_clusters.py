@@ -198,6 +198,8 @@ class EngineClusters:
         if isinstance(n, Sequence) and not isinstance(n, str) and n and all(isinstance(one, str) for one in n):
             self.ask("host", "scale", list(n))
         else:
+            if isinstance(n, str):
+                raise ValueError(f"n is {n!r}; give a number, or a list of new places: [{n!r}]")
             self.ask("host", "scale", whole_number("n", n, 0))
 
     def adapt(self, least: int, most: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import LEASE, checked_lease, whole_number
+from jmars.units import parse_bytes
 
 __all__ = ["HostClusters"]
 
@@ -67,7 +68,8 @@ class HostClusters:
             Of each host, as of `Cluster`; the defaults are those of the host. Hosts of unlike size have a list with a
             value for each place, or a dict by place, where places that are left out have the default.
         python
-            Interpreter on machines that ssh reaches, with jmars installed; None for `python3`. Also by place.
+            Interpreter on machines that ssh reaches, with jmars installed; None for `python3`. Also by place. "local"
+            hosts have this one.
         same_bits
             Have hosts use only CPU features that all have, else the last bits of values may differ; False to go on.
         name
@@ -102,7 +104,7 @@ class HostClusters:
             "name": [host_name(number, place) for number, place in enumerate(places, start=1)],
             "place": places,
             "python": _by_place("python", python, places, None),
-            "limit": _by_place("memory_limit", memory_limit, places, None),
+            "limit": [_size(one) for one in _by_place("memory_limit", memory_limit, places, None)],
             "workers": [0 if one is None else whole_number("n_workers", one) for one in workers],
             "threads": [whole_number("threads_per_worker", one) for one in threads],
             "spill": _by_place("spill_dir", spill_dir, places, None),
@@ -289,6 +291,13 @@ def _settings(
         "threads": whole_number("threads_per_worker", threads),
         "spill": spill_dir,
     }
+
+
+def _size(limit: str | int | None) -> str | int | None:
+    """A memory limit; raises ValueError for a text that is no size."""
+    if limit is not None:
+        parse_bytes(limit)
+    return limit
 
 
 def _by_place(what: str, value: Any, places: Sequence[str], default: Any) -> list[Any]:

@@ -102,6 +102,8 @@ def performance_report(path: str | os.PathLike[str], cluster: Any = None) -> Ite
     ------
     ClusterError
         If no cluster is open at the end of the block.
+    FileNotFoundError
+        If the folder of `path` is not there; before the block runs.
     JmarsError
         If Bokeh is not installed; before the block runs.
 
@@ -120,6 +122,8 @@ def performance_report(path: str | os.PathLike[str], cluster: Any = None) -> Ite
     from jmars.reports.run_record import RunRecord
 
     figures.bokeh("plotting")
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"no folder {Path(path).absolute().parent} for the report; make the folder first")
     found = cluster or _default()
     recorder = None if found is None else _Recorder(found)
     try:

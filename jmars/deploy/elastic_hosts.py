@@ -94,7 +94,7 @@ class ElasticHosts:
             staying = {row.name: row.number for row in self._roster.hosts.staying}
             unknown = [name for name in names if name not in staying]
             if unknown:
-                raise ClusterError(f"there is no host {unknown[0]!r}; the cluster has {', '.join(sorted(staying))}")
+                raise ClusterError(f"no host {unknown[0]!r} is here; the cluster has {', '.join(sorted(staying))}")
             if len(set(names)) == len(staying):
                 raise ClusterError("all hosts are to leave, and none would be left; close the cluster instead")
             for name in dict.fromkeys(names):

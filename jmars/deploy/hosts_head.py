@@ -233,7 +233,7 @@ class HostsHead(ClusterHead):
         return {
             "id": self.orders["id"],
             "name": self.orders["name"],
-            "hosts": [self._host_info(row, told.get(row.number)) for row in rows.values()],
+            "hosts": [self._host_info(row, told.get(row.number)) for _, row in sorted(rows.items())],
             "host": {"pid": os.getpid(), "memory": here},
             "scheduler": {"pid": self.scheduler.pid, "state": self.scheduler.state, "memory": here},
             "workers": [
@@ -250,10 +250,10 @@ class HostsHead(ClusterHead):
     def _host_info(self, row: HostRow, told: dict[str, Any] | None) -> dict[str, Any]:
         found = {"number": row.number, "name": row.name, "state": self._state(row)}
         found |= {"workers": row.workers, "capacity": row.memory}
-        if told is not None:
-            found |= {"memory": told["memory"], "pid": told["pid"], "janitor": told["janitor"]["pid"]}
-            found |= {"fetched": told["fetched"], "relayed": told["relayed"]}
-        return found
+        if told is None:  # it is gone, or does not answer
+            return found | {"memory": None, "pid": 0, "janitor": 0, "fetched": 0, "relayed": 0}
+        found |= {"memory": told["memory"], "pid": told["pid"], "janitor": told["janitor"]["pid"]}
+        return found | {"fetched": told["fetched"], "relayed": told["relayed"]}
 
     def _state(self, row: HostRow) -> str:
         told = self._states.get(row.number, "")

@@ -95,6 +95,10 @@ class InsideHead(HostsHead):
         """Raise ClusterError."""
         await self.scale(least)
 
+    async def evacuate(self, names: Sequence[str]) -> None:
+        """Raise ClusterError."""
+        await self.scale(0)
+
     async def info(self) -> dict[str, Any]:
         """Engine, hosts, workers, memory; see Cluster.info."""
         kind, orders = self._hosting.kind, self.orders

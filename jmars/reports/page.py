@@ -45,7 +45,7 @@ def report_page(record: RunRecord, title: str) -> str:
     """
     resources = figures.bokeh("resources").Resources(mode="inline", components=["bokeh"])
     charts = [
-        figures.timeline(record),
+        figures.timeline(record) if len(record.operands) else None,
         figures.memory(record),
         figures.transfers(record),
         figures.by_kind(record),

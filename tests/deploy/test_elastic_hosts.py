@@ -94,12 +94,12 @@ def test_a_host_that_dies_while_it_leaves_is_lost_as_any_other(hosts: jmars.Clus
 
 
 def test_hosts_that_cannot_leave_say_why(hosts: jmars.Cluster) -> None:
-    with pytest.raises(ClusterError, match="there is no host 'node-9'; the cluster has host-1, host-2"):
+    with pytest.raises(ClusterError, match="no host 'node-9' is here; the cluster has host-1, host-2"):
         hosts.evacuate("node-9")
     with pytest.raises(ClusterError, match="close the cluster instead"):
         hosts.evacuate("host-1", "host-2")
     hosts.evacuate("host-1")
-    with pytest.raises(ClusterError, match="there is no host 'host-1'"):
+    with pytest.raises(ClusterError, match="no host 'host-1' is here"):
         hosts.evacuate("host-1")
 
 
@@ -118,7 +118,7 @@ def test_hosts_come_to_places_and_leave_them(hosts: jmars.Cluster, tmp_path: Pat
         hosts.scale(0)
     with pytest.raises(ClusterStartError, match="two words"):
         hosts.scale(["two words"])
-    with pytest.raises(ValueError, match="n must be a whole number"):
+    with pytest.raises(ValueError, match=r"a list of new places: \['local'\]"):
         hosts.scale("local")  # type: ignore[arg-type]
 
 

@@ -55,14 +55,21 @@ def test_the_host_that_has_most_bytes_of_the_inputs_reads_the_rest(hosts: jmars.
         _add_on_two_hosts(hosts, large)
 
 
+def _fetched_by_worker(hosts: jmars.Cluster) -> list[int]:
+    """Bytes that the host of each worker read from other hosts."""
+    info = hosts.info()
+    fetched = {host["name"]: host["fetched"] for host in info["hosts"]}
+    return [fetched[worker["host"]] for worker in info["workers"]]
+
+
 def _add_on_two_hosts(hosts: jmars.Cluster, large: int) -> None:
     with annotate(worker=large):
         x = mt.ones((1000, 1000), chunk_size=1000).execute()
     with annotate(worker=1 - large), config.using(local_seconds=0):  # not in this process
         y = mt.ones(1000, chunk_size=1000).execute()
-    before = [host["fetched"] for host in hosts.info()["hosts"]]  # in the order of their workers
+    before = _fetched_by_worker(hosts)
     z = (x + y).execute()
-    after = [host["fetched"] for host in hosts.info()["hosts"]]
+    after = _fetched_by_worker(hosts)
     assert after[large] - before[large] == y.nbytes and after[1 - large] == before[1 - large]
     assert float(z.sum()) == 2e6
 

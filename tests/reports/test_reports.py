@@ -132,3 +132,9 @@ def test_a_cluster_that_is_opened_in_the_block_is_reported_even_after_an_error(t
         raise ZeroDivisionError
     assert "late" in (tmp_path / "late.html").read_text()
     cluster.close()
+
+
+def test_a_folder_that_is_missing_is_told_before_the_block_runs(tmp_path: Path) -> None:
+    report = jmars.performance_report(tmp_path / "none" / "report.html")
+    with pytest.raises(FileNotFoundError, match="make the folder first"), report:
+        pytest.fail("the block ran")
