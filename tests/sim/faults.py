@@ -22,7 +22,7 @@ class Faults:
     ignores_stop: float = 0.0  # share of operands that do not look whether their job was stopped
     straggles: float = 0.0  # share of operands that take a hundred times as long
     mover_dies: float = 0.0  # share of the mover's orders
-    mover_deaths: int = 3
+    mover_deaths: int = 2  # fewer than give up what a mover had
     disk_refuses: float = 0.0  # share of writes that fail
     disk_loses: float = 0.0  # share of reads before which something happens to a file
     disk_size: int = 2**40  # bytes
@@ -79,7 +79,6 @@ class Faults:
             ignores_stop=on(0.2, 0.3),
             straggles=on(0.2, 0.05),
             mover_dies=on(0.2, 0.1),
-            mover_deaths=2,  # fewer than give up what a mover had
             disk_refuses=on(0.1, 0.1),
             disk_loses=on(0.1, 0.1),
             disk_size=random.choice((2**40, 2**40, 2**40, 2**40, 100_000)),
