@@ -171,6 +171,11 @@ class HostDispatch:
                 worker.link.send(ForgetPrograms(FORGET))
         self._report(JobClosed(job, measured))
 
+    def _close_those_still(self) -> None:
+        """Close jobs that the scheduler closed, and whose last batches were taken from their workers."""
+        for job in list(self.jobs.ending):
+            self._close_if_still(self.jobs.by_name[job])
+
     # -- jmars/memory asks
     def active_batches(self) -> Iterator[tuple[int, JobTable, Iterable[int]]]:
         """(Worker, job, operands) of all batches; worker -1 for the batch that is being built."""
@@ -278,6 +283,7 @@ class HostDispatch:
         one.link.unsend()
         for batch in batches:
             self.recovery.recover(one, batch, "", "", running=False)
+        self._close_those_still()
 
     def available(self, worker: int) -> None:
         """A worker's process could be started after all."""
@@ -297,7 +303,9 @@ class HostDispatch:
     def look(self) -> None:
         """Look for stragglers, and for lost chunks that nobody reads any more."""
         self._memory.lost_chunks.release()
-        if self.speculation.look():
+        revoked = self.speculation.look()
+        self._close_those_still()  # batches are revoked from workers that are recycled, too
+        if revoked:
             self.dispatch()
 
     @property

@@ -1,7 +1,7 @@
 """Copies and batches taken back: one result counts, and all that either held is free at the end."""
 
 from jmars.dispatch import speculation
-from jmars.model.reports import Finished, Interrupted, WorkerLost, WorkerMoved
+from jmars.model.reports import Finished, Interrupted, JobClosed, WorkerLost, WorkerMoved
 from tests.worker.steps_host import Host, in_loop, program, table
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}
@@ -122,6 +122,23 @@ def test_who_waited_behind_the_loser_is_interrupted_and_not_to_blame():
         host.say(*DONE, worker=1)
         gone(host, 0)
         assert Interrupted("job-1", [1], 0) in host.scheduler.told and not host.scheduler.of(WorkerLost)
+
+
+@in_loop
+def test_a_job_that_was_closed_ends_with_its_last_batch_that_is_revoked():
+    with Host() as host:
+        host.run(table(1, [program()], [0], [()]), 0)
+        host.run(table(2, [program()], [0], [()]), 0)
+        worker, dispatch = host.execution.workers[0], host.execution.dispatch
+        assert [batch.table.number for batch in worker.batches] == [1, 2]
+        host.execution.stop_execution("job-2")
+        host.execution.close_job("job-2")
+        dispatch.look()
+        assert not host.scheduler.of(JobClosed), "it may be about to run"
+        host.children.token = True
+        assert dispatch.speculation.revoke(worker)
+        dispatch.look()
+        assert [one.job for one in host.scheduler.of(JobClosed)] == ["job-2"]
 
 
 @in_loop
