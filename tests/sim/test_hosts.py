@@ -26,7 +26,7 @@ TRIES = 20  # seeds in which a broken one must be found
 def test_every_run_keeps_the_promise(first: int) -> None:
     reports = [run_hosts(seed, 3) for seed in range(first, first + BLOCK)]
     ends = [end for report in reports for end in report.ends]
-    assert ends.count("succeeded") > len(ends) / 3, "runs that all fail show nothing"
+    assert ends.count("succeeded") > len(ends) / 5, "runs that all fail show nothing"
     assert sum(report.fetched > 0 for report in reports) > BLOCK / 2
 
 

@@ -19,7 +19,7 @@ def test_every_run_keeps_the_promise(first: int) -> None:
     reports = [run(seed) for seed in range(first, first + BLOCK)]
     ends = [end for report in reports for end in report.ends]
     assert ends.count("succeeded") > BLOCK / 2, "runs that all fail show nothing"
-    assert sum(report.spilled > 0 for report in reports) > BLOCK / 5
+    assert sum(report.spilled > 0 for report in reports) > BLOCK / 10
     assert len({report.faults for report in reports}) > BLOCK / 5
 
 
