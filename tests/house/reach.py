@@ -25,6 +25,8 @@ ENTRY_MODULES = {
     "jmars.client.xarray_manager": "entry point xarray.chunkmanagers",
     "jmars.tensor.ma": "np.ma in a cell, imported by name",
     "jmars.tensor.strings": "np.strings in a cell, imported by name",
+    "jmars.devices.runner": "the next step: a GPU worker of a host imports it",
+    "jmars.devices.fake_device": "the same, for tests and machines without a GPU",
     "jmars.native.__main__": "python -m jmars.native builds the kernels",
 }
 PUBLIC_PACKAGES = ("jmars.tensor", "jmars.remote", "jmars.array_api", "jmars.client")
@@ -240,6 +242,7 @@ KEPT = {
     "jmars.worker.carrier_link:serve_again": "for a place that is not known at once",
     "jmars.kernels.cuda_text": "the texts of GPU kernels, which workers with a GPU will run",
     "jmars.kernels.cuda_helpers": "functions of these texts",
+    "jmars.devices.device_program": "the next step: a GPU worker of a host asks it",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",

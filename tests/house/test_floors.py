@@ -16,7 +16,7 @@ FLOORS: tuple[tuple[str | tuple[str, ...], ...], ...] = (
     ("optimize",),
     ("plan",),
     ("actors",),
-    ("storage", "transport"),
+    ("storage", "transport", "devices"),
     ("processes", "memory", "dispatch"),
     (("worker", "scheduler", "engines"),),
     ("web", "reports"),

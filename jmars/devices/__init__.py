@@ -1,0 +1,14 @@
+"""GPUs: their memory and streams behind one protocol, and programs that run there.
+
+- device.py: what jmars asks of a GPU, and the errors of a GPU
+- fake_device.py: a GPU made of NumPy, with streams that run as late or as early as events allow
+- library.py: functions that a GPU runs by name, on arrays of NumPy or of CuPy
+- device_program.py: a program as calls of a device
+- contents.py: chunks in the memory of a device, and the events to wait for
+- staging.py: copies between shared memory and a device through two pinned buffers
+- runner.py: runs operands on a device, with copies beside kernels
+"""
+
+from jmars.devices.device import Device, DeviceLostError, DeviceMemoryError
+
+__all__ = ["Device", "DeviceLostError", "DeviceMemoryError"]

@@ -1,0 +1,100 @@
+"""What jmars asks of a GPU: memory, streams, events, copies, kernels. Two classes implement it.
+
+`CupyDevice` is a GPU of NVIDIA, `FakeDevice` a GPU made of NumPy for tests. Memory for chunks is one block, the slab,
+and a chunk's place is an offset into the slab. Every call that takes a stream returns at once; the work runs later, in
+the order of the stream. Two streams know of each other only by events.
+Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from jmars.errors import ExecutionError
+from jmars.kernels.expression import Expression
+
+__all__ = ["Device", "DeviceLostError", "DeviceMemoryError"]
+
+Array = np.ndarray[Any, Any]
+
+
+class DeviceLostError(ExecutionError):
+    """A GPU lost its context: every call of this process to the GPU fails from now on, so the process must end."""
+
+
+class DeviceMemoryError(ExecutionError, MemoryError):
+    """The GPU has no memory for a call; memory that is freed there may be enough for a further try."""
+
+
+class Device(Protocol):
+    """A GPU, as its only process sees it.
+
+    Every method may raise DeviceLostError. Streams and events are objects of the implementation. Arrays in the memory
+    of a device (`view`) only travel back into calls of the same device.
+
+    Attributes
+    ----------
+    name
+        Name for people, such as "NVIDIA H100 80GB HBM3".
+    backend
+        "cupy" or "fake", as the view shows it.
+    """
+
+    name: str
+    backend: str
+
+    def memory(self) -> tuple[int, int]:
+        """Free bytes and all bytes of the device."""
+
+    def reserve(self, size: int) -> None:
+        """Allocate the slab, `size` bytes; DeviceMemoryError if the device has less."""
+
+    def bound_scratch(self, size: int) -> None:
+        """Let library calls take at most `size` bytes beside the slab; beyond, they raise DeviceMemoryError."""
+
+    def drop_scratch(self) -> None:
+        """Free memory that library calls keep for reuse."""
+
+    def pinned(self, size: int) -> Array:
+        """Host memory that copies of streams may read and write: uint8, shape (size,)."""
+
+    def stream(self) -> Any:
+        """A new stream."""
+
+    def record(self, stream: Any) -> Any:
+        """An event that occurs when all work that was given to `stream` so far is done."""
+
+    def wait(self, stream: Any, event: Any) -> None:
+        """Let later work of `stream` begin only after `event`."""
+
+    def is_done(self, event: Any) -> bool:
+        """Whether `event` has occurred."""
+
+    def synchronise(self, event: Any) -> None:
+        """Block until `event` has occurred."""
+
+    def copy_in(self, offset: int, source: Array, stream: Any) -> None:
+        """Copy pinned bytes `source` to the slab; `source` must not change before the copy is done."""
+
+    def copy_out(self, target: Array, offset: int, stream: Any) -> None:
+        """Copy bytes of the slab to pinned bytes `target`."""
+
+    def view(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """An array in the slab, C-contiguous."""
+
+    def launch(self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any) -> None:
+        """Compute an expression that has a text (`kernels.cuda_text`) for each element of `out`; inputs broadcast."""
+
+    def reduce(
+        self, expression: Expression, ufunc: str, axes: tuple[int, ...], out: Any, inputs: Sequence[Any], stream: Any
+    ) -> None:
+        """Reduce an expression of inputs of one shape along `axes`, which `out` keeps with length 1."""
+
+    def call(self, name: str, out: Any, inputs: Sequence[Any], params: Any, arg: Any, stream: Any) -> None:
+        """Call a function of `library.LIBRARY`; it writes `out`."""
+
+    def close(self) -> None:
+        """Free all memory of the device."""

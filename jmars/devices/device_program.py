@@ -1,0 +1,197 @@
+"""A program as calls of a device: kernels by text, reductions, functions by name; None where a step has none.
+
+Values between two steps lie in scratch, which is granted with the slots of the operand. A program with a step that has
+no call runs on the CPU. Whether a program can run on a GPU is decided here alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jmars.devices.device import Device
+from jmars.devices.library import REDUCTIONS, library_call
+from jmars.kernels.cuda_text import cuda_text
+from jmars.kernels.expression import Expression, Node
+from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Program, Reduce, Step
+from jmars.kernels.reducers import UfuncReducer
+from jmars.model.limits import slot_size
+
+__all__ = ["DeviceProgram", "device_program", "runs_on_gpu"]
+
+_KINDS = "biufc"  # dtypes that CuPy has, at most 16 bytes wide
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """An expression of some values."""
+
+    expression: Expression
+    inputs: tuple[int, ...]
+    value: int
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """An expression of some values, reduced along axes; `shape` is that of the state, axes kept."""
+
+    expression: Expression
+    ufunc: str
+    axes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    value: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function of `library`; `arg` is the place of its argument, -1 for none."""
+
+    name: str
+    params: Any
+    arg: int
+    inputs: tuple[int, ...]
+    value: int
+
+
+@dataclass(frozen=True)
+class DeviceProgram:
+    """Calls in order, over values: first the inputs, then intermediate values, last the output.
+
+    Attributes
+    ----------
+    types
+        Type of each value.
+    places
+        Offset in scratch of each intermediate value.
+    scratch
+        Bytes of all intermediate values.
+    """
+
+    calls: tuple[_Launch | _Reduction | _Call, ...]
+    types: tuple[ChunkType, ...]
+    inputs: int
+    places: tuple[int, ...]
+    scratch: int
+
+    def enqueue(self, device: Device, stream: Any, offsets: Sequence[int], out: int, scratch: int, args: Any) -> None:
+        """Give all calls to a stream; `offsets`, `out` and `scratch` are places in the slab."""
+        at = [*offsets, *(scratch + place for place in self.places), out]
+        views = [device.view(place, kind.shape, kind.dtype) for place, kind in zip(at, self.types, strict=True)]
+        for call in self.calls:
+            inputs, target = [views[i] for i in call.inputs], views[call.value]
+            if isinstance(call, _Launch):
+                device.launch(call.expression, target, inputs, stream)
+            elif isinstance(call, _Reduction):
+                device.reduce(call.expression, call.ufunc, call.axes, target.reshape(call.shape), inputs, stream)
+            else:
+                arg = args[call.arg] if call.arg >= 0 else None
+                device.call(call.name, target, inputs, call.params, arg, stream)
+
+
+def runs_on_gpu(program: Program) -> bool:
+    """Whether a GPU can run a program.
+
+    Examples
+    --------
+    >>> from jmars.kernels.program import single
+    >>> chunk, f8 = ChunkType((3,), np.dtype("f8")), np.dtype("f8")
+    >>> twice = Elementwise(Expression((f8,), (Node("add", (0, 0), f8),)), (0,), chunk)
+    >>> runs_on_gpu(single("add", (chunk,), twice))
+    True
+    """
+    return device_program(program) is not None
+
+
+@lru_cache(maxsize=4096)
+def device_program(program: Program) -> DeviceProgram | None:
+    """The calls of a program; None where the CPU must run it. Equal programs share the result."""
+    kinds = [*program.inputs, *(step.output for step in program.steps)]
+    if not program.inputs or not all(_is_plain(kind) for kind in kinds):
+        return None
+    writer = _Writer(program)
+    for number, step in enumerate(program.steps):
+        if not writer.write(number, step):
+            return None
+    return writer.finish()
+
+
+def _is_plain(kind: ChunkType) -> bool:
+    dtype = kind.dtype
+    known = dtype.kind in _KINDS and dtype.isnative and dtype.names is None and dtype.itemsize <= 16
+    return kind.is_sized and kind.size > 0 and known and dtype not in (np.dtype("g"), np.dtype("G"))
+
+
+class _Writer:
+    """Calls of the steps so far; `_value` maps the program's values to ours."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._calls: list[_Launch | _Reduction | _Call] = []
+        self._types = list(program.inputs)
+        self._value = list(range(len(program.inputs)))
+        self._arg = 0
+
+    def write(self, number: int, step: Step) -> bool:
+        """Add the calls of a step; False where it has none."""
+        inputs = tuple(self._value[v] for v in step.inputs)
+        done = False
+        if isinstance(step, Elementwise):
+            done = cuda_text(step.expression) is not None
+            if done:
+                self._calls.append(_Launch(step.expression, inputs, self._add(step.output)))
+        elif isinstance(step, Reduce | Combine) and isinstance(step.reducer, UfuncReducer):
+            done = self._reduction(step, step.reducer, inputs)
+        elif isinstance(step, Call):
+            found = library_call(step)
+            done = found is not None
+            if found is not None:
+                arg = self._arg if step.takes_args else -1
+                self._calls.append(_Call(*found, arg, inputs, self._add(step.output)))
+        self._value.append(len(self._types) - 1)
+        self._arg += step.takes_args
+        return done
+
+    def finish(self) -> DeviceProgram:
+        """All calls, with the places of intermediate values one behind the other."""
+        count, places, size = len(self._program.inputs), [], 0
+        for kind in self._types[count:-1]:
+            places.append(size)
+            size += slot_size(kind.nbytes)
+        return DeviceProgram(tuple(self._calls), tuple(self._types), count, tuple(places), size)
+
+    def _add(self, kind: ChunkType) -> int:
+        self._types.append(kind)
+        return len(self._types) - 1
+
+    def _reduction(self, step: Reduce | Combine, reducer: UfuncReducer, inputs: tuple[int, ...]) -> bool:
+        """A reduction to the state, and the division of a mean behind it."""
+        if reducer.ufunc not in REDUCTIONS or cuda_text(_same(reducer.state)) is None:
+            return False
+        mean = step.last and reducer.count is not None
+        if not mean and step.output.dtype != reducer.state:
+            return False
+        before = self._types[inputs[0]]
+        shape = before.shape
+        if isinstance(step, Reduce):
+            shape = tuple(1 if axis in step.axes else length for axis, length in enumerate(shape))
+            expression = _same(before.dtype)
+            if cuda_text(expression) is None:
+                return False
+            state = self._add(ChunkType(shape, reducer.state) if mean else step.output)
+            self._calls.append(_Reduction(expression, reducer.ufunc, step.axes, inputs, state, shape))
+        else:
+            state = self._add(ChunkType(shape, reducer.state) if mean else step.output)
+            self._calls.append(_Call("combine", reducer.ufunc, -1, inputs, state))
+        if mean:
+            self._calls.append(_Call("divide", reducer.count, -1, (state,), self._add(step.output)))
+        return True
+
+
+def _same(dtype: np.dtype[Any]) -> Expression:
+    """The expression of one input that is the input."""
+    return Expression((dtype,), (Node("positive", (0,), dtype),))

@@ -1,0 +1,149 @@
+"""Functions that a GPU runs by name, on arrays of NumPy or of CuPy: both libraries have the same functions.
+
+Each function takes the library `xp` first and writes `out`. What stands here gives NumPy's values and dtypes; functions
+that NumPy ends with an error where CuPy gives NaN, as `linalg.solve`, stay on the CPU.
+Source: CuPy reference, "Comparison Table" and "Differences between CuPy and NumPy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.kernels.program import Call
+from jmars.tensor.ops.blockwise.blockwise import call_block
+from jmars.tensor.ops.blockwise.map_blocks import call_user, unpickled
+from jmars.tensor.ops.chunks.rechunk import copy_overlaps
+from jmars.tensor.ops.index.basic_indexing import copy_slice, local_slice
+from jmars.tensor.ops.linalg.contraction import sum_products
+from jmars.tensor.ops.shape.axes import copy_reshaped, permute
+
+__all__ = ["LIBRARY", "REDUCTIONS", "library_call", "reduced"]
+
+REDUCTIONS = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
+}  # fmt: skip
+# Functions of NumPy that CuPy computes with the same dtypes; sums of a transform may differ in the last digits.
+_FUNCTIONS = {
+    *(f"fft.{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
+    "sort",
+}  # fmt: skip
+_NAMED = {"axis", "n", "norm"}  # arguments that both libraries know
+
+
+def reduced(xp: Any, ufunc: str, values: Any, axes: tuple[int, ...], out: Any) -> None:
+    """Reduce along `axes`, which `out` keeps; in the dtype of `out` where the ufunc adds or multiplies."""
+    function = getattr(xp, REDUCTIONS[ufunc])
+    if ufunc in ("add", "multiply"):
+        function(values, axis=axes, dtype=out.dtype, out=out, keepdims=True)
+    else:
+        out[...] = function(values, axis=axes, keepdims=True)
+
+
+def _permute(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    out[...] = inputs[0].transpose(params)
+
+
+def _reshape(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    out[...] = inputs[0].reshape(out.shape)
+
+
+def _slice(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    part = inputs[0][(*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)]
+    out[...] = part.reshape(out.shape)
+
+
+def _rechunk(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    copy_overlaps(out, inputs, params, arg)
+
+
+def _combine(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    """Merge states of a reduction by its ufunc."""
+    ufunc = getattr(xp, params)
+    out[...] = inputs[0].reshape(out.shape)
+    for other in inputs[1:]:
+        ufunc(out, other.reshape(out.shape), out=out)
+
+
+def _divide(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    """Divide the sum of a mean by its count."""
+    out[...] = xp.true_divide(inputs[0], params).reshape(out.shape)
+
+
+def _products(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    """Sums of matrix products, as `sum_products`."""
+    _, _, _, orders, _ = params
+    for i in range(0, len(inputs), 2):
+        product = xp.matmul(inputs[i].transpose(orders[0]), inputs[i + 1].transpose(orders[1]))
+        if i:
+            xp.add(out, product, out=out)
+        else:
+            out[...] = product
+
+
+def _function(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    """A function of NumPy's name; `params` are the name, positional and named arguments behind the arrays."""
+    name, more, named = params
+    result = _found(xp, name)(*inputs, *more, **dict(named))
+    if result.dtype != out.dtype or result.shape != out.shape:
+        raise TypeError(f"{name} gave {result.dtype} of shape {result.shape} in place of {out.dtype} of {out.shape}")
+    out[...] = result
+
+
+def _found(xp: Any, name: str) -> Any:
+    for part in name.split("."):
+        xp = getattr(xp, part)
+    return xp
+
+
+LIBRARY: dict[str, Callable[[Any, Any, Sequence[Any], Any, Any], None]] = {
+    "permute": _permute,
+    "reshape": _reshape,
+    "slice": _slice,
+    "rechunk": _rechunk,
+    "combine": _combine,
+    "divide": _divide,
+    "products": _products,
+    "function": _function,
+}
+_OURS: dict[Any, str] = {permute: "permute", copy_reshaped: "reshape", copy_slice: "slice", copy_overlaps: "rechunk"}
+
+
+def library_call(step: Call) -> tuple[str, Any] | None:
+    """Name in `LIBRARY` and parameters for a step; None where a GPU has no function.
+
+    Examples
+    --------
+    >>> from jmars.kernels.program import ChunkType
+    >>> chunk = ChunkType((2, 2), np.dtype("f8"))
+    >>> library_call(Call(permute, (1, 0), (0,), chunk))
+    ('permute', (1, 0))
+    """
+    if step.function in _OURS:
+        return _OURS[step.function], step.params
+    if step.function is sum_products:
+        name, factors, *_ = step.params
+        plain = name == "matmul" and factors == 2 and step.output.dtype.kind in "fc"
+        return ("products", step.params) if plain else None
+    if step.function is call_block:
+        function, more = step.params
+        return _numpys(function, tuple(more), ())
+    if step.function is call_user and not step.takes_args:
+        function, fixed, named = unpickled(step.params[1])
+        return None if fixed else _numpys(function, (), tuple(sorted(named.items())))
+    return None
+
+
+def _numpys(function: Any, more: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> tuple[str, Any] | None:
+    """The call of a function of NumPy that stands in the table, without arguments that CuPy lacks."""
+    if any(key not in _NAMED and value is not None for key, value in named):
+        return None
+    named = tuple((key, value) for key, value in named if key in _NAMED)
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    for full in (name, f"{module.removeprefix('numpy.')}.{name}"):
+        if full in _FUNCTIONS and _found(np, full) is function:
+            return "function", (full, more, named)
+    return None
