@@ -52,6 +52,7 @@ class ChunkType:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     most: int | None = None  # bytes at most, where the size is not known; None where nothing bounds it
+    likely: int | None = None  # bytes that plans expect, where the size is not known; None: `most`
 
     def __post_init__(self) -> None:
         refuse_pointers(self.dtype)
@@ -70,6 +71,11 @@ class ChunkType:
     def nbytes(self) -> int:
         """Bytes; for an unknown shape an upper bound, or 0 without bound."""
         return self.size * self.dtype.itemsize if -1 not in self.shape else self.most or 0
+
+    @property
+    def expected_nbytes(self) -> int:
+        """Bytes that plans expect; memory is reserved for `nbytes`."""
+        return self.nbytes if self.is_sized or self.likely is None else self.likely
 
 
 class Step(Protocol):

@@ -102,3 +102,15 @@ def test_few_elements_are_brought_together_and_nothing_is_sorted():
     ranges = quantile_selection.candidate_ranges(out, (0.05, 0.5), quantile_selection.SIGMAS)
     told = quantile_selection.count_ranges(None, [a, ranges], (), None)
     assert told.nbytes < 0.4 * a.nbytes  # of so few elements; the longer the line, the less
+
+
+@pytest.mark.parametrize("n", [2**18, 2**20])
+def test_plans_expect_about_the_bytes_that_lie_within_the_ranges(n):
+    fractions, every = (0.05, 0.5, 0.95), quantile_selection.EVERY
+    line = np.random.default_rng(0).random(n)
+    samples = np.empty(-(-n // every))
+    quantile_selection.sample(samples, [line], (every,), 0)
+    ranges = quantile_selection.candidate_ranges(samples, fractions, quantile_selection.SIGMAS)
+    written = quantile_selection.count_ranges(None, [line, ranges], (), None).nbytes
+    expected = quantile_selection.expected_nbytes(n * 8, len(fractions), len(samples))
+    assert written < expected < 2 * written

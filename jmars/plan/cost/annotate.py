@@ -36,6 +36,7 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
     PlanGraph
         Chunks that are stored already cost nothing; give the planner their worker as `placed`. Inputs of an operand
         that `gathers` count as scratch: they need not lie in memory, so the graph has no edges to that operand.
+        Chunks of unknown size count as their expected bytes (`ChunkType.expected_nbytes`).
     """
     seconds = [program_seconds(program, profile) * profile.busy + profile.dispatch for program in graph.programs]
     kept = np.zeros(graph.n, np.bool_)
@@ -49,7 +50,10 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
         reads = np.repeat(~gathers, degree)
         pointers = np.concatenate([[0], np.cumsum(np.where(gathers, 0, degree))]).astype(np.int64)
         dag = Dag.from_inputs(pointers, graph.input_idx[reads])
-    return PlanGraph.build(dag, cost, graph.nbytes, work=graph.work, result=kept, op=graph.program)
+    fewer = np.array([*(program.output.nbytes - program.output.expected_nbytes for program in graph.programs), 0])
+    return PlanGraph.build(
+        dag, cost, graph.nbytes - fewer[graph.program], work=graph.work, result=kept, op=graph.program
+    )
 
 
 def program_seconds(program: Program, profile: Profile) -> float:

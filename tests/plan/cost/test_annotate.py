@@ -45,6 +45,17 @@ def test_results_stay_and_the_rest_goes():
     assert graph.result.sum() == 10 + 1
 
 
+def test_a_chunk_of_unknown_size_counts_as_its_expected_bytes_and_reserves_its_bound():
+    x = mt.random.default_rng(3).random(2**22, chunk_size=2**20)
+    counted = mt.percentile(x, [5, 50]).data
+    while counted.op.name != "count_ranges":
+        counted = counted.op.inputs[0]
+    done = compiled(mt.Tensor(counted))
+    graph, last = annotate(done.after, done.dag, Profile()), done.dag.sinks()
+    assert done.after.nbytes[last].tolist() == [8 * 9 + 2 * 2**20 * 8] * 4
+    assert (graph.nbytes[last] < 2**20).all()
+
+
 def test_a_learnt_program_costs_what_was_learnt_and_others_their_prior():
     done = a_sum()
     profile = Profile()

@@ -81,7 +81,8 @@ def quantiles(name: str, x: Tensor, request: QuantileRequest) -> Tensor:
     ranges = blockwise(name, candidate_ranges, [samples.rechunk(-1)], ((2 * k,),), x.dtype, params).data
     origin = Origin.of(new_group())
     most = [8 * (4 * k + 1) + k * n * x.dtype.itemsize for n in sizes]
-    within = new_data(RangeCounts(k, inputs=(x.data, ranges)), (origin.whole,), _BYTES, (origin.axis(most),))
+    counts = RangeCounts(k, sum(drawn), inputs=(x.data, ranges))
+    within = new_data(counts, (origin.whole,), _BYTES, (origin.axis(most),))
     nbytes = 16 + k * request.dtype.itemsize
     found = new_data(RangeQuantiles(request, inputs=(within, ranges)), (nbytes,), _BYTES, ((nbytes,),))
     result = SelectedQuantiles(group=new_group(), called=name, request=request, inputs=(found, x.data))
@@ -140,11 +141,12 @@ class RangeCounts(Operand):
     """Counts each chunk's elements relative to each range and collects the elements within, as bytes."""
 
     ranges: int
+    samples: int  # of all chunks, from which the ranges were made
     name: ClassVar[str] = "count_ranges"
 
     def token(self) -> Hashable:
-        """Identifies the operand by the number of ranges."""
-        return ("count_ranges", self.ranges)
+        """Identifies the operand by the number of ranges and of samples."""
+        return ("count_ranges", self.ranges, self.samples)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk."""
@@ -155,10 +157,17 @@ class RangeCounts(Operand):
         for kind in kinds:
             chunk = ChunkType(kind, x.dtype)
             most = 8 * (4 * self.ranges + 1) + self.ranges * chunk.nbytes
-            step = Call(count_ranges, (), (0, 1), ChunkType((-1,), _BYTES, most))
+            likely = expected_nbytes(chunk.nbytes, self.ranges, self.samples)
+            step = Call(count_ranges, (), (0, 1), ChunkType((-1,), _BYTES, most, likely))
             programs.append(single(self.name, (chunk, bounds), step))
         read = np.column_stack([x.ids.reshape(-1), np.broadcast_to(ranges.ids, x.ids.size)])
         return builder.add_many(programs, which.reshape(-1), read)
+
+
+def expected_nbytes(nbytes: int, ranges: int, samples: int) -> int:
+    """Bytes that `count_ranges` writes for a chunk of `nbytes`, if all quantiles are medians, whose range is widest."""
+    share = min(1.0, SIGMAS / math.sqrt(samples))
+    return 8 * (4 * ranges + 1) + math.ceil(share * ranges * nbytes)
 
 
 def count_ranges(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any) -> Array:
