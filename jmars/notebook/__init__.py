@@ -21,6 +21,8 @@ How a cell runs, in reading order:
 - cell_place.py        the cluster of `--on`: a Dask or Ray cluster, or a cluster by its name
 - traceback_filter.py  selects the user's frames of a traceback
 - error_notes.py       notes on errors that a NumPy user would not expect
+- completion.py        completes flags and subcommands
+- lexer.py             colours of a `%%jmars` cell for Pygments
 
 How a run is shown:
 

@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from jmars.config import VIEWS
 from jmars.units import parse_bytes
 
-__all__ = ["USAGE", "CellFlags"]
+__all__ = ["USAGE", "CellFlags", "flag_names"]
 
 USAGE = """Run a cell of plain NumPy as one graph on a cluster.
 
@@ -90,6 +90,11 @@ class CellFlags:
         """The settings of `jmars.config` that hold for the cell."""
         found = {"chunk_size_limit": self.chunk, "view": self.view}
         return {name: value for name, value in found.items() if value is not None}
+
+
+def flag_names() -> list[str]:
+    """All flags, short ones too, in the order of the help."""
+    return [name for action in _parser()._actions for name in action.option_strings]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,6 +25,7 @@ from jmars.notebook.cell_engine import CellCancelled, CellEngine, handle_control
 from jmars.notebook.cell_error import shorten_plain_tracebacks, show_as_one_line, show_syntax_error
 from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.cell_source import CellSource
+from jmars.notebook.completion import add_completion, remove_completion
 from jmars.notebook.display import choose_display
 from jmars.notebook.error_notes import in_flags
 from jmars.notebook.flags import USAGE, CellFlags
@@ -201,11 +202,13 @@ def describe(cluster: Cluster) -> str:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Registers the magics: `%load_ext jmars`."""
     shell.register_magics(JmarsMagics)
+    add_completion(shell)
     shorten_plain_tracebacks(shell)
     kernel_access.serve_control(handle_control_request)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Removes the magics and keeps the clusters open: `%unload_ext jmars`."""
+    remove_completion(shell)
     for magics in (shell.magics_manager.magics["line"], shell.magics_manager.magics["cell"]):
         magics.pop("jmars", None)
