@@ -16,7 +16,7 @@ import struct
 
 from jmars.errors import AuthenticationError
 
-__all__ = ["CHALLENGE", "PROOF", "answer", "check_peer", "new_token", "nonce", "verify"]
+__all__ = ["CHALLENGE", "PROOF", "answer", "check_peer", "new_token", "nonce", "peer_process", "verify"]
 
 NONCE = 32  # bytes
 MAGIC = b"jmars-1\n"
@@ -52,9 +52,20 @@ def check_peer(connection: socket.socket) -> None:
     AuthenticationError
         If the process at the other end belongs to another user.
     """
-    size = struct.calcsize("3i")
-    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    pid, uid = _peer(connection)
     if uid != os.getuid():
         raise AuthenticationError(
             f"process {pid} of user {uid} asked for a cluster of user {os.getuid()}; run your own cluster"
         )
+
+
+def peer_process(connection: socket.socket) -> int:
+    """Id of the process at the other end; 0 where the socket does not tell."""
+    return _peer(connection)[0] if connection.family == socket.AF_UNIX else 0
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end of a Unix socket."""
+    size = struct.calcsize("3i")
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return pid, uid

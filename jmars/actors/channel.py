@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jmars.actors.auth import peer_process
 from jmars.actors.connection import GreetedConnection
 from jmars.actors.descriptors import Descriptor, hand_over
 from jmars.actors.dialogue import Dialogue
@@ -37,6 +38,11 @@ class ActorChannel(Dialogue, GreetedConnection):
         GreetedConnection.__init__(self, greeting, largest)
         Dialogue.__init__(self, mailbox)
         self._on_close = on_close
+
+    @property
+    def peer(self) -> int:
+        """Id of the process at the other end; 0 where it is not known."""
+        return 0 if self._transport is None else peer_process(self._transport.get_extra_info("socket"))
 
     def close(self) -> None:
         """Cut the connection."""

@@ -56,6 +56,7 @@ class Clients:
         self.references = References(outlives)
         self.results: dict[str, tuple[bool, Sequence[Any]]] = {}  # by job: `Submission.results`
         self.reports: dict[str, dict[str, Any]] = {}  # ended jobs
+        self.submitters: dict[str, int] = {}  # by job: process of the client that submitted it
         self.lasting: dict[str, int] = {}  # clients that come again, by the name that they gave themselves
         self._number = 0
 
@@ -78,6 +79,7 @@ class Clients:
         for old in list(self.reports)[:-REMEMBERED_JOBS]:
             del self.reports[old]
             self.results.pop(old, None)
+            self.submitters.pop(old, None)
         return True
 
     def drop(self, keys: Sequence[str]) -> None:
@@ -95,6 +97,7 @@ class Client:
         self.gone = False
         self.sent_away = False  # by us, though it lives
         self.is_kernel = False  # whether it has asked for what a kernel needs, so that it counts for the lease
+        self.pid = 0  # of its process on this machine; 0 if it is not known
         self.session = ClientSession(clients, self)
         self.store = ClientStore(clients.store, self)
         self.chunks: dict[int, int] = {}  # first of fresh chunks that are no tensor yet: how many
@@ -127,6 +130,7 @@ class ClientSession:
         """Start a job; the client holds its results."""
         job = await self._session.submit(submission)
         if job:
+            self._clients.submitters[job] = self._client.pid
             if submission.results:
                 self._clients.results[job] = submission.results[0], submission.results[1]
             self._wants(job)

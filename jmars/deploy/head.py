@@ -176,6 +176,7 @@ class ClusterHead(ABC):
     def _came(self, channel: ActorChannel) -> None:
         client = self._knocking.pop(channel, None)  # None: it has hung up already
         if client is not None:
+            client.pid = channel.peer
             self._channels[channel] = client
             if self._owner is None and not self.orders["detach"]:
                 self._owner = channel
@@ -191,6 +192,11 @@ class ClusterHead(ABC):
     def kernels(self) -> int:
         """Number of clients that keep a detached cluster alive."""
         return sum(client.is_kernel for client in self._channels.values())
+
+    @property
+    def client_processes(self) -> list[int]:
+        """Ids of the processes of these clients, each once, as far as they are known."""
+        return sorted({client.pid for client in self._channels.values() if client.is_kernel and client.pid})
 
     def look_at_lease(self) -> None:
         """Start or stop the lease after a client came or went, or a job ended; an unused detached cluster ends with

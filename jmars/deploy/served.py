@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jmars.actors import remote_method
-from jmars.deploy.clients import Client
+from jmars.deploy.clients import Client, Clients
 from jmars.deploy.scheduler_port import SchedulerPort, SessionPort
 from jmars.errors import ClusterStartError
 from jmars.model.events import Event
@@ -24,6 +24,7 @@ class HeadParts(Protocol):
 
     orders: dict[str, Any]
     scheduler: SchedulerPort
+    clients: Clients
     janitor: int
     peak: int
     ended: asyncio.Event
@@ -43,6 +44,10 @@ class HeadParts(Protocol):
     @property
     def kernels(self) -> int:
         """Number of clients that keep a detached cluster alive."""
+
+    @property
+    def client_processes(self) -> list[int]:
+        """Ids of the processes of these clients."""
 
     def look_at_lease(self) -> None:
         """Start or stop the lease after a client came or went."""
@@ -177,6 +182,7 @@ class ClusterActor:
             "pid": os.getpid(),
             "detached": self._host.orders["detach"],
             "clients": self._host.kernels,
+            "processes": self._host.client_processes,
         }
 
     @remote_method
@@ -186,8 +192,10 @@ class ClusterActor:
 
     @remote_method
     async def jobs(self) -> list[dict[str, Any]]:
-        """All remembered jobs."""
-        return await self._host.scheduler.session.jobs()
+        """All remembered jobs; `process` is that of the client that submitted the job, 0 where it is not known."""
+        submitters = self._host.clients.submitters
+        rows = await self._host.scheduler.session.jobs()
+        return [row | {"process": submitters.get(row["id"], 0)} for row in rows]
 
     @remote_method
     async def cancel(self, job: str) -> None:

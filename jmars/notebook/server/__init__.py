@@ -2,6 +2,10 @@
 
 discovery.py   finds clusters by their registry files and keeps a connection to each
 stream.py      folds a cluster's events to frames for the side bar
+orders.py      checks what a page asks for when it starts or scales a cluster
+started.py     clusters that the side bar started
+cluster_process.py  the process that holds such a cluster
+kernels.py     notebooks and kernels that are connected to a cluster
 handlers.py    REST and websocket, behind Jupyter's own login
 extension.py   the extension class that Jupyter's server loads
 

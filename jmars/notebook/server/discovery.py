@@ -12,9 +12,9 @@ from jmars.actors import ActorChannel, Mailbox, connect, registry, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
 
-__all__ = ["ClusterFinder"]
+__all__ = ["ANSWER", "ClusterFinder"]
 
-_ANSWER = 3.0  # seconds that a cluster may take to answer
+ANSWER = 3.0  # seconds that a cluster may take to answer
 
 
 class _IgnoredReports:
@@ -46,8 +46,8 @@ class ClusterFinder:
         """The registered clusters, by id."""
         return registry.entries()
 
-    async def ask(self, cluster: str, actor: str, method: str, *args: Any) -> Any:
-        """Calls `actor.method(*args)` on a cluster and returns the answer.
+    async def ask(self, cluster: str, actor: str, method: str, *args: Any, seconds: float = ANSWER) -> Any:
+        """Calls `actor.method(*args)` on a cluster and returns the answer, within so many seconds.
 
         Raises
         ------
@@ -60,7 +60,7 @@ class ClusterFinder:
         if entry is None:
             raise KeyError(cluster)
         try:
-            async with asyncio.timeout(_ANSWER):
+            async with asyncio.timeout(seconds):
                 kept = self._channels.get(cluster)
                 channel = await self._channel(entry)
                 try:
@@ -74,7 +74,7 @@ class ClusterFinder:
         except TimeoutError:
             self._drop(cluster)
             raise ClusterLostError(
-                f"cluster {cluster} has not answered for {_ANSWER:g} s; it may be stopped or very busy: try again"
+                f"cluster {cluster} has not answered for {seconds:g} s; it may be stopped or very busy: try again"
             ) from None
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """REST and websocket handlers of the side bar, behind Jupyter's own login.
 
-`GET <base>/jmars/clusters`, `POST <base>/jmars/clusters/<id>/jobs/<job>/cancel`, websocket `<base>/jmars/stream/<id>`.
+`GET` and `POST <base>/jmars/clusters` list and start clusters, `POST …/clusters/<id>/scale` scales and `DELETE
+…/clusters/<id>` stops one, `POST …/clusters/<id>/jobs/<job>/cancel` cancels; websocket `<base>/jmars/stream/<id>`.
 Jupyter's handlers check token, XSRF, Host and Origin; the websocket checks user and origin before the upgrade.
 Source: docs/explanation/reliability.md.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from typing import Any
 
@@ -19,16 +21,21 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web, websocket
 
 from jmars.actors.registry import Entry
-from jmars.errors import JmarsError
-from jmars.notebook.server.discovery import ClusterFinder
+from jmars.errors import ClusterStartError, JmarsError
+from jmars.notebook.server.discovery import ANSWER, ClusterFinder
+from jmars.notebook.server.kernels import KernelRow, kernel_rows
+from jmars.notebook.server.orders import OrderError, StartOrder, scale_order
+from jmars.notebook.server.started import StartedClusters
 from jmars.notebook.server.stream import JobStream, job_row
 from jmars.notebook.view import plain_text
 
-__all__ = ["FINDER", "routes"]
+__all__ = ["FINDER", "STARTED", "routes"]
 
 RESOURCE = "jmars"  # name of the resource for Jupyter's authorizer
 FINDER = "jmars_finder"  # key of the finder in the web application's settings
+STARTED = "jmars_started"  # key of the clusters that pages started
 _ID = r"([\w.-]{1,100})"
+_SCALE = 120.0  # seconds for hosts that come or go
 _FAST, _SLOW = 0.25, 1.0  # seconds between frames while the job runs, and after
 _NO_CLUSTER = 4404  # websocket close code: do not try again
 
@@ -42,19 +49,82 @@ class ClustersHandler(APIHandler):
     @authorized
     async def get(self) -> None:
         """Lists the clusters, also those that do not answer."""
-        finder: ClusterFinder = self.settings[FINDER]
-        rows = await asyncio.gather(*(self._row(finder, entry) for entry in finder.entries()))
-        self.finish(json.dumps(rows))
+        finder, started = self.settings[FINDER], self.settings[STARTED]
+        entries = finder.entries()
+        await started.forget({entry.id for entry in entries})
+        kernels = await kernel_rows(self.kernel_manager, self.session_manager) if entries else {}
+        self.finish(json.dumps(await asyncio.gather(*(self._row(entry, kernels) for entry in entries))))
 
-    async def _row(self, finder: ClusterFinder, entry: Entry) -> dict[str, Any]:
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Starts a cluster, which ends with the Jupyter server; answers with its id and name."""
+        started: StartedClusters = self.settings[STARTED]
+        try:
+            order = StartOrder.read(self.get_json_body())
+            told = await started.start(order, self.settings.get("server_root_dir") or ".")
+        except OrderError as error:
+            raise web.HTTPError(400, plain_text(error)) from None
+        except ClusterStartError as error:
+            raise web.HTTPError(409, plain_text(error, 2000, keep="\n")) from None
+        self.set_status(201)
+        self.finish(json.dumps(told))
+
+    async def _row(self, entry: Entry, kernels: dict[int, KernelRow]) -> dict[str, Any]:
+        finder: ClusterFinder = self.settings[FINDER]
+        started: StartedClusters = self.settings[STARTED]
         row = {"id": entry.id, "name": plain_text(entry.name), "alive": False, "workers": 0, "hosts": 0, "jobs": []}
+        here: list[KernelRow] = []
+        row |= {"kind": entry.engine or "local", "limit": 0, "kernels": here, "others": 0}
         try:
             summary = await finder.ask(entry.id, "cluster", "summary")
             jobs = await finder.ask(entry.id, "cluster", "jobs")
         except (JmarsError, OSError, KeyError) as error:
             return row | {"error": plain_text(error)}
-        counts = {name: int(summary.get(name, 0)) for name in ("workers", "hosts")}
-        return row | {"alive": True, **counts, "jobs": [job_row(job) for job in jobs]}
+        counts = {name: int(summary.get(name, 0)) for name in ("workers", "hosts", "limit")}
+        clients = [pid for pid in summary.get("processes", ()) if pid not in {os.getpid(), *started.holders}]
+        here += [kernels[pid] for pid in clients if pid in kernels]
+        rows = []
+        for job in jobs:
+            kernel = kernels.get(job.get("process", 0))
+            rows.append(job_row(job) | {"kernel": kernel["id"] if kernel else ""})
+        return row | {"alive": True, **counts, "others": len(clients) - len(here), "jobs": rows}
+
+
+class ClusterHandler(APIHandler):
+    """A cluster: its end."""
+
+    auth_resource = RESOURCE
+
+    @web.authenticated
+    @authorized
+    async def delete(self, cluster: str) -> None:
+        """Stops the cluster for all its clients."""
+        started: StartedClusters = self.settings[STARTED]
+        if cluster in started:
+            await started.stop(cluster)
+        else:
+            await ask(self, cluster, "host", "close")
+        self.set_status(204)
+        self.finish()
+
+
+class ScaleHandler(APIHandler):
+    """The number of workers or hosts of a cluster."""
+
+    auth_resource = RESOURCE
+
+    @web.authenticated
+    @authorized
+    async def post(self, cluster: str) -> None:
+        """Scales to {"n": number, or places of further hosts}; answers when the hosts have come or gone."""
+        try:
+            wanted = scale_order(self.get_json_body())
+        except OrderError as error:
+            raise web.HTTPError(400, plain_text(error)) from None
+        await ask(self, cluster, "host", "scale", wanted, seconds=_SCALE)
+        self.set_status(202)
+        self.finish(json.dumps({"cluster": cluster}))
 
 
 class CancelHandler(APIHandler):
@@ -66,15 +136,20 @@ class CancelHandler(APIHandler):
     @authorized
     async def post(self, cluster: str, job: str) -> None:
         """Requests cancellation; the stream shows when the job has ended."""
-        finder: ClusterFinder = self.settings[FINDER]
-        try:
-            await finder.ask(cluster, "cluster", "cancel", job)
-        except KeyError:
-            raise web.HTTPError(404, f"no cluster {cluster} is registered") from None
-        except (JmarsError, OSError) as error:
-            raise web.HTTPError(409, plain_text(error)) from error
+        await ask(self, cluster, "cluster", "cancel", job)
         self.set_status(202)
         self.finish(json.dumps({"cluster": cluster, "job": job}))
+
+
+async def ask(handler: APIHandler, cluster: str, *call: Any, seconds: float = ANSWER) -> None:
+    """Calls an actor of a cluster; errors become answers to the page: 404 for no such cluster, 409 for a refusal."""
+    finder: ClusterFinder = handler.settings[FINDER]
+    try:
+        await finder.ask(cluster, *call, seconds=seconds)
+    except KeyError:
+        raise web.HTTPError(404, f"no cluster {cluster} is registered") from None
+    except (JmarsError, OSError, ValueError) as error:
+        raise web.HTTPError(409, plain_text(error, 2000)) from error
 
 
 class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
@@ -139,5 +214,7 @@ def routes() -> list[tuple[str, type[web.RequestHandler]]]:
     return [
         (r"/jmars/clusters", ClustersHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/cancel", CancelHandler),
+        (rf"/jmars/clusters/{_ID}", ClusterHandler),
+        (rf"/jmars/clusters/{_ID}/scale", ScaleHandler),
         (rf"/jmars/stream/{_ID}", StreamHandler),
     ]

@@ -28,6 +28,7 @@ def job_row(job: Mapping[str, Any]) -> dict[str, Any]:
         "name": plain_text(job.get("name") or ""),
         "state": str(job.get("state", "")),
         "elapsed": round(float(job.get("elapsed") or 0.0), 1),
+        "progress": round(float(job.get("progress") or 0.0), 3),
     }
 
 

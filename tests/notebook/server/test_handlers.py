@@ -117,7 +117,20 @@ def test_clusters_are_listed_without_their_secrets(server):
                 "alive": True,
                 "workers": 2,
                 "hosts": 0,
-                "jobs": [{"id": "job-1", "name": "cell 1", "state": "running", "elapsed": 1.0}],
+                "kind": "local",
+                "limit": 0,
+                "kernels": [],
+                "others": 0,
+                "jobs": [
+                    {
+                        "id": "job-1",
+                        "name": "cell 1",
+                        "state": "running",
+                        "elapsed": 1.0,
+                        "progress": 0.0,
+                        "kernel": "",
+                    }
+                ],
             }
         ]
         assert TOKEN not in json.dumps(rows)

@@ -1,0 +1,148 @@
+"""Checks what a page asks for when it starts or scales a cluster: plain, no cluster is touched.
+
+Only these fields reach `jmars.Cluster`; a text that a shell or a URL parser could read otherwise is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from jmars.units import parse_bytes
+
+__all__ = ["KINDS", "OrderError", "StartOrder", "scale_order"]
+
+KINDS = ("local", "ssh", "dask", "ray")
+MOST_WORKERS = 4096
+MOST_HOSTS = 256
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,59}", re.ASCII)
+_PLACE = re.compile(r"(\w[\w.+-]*@)?(\w[\w.-]*|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?", re.ASCII)
+_SCHEMES = {"dask": ("tcp", "tls", "ws", "wss", "ucx"), "ray": ("ray",)}
+
+
+class OrderError(ValueError):
+    """A field of a page's request is missing or wrong; the text is for the user."""
+
+
+@dataclass(frozen=True)
+class StartOrder:
+    """A cluster to start.
+
+    Attributes
+    ----------
+    kind
+        "local", "ssh", "dask" or "ray".
+    name
+        What lists show; "" for a name made by the cluster.
+    workers
+        Worker processes, on several hosts of each; None for one per core. Not for Dask and Ray.
+    memory
+        Limit, such as "2GiB", on several hosts of each; None for the default. Not for Dask and Ray.
+    hosts
+        Places of "ssh": "node-7", "ada@node-7:2222", or "local" for this machine.
+    address
+        Of a Dask scheduler or of Ray; "" for the Ray of this machine.
+
+    Examples
+    --------
+    >>> StartOrder.read({"kind": "local", "workers": 2, "memory": "1GiB"})
+    StartOrder(kind='local', name='', workers=2, memory='1GiB', hosts=(), address='')
+    """
+
+    kind: str
+    name: str = ""
+    workers: int | None = None
+    memory: str | None = None
+    hosts: tuple[str, ...] = ()
+    address: str = ""
+
+    @classmethod
+    def read(cls, fields: Any) -> Self:
+        """The order in a request's body.
+
+        Raises
+        ------
+        OrderError
+            If a field is missing, wrong or unknown.
+        """
+        if not isinstance(fields, dict):
+            raise OrderError("give an object with `kind`")
+        unknown = set(fields) - set(cls.__dataclass_fields__)
+        if unknown:
+            raise OrderError(f"no field {min(map(str, unknown))[:40]!r} is known")
+        kind = fields.get("kind")
+        if kind not in KINDS:
+            raise OrderError(f"kind is {str(kind)[:40]!r}; choose one of {', '.join(KINDS)}")
+        name = _text(fields, "name")
+        if name and not _NAME.fullmatch(name):
+            raise OrderError("a name begins with a letter or digit, then letters, digits, '.', '_' and '-'; at most 60")
+        own = kind in ("local", "ssh")
+        workers = (
+            _count("workers", fields["workers"], 1, MOST_WORKERS) if own and fields.get("workers") is not None else None
+        )
+        memory = _memory(_text(fields, "memory")) if own else None
+        hosts = _places(fields.get("hosts")) if kind == "ssh" else ()
+        address = _address(kind, _text(fields, "address")) if not own else ""
+        return cls(kind, name, workers, memory, hosts, address)
+
+
+def scale_order(fields: Any) -> int | list[str]:
+    """A number of workers or hosts, or places of further hosts, as `Cluster.scale` takes them: {"n": …}.
+
+    Raises
+    ------
+    OrderError
+        If it is neither.
+    """
+    wanted = fields.get("n") if isinstance(fields, dict) else None
+    if isinstance(wanted, list):
+        return list(_places(wanted))
+    return _count("n", wanted, 0, MOST_WORKERS)
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name) or ""
+    if not isinstance(value, str) or len(value) > 300 or not value.isprintable():
+        raise OrderError(f"{name} must be a printable text of at most 300 characters")
+    return value.strip()
+
+
+def _count(name: str, value: Any, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise OrderError(f"{name} must be a whole number from {least} to {most}")
+    return value
+
+
+def _memory(text: str) -> str | None:
+    try:
+        if text:
+            parse_bytes(text)
+    except ValueError as error:
+        raise OrderError(str(error)) from None
+    return text or None
+
+
+def _places(value: Any) -> tuple[str, ...]:
+    places = value if isinstance(value, list) else []
+    if not 1 <= len(places) <= MOST_HOSTS:
+        raise OrderError(f"hosts must be a list of 1 to {MOST_HOSTS} places")
+    for place in places:
+        if not isinstance(place, str) or not _PLACE.fullmatch(place):
+            raise OrderError(f"{str(place)[:60]!r} is no place of ssh; write host, user@host or user@host:port")
+    return tuple(places)
+
+
+def _address(kind: str, text: str) -> str:
+    if kind == "ray" and text in ("", "auto"):
+        return text
+    whole = text if "://" in text else f"{_SCHEMES[kind][0]}://{text}"
+    try:
+        parts = urlsplit(whole)
+        well = parts.scheme in _SCHEMES[kind] and bool(parts.hostname) and parts.port is not None
+    except ValueError:
+        well = False
+    if not well or parts.username or parts.path not in ("", "/") or parts.query or not _PLACE.fullmatch(parts.netloc):
+        raise OrderError(f"{text[:60]!r} is no address of {kind.capitalize()}; write host:port")
+    return whole if kind == "dask" or "://" in text else text
