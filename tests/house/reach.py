@@ -23,6 +23,8 @@ ENTRY_MODULES = {
     "jmars.notebook.magic": "%load_ext jmars",
     "jmars.notebook.server": "JupyterLab's server extension",
     "jmars.client.xarray_manager": "entry point xarray.chunkmanagers",
+    "jmars.notebook.lexer": "entry point pygments.lexers",
+    "jmars.notebook.server.cluster_process": "python -m, started by the Jupyter server",
     "jmars.tensor.ma": "np.ma in a cell, imported by name",
     "jmars.tensor.strings": "np.strings in a cell, imported by name",
     "jmars.devices.runner": "the next step: a GPU worker of a host imports it",

@@ -91,7 +91,7 @@ class ClustersHandler(APIHandler):
         return row | {"alive": True, **counts, "others": len(clients) - len(here), "jobs": rows}
 
 
-class ClusterHandler(APIHandler):
+class StopHandler(APIHandler):
     """A cluster: its end."""
 
     auth_resource = RESOURCE
@@ -214,7 +214,7 @@ def routes() -> list[tuple[str, type[web.RequestHandler]]]:
     return [
         (r"/jmars/clusters", ClustersHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/cancel", CancelHandler),
-        (rf"/jmars/clusters/{_ID}", ClusterHandler),
+        (rf"/jmars/clusters/{_ID}", StopHandler),
         (rf"/jmars/clusters/{_ID}/scale", ScaleHandler),
         (rf"/jmars/stream/{_ID}", StreamHandler),
     ]
