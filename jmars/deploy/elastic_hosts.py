@@ -158,7 +158,11 @@ class ElasticHosts:
             self._forgotten.update(set(range(first, len(self._places))) & set(self._free()))
 
     async def _start(self, places: Sequence[int]) -> None:
-        """Start hosts at places, all at once."""
+        """Start hosts at places, all at once; hosts that were lost there do not come back."""
+        lost = [number for number, place in self._at.items() if place in places and number not in self._staying]
+        for number in lost:
+            self._roster.bar(number, "another host was started at its place")
+        await asyncio.gather(*[self._launches.end_host(number, 0.0) for number in lost])
         numbers = range(first := max(self._roster.names, default=0) + 1, first + len(places))
         starts = []
         for number, place in zip(numbers, places, strict=True):

@@ -60,6 +60,7 @@ class HostLaunches:
         self._is_open = any(_is_far(place) for place in places)  # the head listens on all addresses
         self._known: list[str] = []  # addresses of this machine that hosts reach
         self._launched: dict[int, Launched] = {}
+        self._recognizing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Start hosts at all places.
@@ -128,6 +129,14 @@ class HostLaunches:
         )
         self._launched[number] = await launcher.start(ticket.line(), name, process_settings(place["threads"]))
         log.info("host %d (%s) runs: %s", number, launcher.place, self._launched[number].answer)
+
+    def back(self, number: int) -> None:
+        """A host is here again, in the same process: learn which janitor it has now."""
+        launched = self._launched.get(number)
+        if launched is not None:  # else another way than ours started it
+            task = asyncio.ensure_future(launched.recognize_again(self._roster.facts[number]["janitor"]))
+            self._recognizing.add(task)
+            task.add_done_callback(self._recognizing.discard)
 
     async def opinion(self, number: int) -> str:
         """What the control process of a host does: "running", "stopped", "gone"; "" where nobody can tell."""

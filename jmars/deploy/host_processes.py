@@ -77,19 +77,20 @@ def end_processes(births: dict[int, int], patience: float, seconds: float) -> li
         else:
             os.close(fd)
     first = {pid: fd for pid, fd in watched.items() if pid == next(iter(births))}
-    _kill([first[pid] for pid in _wait(first, patience)])
+    _signal([first[pid] for pid in _wait(first, patience)], signal.SIGKILL)
+    _signal([watched[pid] for pid in watched if pid not in first], signal.SIGCONT)  # a stopped janitor removes nothing
     left = _wait(watched, seconds)
-    _kill([watched[pid] for pid in left])
+    _signal([watched[pid] for pid in left], signal.SIGKILL)
     left = _wait({pid: watched[pid] for pid in left}, 1.0)
     for fd in watched.values():
         os.close(fd)
     return left
 
 
-def _kill(fds: list[int]) -> None:
+def _signal(fds: list[int], number: int) -> None:
     for fd in fds:
         try:
-            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            signal.pidfd_send_signal(fd, number)
         except ProcessLookupError:
             pass
 

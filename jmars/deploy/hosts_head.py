@@ -98,7 +98,7 @@ class HostsHead(ClusterHead):
         bits = CommonBits(self.roster, self.orders["same_bits"], self.hosts_start_again)
         self.roster.environment = bits.environment
         launches = self.launches(enrolment, members.port)
-        self.roster.opinion = launches.opinion
+        self.roster.opinion, self.roster.back = launches.opinion, launches.back
         order, output = self.orders.get("batch"), Path(self.folders.folder) / "batch"
         batch = BatchLaunch(order, self.roster, self._tickets, output) if order else None
         watching = [asyncio.ensure_future(self.roster.watch())]

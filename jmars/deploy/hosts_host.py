@@ -45,7 +45,7 @@ class HostsHost(ControlProcess):
     """
 
     command = ("head",)
-    start_seconds = 75.0
+    start_seconds = 160.0  # a login, an answer, and a second start with the CPU features that all hosts have
 
     def __init__(
         self,

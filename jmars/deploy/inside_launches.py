@@ -149,6 +149,9 @@ class InsideLaunches:
         if number in self._lost:
             self._lost[number].set()
 
+    def back(self, number: int) -> None:
+        """No effect: a guest does not start itself again."""
+
     async def opinion(self, number: int) -> str:
         """State of a host's control process: "running", "stopped", "gone"; "" where no answer comes."""
         launched, berth = self._launched.get(number), self._in.get(number)

@@ -96,6 +96,10 @@ class Launches(Protocol):
         """Start a further host of a living cluster; raises ClusterError."""
         ...
 
+    def back(self, number: int) -> None:
+        """A host is here again, in the same process, with another janitor."""
+        ...
+
     async def opinion(self, number: int) -> str:
         """State of a host's control process: "running", "stopped", "gone"; "" where no answer comes."""
         ...
@@ -133,6 +137,11 @@ class Launched:
     async def recognize(self) -> None:
         """Ask for start times, which tell the processes from later processes with the same ids."""
         self._births = await self._stats(self.pids)
+
+    async def recognize_again(self, janitor: int) -> None:
+        """The control process has started itself again, with another janitor."""
+        self.answer = {**self.answer, "janitor": janitor}
+        self._births = await self._stats(self.pids) or self._births
 
     @property
     def pids(self) -> list[int]:

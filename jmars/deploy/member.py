@@ -100,7 +100,7 @@ class Member:
         self._pulls: set[asyncio.Task[None]] = set()
 
     def facts(self) -> dict[str, Any]:
-        """What the head must know of this host: numbers of workers, bytes."""
+        """What the head must know of this host: numbers of workers, bytes, the id of its janitor."""
         arena, folders = self.machine.arena, self.folders
         return {
             "workers": len(self.machine.names),
@@ -110,6 +110,7 @@ class Member:
             "memory": arena.capacity,
             "room": arena.capacity + folders.disk_room(),
             "disk": self.machine.execution.ledger.profile.disk,
+            "janitor": self.machine.janitor,
         }
 
     # -- to the head

@@ -70,6 +70,8 @@ class Roster:
         Called after a read of a host by the head: numbers of both hosts, bytes, seconds.
     come
         Set at each join; cleared by the caller that waits.
+    back
+        Called with the number of a host that is here again, in the same process.
     again
         Gives a host what it needs to join again after it was given up: number of a ticket and secret; 0 for nothing.
     two_listen
@@ -96,11 +98,13 @@ class Roster:
         self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
         self.passed: Callable[[int, int, int, float], None] = _not_measured
         self.come = asyncio.Event()
+        self.back: Callable[[int], None] = _nobody_asks
         self.again: Callable[[int], tuple[int, bytes]] = _never_again
         self.environment: Callable[[str, HostFacts], dict[str, str]] = _no_environment
         self.on_news: dict[int, Callable[[], None]] = {}  # called when a host that leaves has reported, or is gone
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._lost: dict[int, str] = {}  # hosts that are not back, and why they were given up
+        self._barred: dict[int, str] = {}  # hosts that may not come back, and why
         self._heard: dict[int, float] = {}  # when the membership was told last
 
     def expect(self, number: int, name: str) -> Identity:
@@ -112,8 +116,14 @@ class Roster:
         """A host of a fresh number may join; the name follows at the join."""
         return self.expect(max(self.names, default=HEAD) + 1, "")
 
+    def bar(self, number: int, why: str) -> None:
+        """A host that was given up may not join again."""
+        self._barred[number] = why
+
     def expect_again(self, number: int) -> Identity:
-        """A host that was given up, or seems to be here still, may join again."""
+        """A host that was given up, or seems to be here still, may join again; raises HostRefusedError if barred."""
+        if number in self._barred:
+            raise HostRefusedError(f"host {number} cannot join again: {self._barred[number]}")
         if number in self.links:
             self.channels[number].give_up("it joins again")
         return self.expect(number, self.names[number])
@@ -125,8 +135,8 @@ class Roster:
         return self.names[number]
 
     def check(self, identity: Identity) -> None:
-        """Raise HostRefusedError for a host that is not expected, or was given up."""
-        why = self.membership.refuses(identity, self.now())
+        """Raise HostRefusedError for a host that is not expected, was given up, or is barred."""
+        why = self.membership.refuses(identity, self.now()) or self._barred.get(identity.host, "")
         if why:
             raise HostRefusedError(why)
 
@@ -216,6 +226,8 @@ class Roster:
             link.channel.tell("peers", "add", other, self.channels[other].peer.incarnation, address)
         peer, before = self.channels[number].peer, self._lost.pop(number, "")
         why = f"it is back as incarnation {peer.incarnation}; {before}" if before else ""
+        if before:
+            self.back(number)
         self.changed(number, "joined", why)
         self.come.set()
         return row
@@ -351,6 +363,10 @@ class Seat:
 
 def _not_measured(source: int, reader: int, nbytes: int, seconds: float) -> None:
     """Nobody plans with links."""
+
+
+def _nobody_asks(number: int) -> None:
+    """Nobody looks after the processes of hosts."""
 
 
 async def _no_opinion(number: int) -> str:

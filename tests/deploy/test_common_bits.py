@@ -13,8 +13,11 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.deploy.common_bits import CommonBits
+from jmars.deploy.common_bits import AGAIN_SECONDS, CommonBits
 from jmars.deploy.host_facts import HostFacts, own_facts
+from jmars.deploy.hosts_host import HostsHost
+from jmars.deploy.launch import ANSWER_SECONDS
+from jmars.deploy.launch_ssh import LOGIN_SECONDS
 from jmars.errors import ClusterStartError
 
 NEW = replace(own_facts(), machine="x86_64", dispatched=("AVX2", "AVX512_SKX"), features=("AVX2", "AVX512_SKX"))
@@ -62,3 +65,7 @@ def test_hosts_of_a_batch_start_again_and_agree(order: str, tmp_path: Any, monke
         x = mt.random.rand(600, 600, chunk_size=100).execute()
         np.testing.assert_allclose((x @ x.T).execute().fetch(), x.fetch() @ x.fetch().T)
     assert os.listdir(tmp_path / ".cache/jmars/tickets") == []
+
+
+def test_a_kernel_waits_for_its_hosts_as_long_as_they_may_take() -> None:
+    assert HostsHost.start_seconds > LOGIN_SECONDS + ANSWER_SECONDS + AGAIN_SECONDS

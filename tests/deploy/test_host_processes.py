@@ -70,11 +70,12 @@ def test_the_first_may_end_in_order(sleepers):
     assert (control.wait(), janitor.wait()) == (-signal.SIGTERM, 0)
 
 
-def test_what_does_not_end_by_itself_is_killed(sleepers):
+def test_a_stopped_janitor_goes_on_and_what_does_not_end_by_itself_is_killed(sleepers):
     control, janitor = sleepers
     os.kill(janitor.pid, signal.SIGSTOP)
-    assert end_processes(births(sleepers), 0.0, 0.1) == []
-    assert (control.wait(), janitor.wait()) == (-signal.SIGKILL, -signal.SIGKILL)
+    with subprocess.Popen(["sleep", "1000"]) as further:
+        assert end_processes(births([*sleepers, further]), 0.0, 0.5) == []
+        assert (control.wait(), janitor.wait(), further.wait()) == (-signal.SIGKILL, 0, -signal.SIGKILL)
 
 
 def test_another_process_with_a_number_of_ours_is_left_alone(sleepers):
