@@ -318,13 +318,15 @@ class HostsHead(ClusterHead):
         rows = Workers.build(**self._rows(on))
         row_of = {row.number: place for place, row in enumerate(on)}
 
+        def held_by(chunk: int) -> int:
+            return next((row_of[number] for number in self.hosts.places.holders(chunk) if number in row_of), -1)
+
         def stored_in(key: str, index: int) -> int:
             chunk = self._chunk_of(key, index)
-            holders = [] if chunk is None else self.hosts.places.holders(chunk)
-            return next((row_of[number] for number in holders if number in row_of), -1)
+            return -1 if chunk is None else held_by(chunk)
 
-        numbers = [row.first for row in on]
-        return Machine(self._profile, int(rows.memory.sum()), rows=rows, numbers=numbers, row_of=stored_in)
+        numbers, memory = [row.first for row in on], int(rows.memory.sum())
+        return Machine(self._profile, memory, rows=rows, numbers=numbers, row_of=stored_in, row_of_chunk=held_by)
 
     def _planned_on(self) -> list[HostRow]:
         """Hosts that stay; where no host is left, all hosts that ever were."""

@@ -32,12 +32,15 @@ _LEFT[[S.UNSCHEDULED, S.READY, S.RUNNING]] = WAITS, READY, RUNNING
 
 @dataclass(frozen=True, eq=False)
 class JobProgress:
-    """States of operands, their workers (-1 for none), and the plan until now."""
+    """States of operands, their workers (-1 for none), the plan until now, and the rows that store chunks from before
+    the job (-1 for none, and where it is not known).
+    """
 
     state: NDArray[np.uint8]
     worker: NDArray[np.int64]
     assign: NDArray[np.int64]
     rank: NDArray[np.int64]
+    stored: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +218,11 @@ def plan_anew(
         graph = replace(graph, pin=np.where((graph.pin >= 0) & ~available[graph.pin], -1, graph.pin).astype(np.int16))
     state = _LEFT[now.state]
     there = (now.state == S.FINISHED) & (now.worker >= 0)
-    given = (now.state == S.FINISHED) & (now.worker < 0)  # stored before: it lies where all can read it
-    placed = np.where(there, now.worker, np.where(given, 0, -1))
+    given = (now.state == S.FINISHED) & (now.worker < 0)  # stored before
+    known = np.full(graph.n, -1) if now.stored is None else now.stored
+    usable = np.ones(len(workers), np.bool_) if available is None else available
+    known = np.where((known >= 0) & usable[known], known, np.argmax(usable))  # else it lies somewhere
+    placed = np.where(there, now.worker, np.where(given, known, -1))
     owners = np.where(now.assign >= 0, now.assign, np.argmax(report.speed))
     old = Plan(graph.dag, owners.astype(np.int16), now.rank.copy())
     running = np.where(state == RUNNING, now.worker, -1)

@@ -42,6 +42,8 @@ class Machine:
     row_of
         Gives the row that stores a chunk of a kept tensor, by the tensor's key and the chunk's number in C order; -1
         where it is not known.
+    row_of_chunk
+        Gives the row that stores a chunk now, by the chunk's number in the cluster; -1 where it is not known.
     balances
         Whether the machines balance work by themselves, so that no run is planned anew.
     """
@@ -52,6 +54,7 @@ class Machine:
     rows: Workers | None = None
     numbers: Sequence[int] = ()
     row_of: Callable[[str, int], int] = lambda key, index: -1
+    row_of_chunk: Callable[[int], int] = lambda chunk: -1
     balances: bool = False
 
     @property

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jmars.model import events
 from jmars.model.messages import WorkerPort
@@ -33,7 +34,15 @@ _SLOW = 0.8  # of the fastest worker's speed: who is below takes only what is pl
 
 
 class Replanning:
-    """Monitoring of one stage of a job."""
+    """Monitoring of one stage of a job.
+
+    Parameters
+    ----------
+    machine
+        Gives the hosts, and which of them stores a chunk.
+    given
+        Chunks that were stored before, by operand.
+    """
 
     def __init__(
         self,
@@ -44,8 +53,11 @@ class Replanning:
         port: WorkerPort,
         log: EventLog,
         isolate_faults: Callable[..., None],
+        machine: Callable[[], Machine] | None = None,
+        given: Mapping[int, int] | None = None,
     ) -> None:
         self._carefully = isolate_faults
+        self._machine, self._given = machine, given or {}
         self._job, self._watch, self._operands = job, watch, operands
         self._rank = rank
         self._port, self._log = port, log
@@ -88,7 +100,8 @@ class Replanning:
             worker, assign = np.array(rows.owner, np.int64), np.array(rows.assign, np.int64)
             for operand, chosen in rows.chosen.items():
                 worker[operand] = assign[operand] = chosen
-            now = JobProgress(state, watch.rows_of(worker), watch.rows_of(assign), np.array(self._rank, np.int64))
+            rank = np.array(self._rank, np.int64)
+            now = JobProgress(state, watch.rows_of(worker), watch.rows_of(assign), rank, self._stored(len(rank)))
             left = float(costs.cost[state < 3].sum()) / len(watch.workers)
             args = (costs, watch.workers, report, now, _SHARE * left, watch.available)
             new = await asyncio.to_thread(plan_anew, *args)
@@ -100,6 +113,16 @@ class Replanning:
             self._plan_for_hosts()
         elif self._open:
             self._carefully(self._swap, replace(new, why=why), report)
+
+    def _stored(self, n: int) -> NDArray[np.int64]:
+        """Row that stores the chunk of each operand that was stored before; -1 for others, and where unknown."""
+        found = np.full(n, -1, np.int64)
+        if self._machine is not None and self._watch.has_hosts:
+            now = self._machine()
+            for operand, chunk in self._given.items():
+                row = now.row_of_chunk(chunk)
+                found[operand] = now.numbers[row] if row >= 0 else -1
+        return self._watch.rows_of(found)
 
     def _swap(self, new: NewPlan, report: DriftReport) -> None:
         self._watch.planned(report.speed)
@@ -120,6 +143,10 @@ def watch_over(
     port: WorkerPort,
     log: EventLog,
     isolate_faults: Callable[..., None],
+    machine: Callable[[], Machine] | None,
+    given: Mapping[int, int],
 ) -> Replanning | None:
     """Monitoring of a stage that was opened, None where it is too short; a new plan comes in by `isolate_faults`."""
-    return None if watched is None else Replanning(job, watched.watch(), operands, rank, port, log, isolate_faults)
+    if watched is None:
+        return None
+    return Replanning(job, watched.watch(), operands, rank, port, log, isolate_faults, machine, given)

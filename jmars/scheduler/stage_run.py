@@ -84,7 +84,7 @@ class StageRun:
         self._job, self._listener, self._context = job, listener, context
         self._port, self._meta, self._log = context.port, context.meta, context.log
         ports = context.port, context.log, listener.isolate_faults
-        self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, *ports)
+        self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, *ports, context.machine, given)
         self._computed = 0.0  # seconds that operands took, of all workers
         self._stopping = False
         self._succeeded = False

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
@@ -82,6 +83,22 @@ def test_chunks_that_lay_there_before_the_job_stay_readable():
     report = type("Report", (), {"speed": np.array([1.0, 0.5]), "why": "because"})()
     new = plan_anew(watch.costs(), watch.workers, report, now, budget=1.0)
     assert new.assign[:2] == [-1, -1] and new.assign[5] == 1 and min(new.assign[2:5]) >= 0
+
+
+def test_operands_stay_where_the_kept_chunks_that_they_read_lie():
+    n = 20  # kept chunks of 100 MB on host 1, and an operand on each
+    dag = Dag.from_edges(2 * n, list(range(n)), list(range(n, 2 * n)))
+    costs = PlanGraph.build(dag, cost=[0.0] * n + [0.01] * n, nbytes=10**8, op=[-1] * n + [0] * n)
+    hosts = Workers.build(3, memory=10**11, bandwidth=1e8)
+    watch = PlanMonitor(costs, 3, 10**11, (hosts, [0, 1, 2]))
+    state = np.array([S.FINISHED] * n + [S.READY] * n, np.uint8)
+    nobody, stored = np.full(2 * n, -1), np.array([1] * n + [-1] * n)
+    now = JobProgress(state, nobody, np.array([-1] * n + [0] * n), np.arange(2 * n), stored)
+    available = np.array([False, True, True])  # host 0 is lost
+    new = plan_anew(costs, hosts, watch.speeds(), now, 1.0, available)
+    assert new.assign == [-1] * n + [1] * n and new.makespan == pytest.approx(0.2)  # no byte moves
+    unknown = plan_anew(costs, hosts, watch.speeds(), replace(now, stored=nobody), 1.0, available)
+    assert unknown.assign[:n] == [-1] * n  # they are not computed again
 
 
 def test_an_operand_larger_than_a_share_of_the_memory_keeps_nobody_from_planning_anew():

@@ -104,3 +104,26 @@ def test_hosts_that_come_or_go_get_another_plan_and_the_last_state_counts():
     told, assign = asyncio.run(run())
     assert told == ["a is lost, d joined"] and len(port.plans) == 1
     assert sorted(set(assign)) == [1, 2, 3]
+
+
+def test_a_new_plan_knows_on_which_host_a_kept_chunk_lies(monkeypatch):
+    seen = []
+    ours = replanning.plan_anew
+    monkeypatch.setattr(replanning, "plan_anew", lambda *args: seen.append(args[3]) or ours(*args))
+
+    async def run():
+        graph, port = Dag.from_edges(N, [0], [1]), Workers()
+        watch = PlanMonitor(
+            PlanGraph.build(graph, cost=1.0, nbytes=8, op=0), 2, 10**9, (PlanWorkers.build(2, memory=10**9), [0, 1])
+        )
+        rows = OperandActor(Counters(FlowGraph(graph, given=[0])), [8] * N, [-1] + [k % 2 for k in range(1, N)], 4)
+        rows.start()
+        two = PlanWorkers.build(2, memory=10**9)
+        machine = Machine(Profile(), 10**9, rows=two, numbers=[1, 2], row_of_chunk=lambda chunk: {77: 1}[chunk])
+        args = "job-1", watch, rows, range(N), port, EventLog(), lambda act, *args: act(*args)
+        one = replanning.Replanning(*args, lambda: machine, {0: 77})
+        one.hosts_changed(lambda: machine, "host 0 is lost, host 2 joined")
+        await one._task
+
+    asyncio.run(run())
+    assert seen[0].stored.tolist() == [2] + [-1] * (N - 1)  # rows are 0, 1, and 2 for the host that came
