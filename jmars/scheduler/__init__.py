@@ -16,6 +16,7 @@ pins.py        workers that users annotated operands with
 retries.py     how often an operand that raised is tried again (RetryRule)
 prepare.py     compiles a graph, plans it and lays it out for workers
 plans.py       prepared graphs by structure, to be run again
+plan_links.py  the links between hosts that a plan uses
 event_log.py   numbered events, bounded in memory (EventLog)
 chunk_meta.py  the chunks of kept tensors (ChunkMetaActor)
 scheduler_context.py   what all jobs of a cluster share

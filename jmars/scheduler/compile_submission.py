@@ -37,14 +37,14 @@ def compile_submission(
         Called between steps; may raise to stop.
     """
     graph, settings = cloudpickle.loads(submission.graph), submission.settings
-    machine = context.machine() if context.machine is not None else None
     if submission.bindings is not None:
+        turn, machine = context.plans.turn, context.machine() if context.machine is not None else None
         bound = Bindings(*submission.bindings)
         prepared = prepare(graph, settings, context.workers, check, machine, bound)
-        context.plans.keep(submission.structure, prepared)
+        context.plans.keep(submission.structure, prepared, turn)
         return Ready(prepared, bound), None
     if not graph.unfolds:
-        return context.plans.ready(graph, settings, context.workers, check, machine), None
+        return context.plans.ready(graph, settings, context.workers, check, context.machine), None
     stages = stages_of(context, job, graph, settings, check)
     return stages.prepare(), stages
 
@@ -53,9 +53,8 @@ def stages_of(
     context: SchedulerContext, job: str, graph: TensorGraph, settings: Mapping[str, Any], check: Callable[[], None]
 ) -> Stages:
     """The stages of a graph that unfolds, none begun; arguments as for `compile_submission`."""
-    machine = context.machine() if context.machine is not None else None
 
     def ready(part: TensorGraph) -> Ready:
-        return context.plans.ready(part, settings, context.workers, check, machine)
+        return context.plans.ready(part, settings, context.workers, check, context.machine)
 
     return Stages(job, graph, ready)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
+from jmars.scheduler.plan_links import links_of
 from jmars.scheduler.prepare import Prepared, Ready, prepare
 from jmars.scheduler.ranking import Machine
 from jmars.tensor.structure import Bindings, bindings, canonical, digest_of
@@ -26,12 +28,17 @@ class Plans:
         Bytes of what is kept, and the most that may be.
     found, missed, dropped, refined
         How often a structure was here, was not, was dropped, and was planned again with what its runs taught.
+    turn
+        Changes with the machines.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.size = self.found = self.missed = self.dropped = self.refined = 0
+        self.turn = 0
         self._lock = Lock()  # graphs are prepared in threads
+        self._links: WeakKeyDictionary[Prepared, frozenset[tuple[int, int]] | None] = WeakKeyDictionary()
+        self._slow: WeakSet[Prepared] = WeakSet()  # plans made when some link was slower than it is now
         self._kept: dict[bytes, Prepared] = {}  # the last used one last
 
     def find(
@@ -50,9 +57,14 @@ class Plans:
             self.found += 1
             return prepared
 
-    def keep(self, structure: bytes, prepared: Prepared) -> None:
-        """Keep a prepared graph by structure, unless a single graph is over the budget."""
+    def keep(self, structure: bytes, prepared: Prepared, turn: int | None = None) -> None:
+        """Keep a prepared graph by structure, unless a single graph is over the budget.
+
+        `turn` is of before the machines were asked: no effect where they have changed since.
+        """
         with self._lock:
+            if turn is not None and turn != self.turn:
+                return
             old = self._kept.pop(structure, None)
             self.size -= old.size if old is not None else 0
             if prepared.size > self.budget:
@@ -78,9 +90,33 @@ class Plans:
     def forget(self) -> None:
         """Drop all plans: they were made for other machines."""
         with self._lock:
+            self.turn += 1
             self.dropped += len(self._kept)
             self._kept.clear()
             self.size = 0
+
+    def link_changed(self, source: int, reader: int, faster: bool) -> None:
+        """Drop the plans that move chunks over a link; where it is faster now, others are made again after a run.
+
+        Parameters
+        ----------
+        source, reader
+            First workers of the host that is read and of the host that reads.
+        """
+        with self._lock:
+            for structure, prepared in list(self._kept.items()):
+                links = self._links.get(prepared) if prepared in self._links else links_of(prepared)
+                self._links[prepared] = links
+                if links is None or (source, reader) in links:
+                    del self._kept[structure]
+                    self.size -= prepared.size
+                    self.dropped += 1
+            if faster:
+                self._slow.update(self._kept.values())
+
+    def is_slow(self, prepared: Prepared) -> bool:
+        """Whether a link is faster now than when the plan was made, which did not use the link."""
+        return prepared in self._slow
 
     def ready(
         self,
@@ -88,15 +124,16 @@ class Plans:
         settings: Mapping[str, Any],
         workers: Sequence[str],
         check: Callable[[], None],
-        machine: Machine | None = None,
+        now: Callable[[], Machine] | None = None,
     ) -> Ready:
         """A graph that is not canonical, as a stage's: found by its structure, or prepared now. For a thread."""
+        turn, machine = self.turn, None if now is None else now()
         bound = bindings(graph.operands, [meta.key for meta in graph.metas])
         structure = digest_of(graph, settings)
         prepared = self.find(structure, None if machine is None else lambda: machine, bound)
         if prepared is None:
             prepared = prepare(canonical(graph), settings, workers, check, machine, bound)
-            self.keep(structure, prepared)
+            self.keep(structure, prepared, turn)
         return Ready(prepared, bound)
 
     def __len__(self) -> int:
