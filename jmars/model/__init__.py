@@ -8,6 +8,7 @@ failure.py   an error as data
 submission.py  a graph with settings, for the way from a client to the scheduler
 reports.py   reports of a host's workers to the scheduler, a record per kind
 orders.py    orders of a scheduler in a separate process, a record per kind
+compressed.py  long messages between machines, compressed
 messages.py  the ports between the scheduler and a host's workers, and the table of a job
 wire.py      records within msgpack
 timing.py    begin and end of operands in the states of a worker

@@ -32,6 +32,7 @@ class OpenJob:
 
     job: str
     table: bytes  # a pickled JobTable
+    size: int = 0  # bytes of the pickle where it is compressed, else 0
 
 
 @record

@@ -15,6 +15,7 @@ from typing import Any
 import cloudpickle
 
 from jmars.errors import ClusterLostError, MemoryLimitError
+from jmars.model.compressed import compressed
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.orders import (
     CloseJob,
@@ -356,4 +357,4 @@ class Hosts:
 def _opening(table: JobTable, row: HostRow) -> OpenJob:
     """The order that opens a job on a host, with the host's own numbers of workers, and a part of the results."""
     own = {one: worker - row.first for one, worker in table.pinned.items() if 0 <= worker - row.first < row.workers}
-    return OpenJob(table.job, cloudpickle.dumps(replace(table, kept=0, pinned=own)))
+    return OpenJob(table.job, *compressed(cloudpickle.dumps(replace(table, kept=0, pinned=own))))

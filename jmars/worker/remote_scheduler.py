@@ -16,6 +16,7 @@ from typing import Any
 
 from jmars.actors import remote_method
 from jmars.errors import fault_of
+from jmars.model.compressed import decompressed
 from jmars.model.failure import Failure
 from jmars.model.messages import HostPort, JobTable
 from jmars.model.orders import (
@@ -107,8 +108,8 @@ class Orders:
         """Act on orders."""
         for order in orders:
             match order:
-                case OpenJob(job, table):
-                    self.open_job(job, table)
+                case OpenJob(job, table, size):
+                    self.open_job(job, table, size)
                 case EnqueueGraph(job, operands, workers):
                     self.enqueue_graph(job, operands, workers)
                 case StopExecution(job):
@@ -129,10 +130,10 @@ class Orders:
                 case LocateChunks():
                     self._workers.locate_chunks(order)
 
-    def open_job(self, job: str, blob: bytes) -> None:
-        """Take the operands of a job, a pickled JobTable."""
+    def open_job(self, job: str, blob: bytes, size: int = 0) -> None:
+        """Take the operands of a job, a pickled JobTable; compressed where `size` is not 0."""
         try:
-            table: JobTable = pickle.loads(blob)  # a module may be missing on this host
+            table: JobTable = pickle.loads(decompressed(blob, size) if size else blob)  # a module may be missing here
             self._workers.open_job(table)
         except Exception as error:  # any error: the scheduler tells the user
             self._reports.report(Refused(job, -1, Failure.of(error)))
