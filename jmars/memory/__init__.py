@@ -1,6 +1,7 @@
 """The memory of a host: slots for chunks and scratch, admission of operands, eviction.
 
 - next_use.py: next use of each chunk, for Belady eviction (NextUse)
+- device_slots.py: slots in the memory of a GPU, and chunks that leave it
 - allocation_requests.py: entries of the allocation queue, and the back-off of a full disk
 - chunk_reads.py: chunks on their way into memory, from files and from other hosts (ChunkReads)
 - gathering.py: concatenates parts of many chunks in an operand's private memory (Gathers)

@@ -28,6 +28,8 @@ ENTRY_MODULES = {
     "jmars.tensor.ma": "np.ma in a cell, imported by name",
     "jmars.tensor.strings": "np.strings in a cell, imported by name",
     "jmars.devices.runner": "the next step: a GPU worker of a host imports it",
+    "jmars.devices.cupy_device": "the same, with CuPy",
+    "jmars.memory.device_slots": "the same, in the control process",
     "jmars.devices.fake_device": "the same, for tests and machines without a GPU",
     "jmars.native.__main__": "python -m jmars.native builds the kernels",
 }
