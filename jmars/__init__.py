@@ -15,7 +15,7 @@ from typing import Any
 
 from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
-from jmars.client.reporting import performance_report, replay
+from jmars.client.reporting import performance_report
 from jmars.config import config
 from jmars.tensor.annotations import annotate
 
@@ -38,6 +38,42 @@ __all__ = [
     "tensor",
 ]
 __version__ = "0.1.0"
+
+
+def replay(*paths: Any) -> Any:
+    """A run that `Job.save` wrote, shown in a notebook at any moment, without a cluster; or two runs side by side.
+
+    Parameters
+    ----------
+    paths
+        One file, or two.
+
+    Returns
+    -------
+    Replay or ReplayPair
+        In a notebook the view of the run with a slider over time, which a saved notebook keeps; `page(path)` writes
+        the same as an HTML page, `summary()` tells of it in text. A single run has `events`, `report(path)`,
+        `timeline()`, `memory()` and `visualize()` too; two runs have `difference`.
+
+    Raises
+    ------
+    JmarsError
+        If a file holds no run, or a damaged one.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import jmars, jmars.tensor as mt
+    >>> path = os.path.join(tempfile.mkdtemp(), "sum.run")
+    >>> with jmars.Cluster(n_workers=1) as cluster:
+    ...     job = cluster.submit(mt.ones(10, chunk_size=5).sum(), name="sum")
+    ...     _ = job.wait(), job.save(path)
+    >>> jmars.replay(path)
+    <Replay sum: 3 operands>
+    """
+    from jmars.notebook.replay import open_replay
+
+    return open_replay(*paths)
 
 
 def load_ipython_extension(shell: Any) -> None:

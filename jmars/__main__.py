@@ -15,7 +15,7 @@ usage: python -m jmars status [NAME]      the clusters of this user, or the jobs
        python -m jmars web [--cluster NAME] [--port N]
        python -m jmars slurm [--nodes N] [--cpus N] [--memory SIZE] PROGRAM … | --join FILE
        python -m jmars host --join FILE   joins a cluster of several hosts by the ticket of Cluster.ticket
-       python -m jmars replay FILE [--report PAGE.html]         tells of a run that Job.save wrote
+       python -m jmars replay FILE [OTHER] [--page PAGE.html] [--report PAGE.html]   tells of runs that Job.save wrote
        python -m jmars operand FILE INPUT.npy … [-o OUT.npy]   runs an operand that Job.operand wrote
 (`host` without a ticket, `head` and `scheduler` are started by jmars.Cluster, `entry` by jmars.connect)"""
 
@@ -26,7 +26,7 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "slurm": ("jmars.deploy.slurm", "main"),
     "operand": ("jmars.deploy.operand_runner", "main"),
     "entry": ("jmars.deploy.far_entry", "entry"),
-    "replay": ("jmars.client.replay_command", "main"),
+    "replay": ("jmars.notebook.replay_command", "main"),
 }
 PROCESSES: dict[tuple[str, ...], str] = {
     ("host",): "jmars.deploy.host",

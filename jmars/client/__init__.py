@@ -9,7 +9,6 @@ cluster_link.py   a cluster as the files below use it (ClusterLink)
 recovery.py     computes lost chunks again
 trace.py        a run as a Chrome trace
 reporting.py    reports of jobs (performance_report)
-replay_command.py  tells of a saved run: `python -m jmars replay`
 progress_line.py  the progress of a job in terminals
 job.py          a submitted graph (Job)
 job_registry.py   handles of jobs by id (JobRegistry)

@@ -1,4 +1,4 @@
-"""Reports of jobs: `Job.report`, `Job.save`, figures and drawings, `jmars.replay` and `jmars.performance_report`.
+"""Reports of jobs: `Job.report`, `Job.save`, figures and drawings, and `jmars.performance_report`.
 
 `jmars.reports` makes figures and pages of events; the module is imported on first use.
 """
@@ -21,9 +21,8 @@ from jmars.tensor.atomic_file import atomic_file
 if TYPE_CHECKING:
     from jmars.reports.drawing import Drawing
     from jmars.reports.run_record import RunRecord
-    from jmars.reports.saved_run import SavedRun
 
-__all__ = ["draw_job", "job_figure", "performance_report", "replay", "save_job", "write_report"]
+__all__ = ["draw_job", "job_figure", "performance_report", "save_job", "write_report"]
 
 READ_SECONDS = 0.5  # between two looks at the log, which is bounded
 
@@ -45,30 +44,6 @@ def save_job(cluster: ClusterLink, job: str, name: str, path: str | os.PathLike[
     from jmars.reports.saved_run import save_run
 
     return save_run(path, all_events(cluster, job), job, name)
-
-
-def replay(path: str | os.PathLike[str]) -> SavedRun:
-    """A run that `Job.save` wrote: its events, report, figures and drawings, without a cluster.
-
-    Raises
-    ------
-    JmarsError
-        If the file holds no run, or a damaged one.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import jmars, jmars.tensor as mt
-    >>> path = os.path.join(tempfile.mkdtemp(), "sum.run")
-    >>> with jmars.Cluster(n_workers=1) as cluster:
-    ...     job = cluster.submit(mt.ones(10, chunk_size=5).sum(), name="sum")
-    ...     _ = job.wait(), job.save(path)
-    >>> jmars.replay(path)
-    <SavedRun sum: 3 operands>
-    """
-    from jmars.reports.saved_run import SavedRun
-
-    return SavedRun(path)
 
 
 def draw_job(cluster: ClusterLink, job: str, fusion: str, colour: str) -> Drawing:

@@ -41,6 +41,10 @@ How a run is shown:
 - sampler.py        sends frames, at most ten a second
 - widget.py         the live view as a widget
 - static_view.py    the picture in the saved notebook
+- replay_data.py    a saved run as moments, moves and keyframes
+- replay_page.py    a saved run as an HTML page
+- replay.py         saved runs in a notebook: `jmars.replay`
+- replay_command.py `python -m jmars replay`
 - display.py        chooses widget, text or no output
 - server/           the extension of the Jupyter server
 """

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from jmars.model.states import OperandState as S
 from jmars.notebook.view import MAX_DRAWN, MAX_MARKS
 
-__all__ = ["Marks"]
+__all__ = ["NOTABLE", "Marks"]
 
 # States, the least notable first.
-_ORDER = (S.FREED, S.FINISHED, S.SPILLED, S.CANCELLED, S.UNSCHEDULED, S.READY, S.RUNNING, S.CANCELLING, S.FATAL)
-_TELLS = np.argsort(_ORDER)  # place of each state in that order
+NOTABLE = (S.FREED, S.FINISHED, S.SPILLED, S.CANCELLED, S.UNSCHEDULED, S.READY, S.RUNNING, S.CANCELLING, S.FATAL)
+_TELLS = np.argsort(NOTABLE)  # place of each state in that order
 
 
 class Marks:
@@ -63,4 +63,4 @@ class Marks:
             return np.zeros(0, np.uint8), np.zeros(0, np.uint8)
         tells = _TELLS[states[self._order]] << 8 | np.clip(workers[self._order].astype(np.int64) + 1, 0, 255)
         found = np.maximum.reduceat(tells, self._first)
-        return np.array(_ORDER, np.uint8)[found >> 8], (found & 255).astype(np.uint8)
+        return np.array(NOTABLE, np.uint8)[found >> 8], (found & 255).astype(np.uint8)

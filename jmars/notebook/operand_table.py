@@ -56,10 +56,10 @@ class OperandTable:
         self.seconds = np.zeros(self.n_after, np.float32)  # measured, 0 before the end
         self.backends = [""] * n_labels  # of each kind
         self._index_members()
-        self._marks: list[Marks] = []  # before fusion and after
+        self.marks: list[Marks] = []  # before fusion and after
         if self.aggregated:
             for box, bucket in ((self.stage[self.group >= 0], self.bucket), (self.label, self._labels_bucket)):
-                self._marks.append(Marks(box, _rows(bucket)))
+                self.marks.append(Marks(box, _rows(bucket)))
         self.counts = np.zeros(N_STATES, np.int64)
         self.counts[OperandState.UNSCHEDULED] = self.n_after
         self.stage_counts = self._counts_of(self.stage[self.group >= 0], _rows(self.bucket))
@@ -131,8 +131,8 @@ class OperandTable:
             return b""
         workers = np.where(self.workers >= 0, self.workers, self.assigned)
         kept = self.group[self.group >= 0]
-        before = self._marks[0].shown(self.states[kept], workers[kept])
-        after = self._marks[1].shown(self.states, workers)
+        before = self.marks[0].shown(self.states[kept], workers[kept])
+        after = self.marks[1].shown(self.states, workers)
         return b"".join(part.tobytes() for part in (before[0], after[0], before[1], after[1]))
 
     def running(self) -> dict[int, tuple[float, int, str]]:
@@ -207,7 +207,7 @@ class OperandTable:
             "chunk": np.frombuffer(data.get("before_chunk", b""), "<u4").astype("<i4").tolist() if drawn else [],
             "grid": np.frombuffer(data["before_stage"], "<u4").tolist() if drawn else [],
             "grids": [[int(n) for n in grid] for grid in data.get("stage_grids", ())],
-            "marks": [n for side in self._marks for n in side.counts],
+            "marks": [n for side in self.marks for n in side.counts],
         }
 
     def _index_members(self) -> None:

@@ -16,6 +16,7 @@ import msgpack
 from jmars.errors import JmarsError
 from jmars.model.events import Event
 from jmars.reports import figures
+from jmars.reports.checked_events import checked_events
 from jmars.reports.drawing import Drawing
 from jmars.reports.graph_dot import graph_dot
 from jmars.reports.operand_facts import OperandFacts
@@ -24,10 +25,13 @@ from jmars.reports.run_record import RunRecord
 from jmars.tensor.atomic_file import atomic_file
 from jmars.units import format_bytes, format_seconds
 
-__all__ = ["SavedRun", "save_run"]
+__all__ = ["DAMAGES", "SavedRun", "damaged", "save_run"]
 
 _HEAD = b"jmars run 1\n"
-_LARGEST = 512 * 2**20  # bytes of events in a file
+_LARGEST = 128 * 2**20  # bytes of events in a file
+_MOST = 1_000_000  # events, and entries of a list or table in one
+# what reading and folding events of a damaged file raises
+DAMAGES = (zlib.error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, msgpack.UnpackException)
 _ROWS = 8  # of a table in a summary
 
 
@@ -61,14 +65,14 @@ class SavedRun:
             packed = unpacker.decompress(data[len(_HEAD) :], _LARGEST)
             if not unpacker.eof:
                 raise ValueError("it is cut off, or too large")
-            told = msgpack.unpackb(packed, strict_map_key=False)
-            self.job, self.name, self.events = str(told["job"]), str(told["name"]), list(told["events"])
-        except (zlib.error, ValueError, KeyError, TypeError, msgpack.UnpackException) as error:
-            raise JmarsError(f"the run in {os.fspath(path)} is damaged ({error}); save it again") from error
-        self.record = RunRecord.of(self.events, [self.job])
+            told = msgpack.unpackb(packed, strict_map_key=False, max_array_len=_MOST, max_map_len=_MOST)
+            self.job, self.name, self.events = str(told["job"]), str(told["name"]), checked_events(told["events"])
+            self.record = RunRecord.of(self.events, [self.job])
+        except DAMAGES as error:
+            raise damaged(path, error) from error
 
     def __repr__(self) -> str:
-        return f"<SavedRun {self.name or self.job}: {len(self.record.operands):,} operands>"
+        return f"<{type(self).__name__} {self.name or self.job}: {len(self.record.operands):,} operands>"
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report of the run, as `Job.report`."""
@@ -112,10 +116,23 @@ class SavedRun:
         return "\n".join([*lines, *(f"  {at:.2f} s: {text}" for at, text in record.marks[:_ROWS])])
 
 
+def damaged(path: str | os.PathLike[str], error: Exception) -> JmarsError:
+    """The error to raise about a damaged file."""
+    return JmarsError(f"the run in {os.fspath(path)} is damaged ({error}); save it again")
+
+
 def save_run(path: str | os.PathLike[str], events: Sequence[Event], job: str, name: str) -> Path:
-    """Write events to a file, atomically; returns the path."""
+    """Write events to a file, atomically; returns the path.
+
+    Raises
+    ------
+    JmarsError
+        If the events are larger than `SavedRun` reads.
+    """
     target = Path(path)
     packed = msgpack.packb({"job": job, "name": name, "events": list(events)})
+    if len(packed) > _LARGEST:
+        raise JmarsError(f"the run of {job} has {len(packed)} bytes of events, more than the {_LARGEST} of a file")
     with atomic_file(os.path.abspath(target)) as part:
         Path(part).write_bytes(_HEAD + zlib.compress(packed, 6))
     return target

@@ -156,7 +156,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     chosenNote.hidden = !older;
     chosenNote.textContent = older ? chosenText(newest, older) : '';
     const now = older ? older.picture ?? { ...newest, graph: null, lanes: null, plan: null, snap: { ...newest.snap, state: '', live: false } } : newest;
-    if (!older && !now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
+    if (!host.replayed && !older && !now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
     if (tab === 'workers') {

@@ -21,7 +21,7 @@ export const MEANINGS = [
 /** Order in a bar: done, running, waiting, failed. */
 export const BAR_ORDER = [4, 3, 5, 2, 6, 1, 0, 7, 8];
 
-const DONE = [3, 4, 5];
+export const DONE = [3, 4, 5];
 
 /** Number of operands that are done. */
 export function done(counts: number[]): number {
