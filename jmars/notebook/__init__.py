@@ -44,7 +44,7 @@ How a run is shown:
 - replay_data.py    a saved run as moments, moves and keyframes
 - replay_page.py    a saved run as an HTML page
 - replay.py         saved runs in a notebook: `jmars.replay`
-- replay_command.py `python -m jmars replay`
+- replay_command.py  tells of saved runs: `python -m jmars replay`
 - display.py        chooses widget, text or no output
 - server/           the extension of the Jupyter server
 """

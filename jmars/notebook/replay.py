@@ -27,11 +27,17 @@ _LARGEST = 4 * 2**20  # characters of replay data in a notebook
 
 
 class Replay(SavedRun):
-    """A run that was saved by `Job.save`; a notebook shows it with a slider over time."""
+    """A run that was saved by `Job.save`; a notebook shows it with a slider over time.
+
+    Attributes
+    ----------
+    path
+        The file.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path)
-        self._path = os.fspath(path)
+        self.path = os.fspath(path)
 
     @cached_property
     def data(self) -> str:
@@ -39,7 +45,7 @@ class Replay(SavedRun):
         try:
             return b64encode(replay_data(self.events, self.job, self.name)).decode()
         except DAMAGES as error:
-            raise damaged(self._path, error) from error
+            raise damaged(self.path, error) from error
 
     def page(self, path: str | os.PathLike[str]) -> Path:
         """Write an HTML page that shows the run at any moment; it needs no server and no network."""
@@ -85,7 +91,8 @@ class ReplayPair:
 
     @property
     def _saved(self) -> dict[str, Any]:
-        return {"runs": [self.a.data, self.b.data], "difference": self.difference}
+        names = [f"{run.name or run.job} ({os.path.basename(run.path)})" for run in (self.a, self.b)]
+        return {"runs": [self.a.data, self.b.data], "names": names, "difference": self.difference}
 
     @property
     def _title(self) -> str:

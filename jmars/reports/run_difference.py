@@ -171,7 +171,7 @@ def _kinds(a: _Run, b: _Run) -> dict[str, Any]:
     none = (0.0, 0)
     found = [(name, left.get(name, none), right.get(name, none)) for name in dict.fromkeys([*left, *right])]
     found.sort(key=lambda one: -abs(one[2][0] - one[1][0]))
-    return _table("kind", [_compared(*one) for one in found[:_ROWS]])
+    return _table("kind: time · operands", [_compared(*one) for one in found[:_ROWS]])
 
 
 def _workers(a: _Run, b: _Run) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _workers(a: _Run, b: _Run) -> dict[str, Any]:
     left, right, none = load(a), load(b), (0.0, 0)
     found = [(name, left.get(name, none), right.get(name, none)) for name in sorted({*left, *right})]
     found.sort(key=lambda one: -abs(one[2][0] - one[1][0]))
-    return _table("worker", [_compared(*one) for one in found[:_ROWS]])
+    return _table("worker: time · operands", [_compared(*one) for one in found[:_ROWS]])
 
 
 def _slowest(a: _Run, b: _Run) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def test_a_run_is_read_again(saved: Path, tmp_path: Path) -> None:
     assert "Operands by worker" in found.report(tmp_path / "page.html").read_text()
     assert found.timeline().title.text == "Operands by worker" and found.memory().title.text.startswith("Memory")
     text = found.summary()
-    assert text.startswith("SavedRun In [1]: 4 operands") and "succeeded after 3.00 s, predicted 2.00 s" in text
+    assert text.startswith("Replay In [1]: 4 operands") and "succeeded after 3.00 s, predicted 2.00 s" in text
     assert "4.000        4  line 3: y = x + 1" in text and "worker-1 replaced" in text
 
 

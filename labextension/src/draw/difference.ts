@@ -12,8 +12,8 @@ interface Spot {
   at: number; // seconds since the submission
 }
 
-/** Draws the list into `list` and the marks into `ticks`; a click on a time calls `jump`. */
-export function drawDifference(list: HTMLElement, ticks: HTMLElement, found: Difference, seconds: number, jump: (at: number) => void): void {
+/** Draws the first difference, the list of the largest ones, and the marks into `ticks`; a click on a time calls `jump`. */
+export function drawDifference(first: HTMLElement, list: HTMLElement, ticks: HTMLElement, found: Difference, seconds: number, jump: (at: number) => void): void {
   const mark = (at: number, kind: string) => h('i', { class: kind, style: `left:calc(8px + (100% - 16px) * ${Math.min(1, at / Math.max(seconds, 1e-9))})` });
   const go = (at: number | null) => {
     if (at === null) {
@@ -25,23 +25,20 @@ export function drawDifference(list: HTMLElement, ticks: HTMLElement, found: Dif
   };
   const spots = found.tables.flatMap(table => table.rows.map(row => row.at)).filter((at): at is number => at !== null);
   ticks.replaceChildren(...spots.map(at => mark(at, 'jm-other')), ...(found.first ? [mark(found.first.at, 'jm-first')] : []));
+  const text = found.first ? found.first.text : found.notes.length ? 'not searched for' : 'none; all operands ran on the same workers in the same order';
+  first.replaceChildren(h('b', {}, 'First difference: '), text, ' ', found.first ? go(found.first.at) : '');
   list.replaceChildren(
+    h('b', {}, 'Largest differences'),
     ...found.notes.map(note => h('p', { class: 'jm-note' }, note)),
-    h('p', { class: 'jm-firstly' }, h('b', {}, 'First difference: '), found.first ? found.first.text : 'none: all operands ran on the same workers in the same order', ' ', found.first ? go(found.first.at) : ''),
     h(
-      'details',
-      { open: true },
-      h('summary', {}, 'Largest differences'),
-      h(
-        'div',
-        { class: 'jm-differences' },
-        ...found.tables.map(table =>
-          h(
-            'table',
-            { class: 'jm-t', 'aria-label': `${table.title}, A and B` },
-            h('thead', {}, h('tr', {}, ...table.heads.map(head => h('th', { scope: 'col' }, head)))),
-            h('tbody', {}, ...table.rows.map(row => h('tr', {}, ...row.cells.map((cell, i) => (i ? h('td', {}, cell) : h('th', { scope: 'row' }, cell, ' ', go(row.at)))))))
-          )
+      'div',
+      { class: 'jm-differences' },
+      ...found.tables.map(table =>
+        h(
+          'table',
+          { class: 'jm-t', 'aria-label': `${table.title}, A and B` },
+          h('thead', {}, h('tr', {}, ...table.heads.map(head => h('th', { scope: 'col' }, head)))),
+          h('tbody', {}, ...table.rows.map(row => h('tr', {}, ...row.cells.map((cell, i) => (i ? h('td', {}, cell) : h('th', { scope: 'row' }, cell, ' ', go(row.at)))))))
         )
       )
     )

@@ -13,7 +13,7 @@ const TICKS = 1e6; // of the slider, in a second
 const LEAP = 0.1; // share of the run that Page Up and Page Down skip
 
 /** Draws replays into `el`; returns a function that removes them. */
-export function play(el: HTMLElement, replays: Replay[], difference: Difference | null = null): () => void {
+export function play(el: HTMLElement, replays: Replay[], names: string[], difference: Difference | null): () => void {
   const seconds = Math.max(...replays.map(one => one.seconds));
   const moments = replays.map(() => 0);
   const pictures: Partial<Picture>[] = replays.map((one, i) => one.picture(moments[i], 0));
@@ -31,23 +31,24 @@ export function play(el: HTMLElement, replays: Replay[], difference: Difference 
   const speed = h('select', { class: 'jm-speed', 'aria-label': 'speed', title: 'Speed' }, ...SPEEDS.map(one => h('option', { value: one }, `${one}×`))) as HTMLSelectElement;
   const event = h('p', { class: 'jm-note jm-event' });
   const ticks = h('div', { class: 'jm-ticks', 'aria-hidden': 'true' });
-  const list = h('div', { class: 'jm-difference' });
+  const first = h('p', { class: 'jm-firstly', hidden: !difference });
+  const list = h('section', { class: 'jm', 'aria-label': 'largest differences', hidden: !difference });
   speed.value = String(SPEEDS.reduce((best, one) => (Math.abs(Math.log(seconds / one / WATCHED)) < Math.abs(Math.log(seconds / best / WATCHED)) ? one : best)));
   const player = h(
     'section',
     { class: 'jm jm-player', 'aria-label': 'jmars replay' },
     h('div', { class: 'jm-controls' }, h('b', {}, 'jmars replay'), start, back, next, h('div', { class: 'jm-axis' }, slider, ticks), clock, speed),
     event,
-    list
+    first
   );
   const sides = replays.map((one, i) => {
     const place = h('div', { class: 'jm-run' });
     if (replays.length > 1) {
-      place.append(h('p', { class: 'jm-which' }, h('b', {}, 'AB'[i]), ` ${one.name}`));
+      place.append(h('p', { class: 'jm-which' }, h('b', {}, 'AB'[i]), ` ${names[i] ?? one.name}`));
     }
     return place;
   });
-  const root = h('div', { class: 'jm-replay' }, player, h('div', { class: replays.length > 1 ? 'jm-beside' : '' }, ...sides));
+  const root = h('div', { class: 'jm-replay' }, player, h('div', { class: replays.length > 1 ? 'jm-beside' : '' }, ...sides), list);
   el.append(root);
 
   function draw(): void {
@@ -135,7 +136,7 @@ export function play(el: HTMLElement, replays: Replay[], difference: Difference 
     seek(at);
   };
   if (difference) {
-    drawDifference(list, ticks, difference, seconds, jump);
+    drawDifference(first, list, ticks, difference, seconds, jump);
   }
   const unmount = sides.map((place, i) => {
     const host: Host = {

@@ -7,6 +7,7 @@ import { play } from './player';
 /** The data as jmars/notebook/replay.py writes it. */
 export interface Saved {
   runs?: string[]; // replay data as base64 text
+  names?: string[]; // of two runs
   difference?: Difference | null;
 }
 
@@ -23,5 +24,5 @@ export async function showReplay(el: HTMLElement, saved: Saved): Promise<() => v
     el.append(told);
     return () => told.remove();
   }
-  return play(el, replays, saved.difference);
+  return play(el, replays, (saved.names ?? []).map(String), saved.difference ?? null);
 }
