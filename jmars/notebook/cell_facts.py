@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os.path
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jmars.model.states import JobState
@@ -30,6 +32,9 @@ class CellFacts:
     line: int = 0  # that runs now, from 1; 0 before and after the cell's Python
     ended: float | None = None
     outcome: JobState = JobState.PREPARING
+    file: str = ""  # as tracebacks name it
+    text: Sequence[str] = ()  # its lines
+    name_of: Callable[[str], str] = os.path.basename  # of another file with lines that made operands
 
     @property
     def state(self) -> JobState:

@@ -7,12 +7,15 @@ no kernel. The text is the same on every run, so that nbval can compare it.
 
 from __future__ import annotations
 
+import linecache
+import os.path
 import time
 import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
+from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle
 
 from jmars.config import VIEWS, config
@@ -124,7 +127,7 @@ class WidgetDisplay:
         self._view: JobView | None = None
         self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
         self._output = {"parent": kernel_access.request_id(), "display": self._handle.display_id}
-        run = RunState(True, True, config.view, CellFacts(cell.id, cell.n_lines, time.time()))
+        run = RunState(True, True, config.view, _facts(cell))
         self._held = kernel_access.HeldOutputs()
         shown = self._held.release
         self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell.line, shown)
@@ -200,6 +203,20 @@ class WidgetDisplay:
         _ended.append(self._view)
         if len(_ended) > _KEPT:
             _ended.popleft().close()
+
+
+def _facts(cell: RunningCell) -> CellFacts:
+    """Facts about a cell that begins now, with its lines."""
+    file = cell.code.co_filename
+    text = [line.rstrip("\n") for line in linecache.getlines(file)[: cell.n_lines]]
+    return CellFacts(cell.id, cell.n_lines, time.time(), file=file, text=text, name_of=_name_of)
+
+
+def _name_of(file: str) -> str:
+    """ "Cell In[3]", or the name of a file."""
+    shell = get_ipython()
+    kind, name = (shell.compile.format_code_name(file) if shell is not None else None) or ("", os.path.basename(file))
+    return f"{kind} {name}".strip()
 
 
 def choose_display(cell: RunningCell) -> CellDisplay:

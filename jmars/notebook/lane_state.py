@@ -8,7 +8,7 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jmars.model.timing import Spans
@@ -27,12 +27,14 @@ class _Piece:
     took: list[float]  # seconds in each of the four states
     n: int  # operands
     label: str  # of the operand; "" for a merged piece of different operands
+    lines: frozenset[int] = frozenset()  # rows of the lines that made the operands
 
     def joined(self, other: _Piece) -> _Piece:
         """Merges the piece with the next piece."""
         took = [a + b for a, b in zip(self.took, other.took)]
         label = self.label if self.label == other.label else ""
-        return _Piece(self.begin, max(self.end, other.end), took, self.n + other.n, label)
+        lines = self.lines if self.lines == other.lines else self.lines | other.lines
+        return _Piece(self.begin, max(self.end, other.end), took, self.n + other.n, label, lines)
 
 
 @dataclass
@@ -54,13 +56,32 @@ class LaneState:
     pieces: dict[int, list[_Piece]] = field(default_factory=dict)  # by worker
     most: dict[int, int] = field(default_factory=dict)  # by worker: operands that a piece of its lane may hold
 
-    def add(self, worker: int, found: Spans, zero: float, label: Callable[[int], str]) -> None:
-        """Adds operands that ran on a worker; `zero` is the start of the view's time axis, `label` names an operand."""
+    def add(
+        self,
+        worker: int,
+        found: Spans,
+        zero: float,
+        label: Callable[[int], str],
+        lines: Callable[[int], Sequence[int]] = lambda operand: (),
+    ) -> None:
+        """Adds operands that ran on a worker.
+
+        Parameters
+        ----------
+        worker
+            Its number.
+        found
+            Begins and ends of the operands.
+        zero
+            Start of the view's time axis, in seconds since the epoch.
+        label, lines
+            Name of an operand, and rows of the lines that made it.
+        """
         lane = self.pieces.setdefault(worker, [])
         most = self.most.setdefault(worker, 1)
         for row in found.tolist():
             took = [max(0.0, after - before) for before, after in zip(row, row[1:5])]
-            piece = _Piece(row[2] - zero, row[4] - zero, took, 1, label(int(row[5])))
+            piece = _Piece(row[2] - zero, row[4] - zero, took, 1, label(int(row[5])), frozenset(lines(int(row[5]))))
             if lane and lane[-1].n < most:
                 lane[-1] = lane[-1].joined(piece)
             else:
@@ -82,6 +103,7 @@ class LaneState:
         if not self.pieces and not running:
             return None
         labels: dict[str, int] = {"": 0}
+        sets: dict[frozenset[int], int] = {}
         lanes = []
         for number in sorted({*self.pieces, *running}):
             pieces = self.pieces.get(number, [])
@@ -99,7 +121,8 @@ class LaneState:
                     took=[[round(one, 5) for one in piece.took] for piece in pieces],
                     n=[piece.n for piece in pieces],
                     label=[labels.get(piece.label, 0) for piece in pieces],
+                    lines=[sets.setdefault(piece.lines, len(sets)) for piece in pieces],
                     open=now,
                 )
             )
-        return Lanes(labels=list(labels), lanes=lanes)
+        return Lanes(labels=list(labels), lines=[sorted(rows) for rows in sets], lanes=lanes)

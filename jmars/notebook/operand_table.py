@@ -83,7 +83,7 @@ class OperandTable:
             self._move_one(int(ids[0]), int(old[0]), state)
             return
         _move_counts(self.label_counts, self.label[ids], old, state)
-        first, last = self._member_ptr[ids], self._member_ptr[ids + 1]
+        first, last = self.member_ptr[ids], self.member_ptr[ids + 1]
         size = last - first
         place = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
         _move_counts(self.stage_counts, self._member_stage[place], np.repeat(old, size), state)
@@ -107,7 +107,7 @@ class OperandTable:
         label = self.label[operand]
         self.label_counts[label, old] -= 1
         self.label_counts[label, state] += 1
-        for stage in self._member_stage[self._member_ptr[operand] : self._member_ptr[operand + 1]].tolist():
+        for stage in self._member_stage[self.member_ptr[operand] : self.member_ptr[operand + 1]].tolist():
             self.stage_counts[stage, old] -= 1
             self.stage_counts[stage, state] += 1
 
@@ -168,7 +168,7 @@ class OperandTable:
     def graph(self, job: str) -> DrawnGraph:
         """The graph in the page's form."""
         data, drawn = self.data, not self.aggregated
-        size = self._member_ptr[1:] - self._member_ptr[:-1]
+        size = self.member_ptr[1:] - self.member_ptr[:-1]
         if drawn:
             names = [plain_text(label) for label in data["after_labels"]]
             labels = list(dict.fromkeys(names)) or [""]
@@ -208,15 +208,25 @@ class OperandTable:
             "grid": np.frombuffer(data["before_stage"], "<u4").tolist() if drawn else [],
             "grids": [[int(n) for n in grid] for grid in data.get("stage_grids", ())],
             "marks": [n for side in self.marks for n in side.counts],
+            "after_stages": [] if drawn else self._stages_of_kinds(len(labels)),
         }
 
     def _index_members(self) -> None:
         """Indexes operands before fusion by operand after fusion: a flat array of stages with offsets."""
         kept = np.flatnonzero(self.group >= 0)
         kept = kept[np.argsort(self.group[kept], kind="stable")]
+        self.members = kept  # operands before fusion, by the operand that they are fused into
         self._member_stage = self.stage[kept]
         sizes = np.bincount(self.group[kept], minlength=self.n_after)
-        self._member_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.member_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def _stages_of_kinds(self, n: int) -> list[list[int]]:
+        """Rows in `stages` of the operands that each of `n` kinds was fused from."""
+        kinds: list[list[int]] = [[] for _ in range(n)]
+        label = self.label[self.group[self.members]]
+        for kind, stage in np.unique(np.column_stack([label, self._member_stage]), axis=0).tolist():
+            kinds[kind].append(stage)
+        return kinds
 
     def _counts_of(self, rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         """Counts by row and state while all operands are unscheduled."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from jmars.model.timing import spans
 from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.host_state import HostState
 from jmars.notebook.job_run import JobRun, JobSums
+from jmars.notebook.line_state import LineState
 from jmars.notebook.memory_state import MemoryState
 from jmars.notebook.view import TRAITS, EarlierJob, HostHeading, Lanes, Picture, Snap, WorkerRow, plain_text
 from jmars.notebook.worker_rows import WorkerState
@@ -47,7 +48,7 @@ _GRAPH_OPERANDS = 20_000  # operands of these together at most, before fusion an
 _LATE = 0.1  # seconds after the end of a job in which its last transfers are told
 _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
 # what follows from operands' states
-_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "workers", "lanes")
+_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
 
 
 @dataclass
@@ -79,6 +80,7 @@ class RunState:
     view: str = ""
     cell: CellFacts = field(default_factory=CellFacts)  # empty in the side bar
     jobs: list[JobRun] = field(default_factory=list)  # the newest _MAX_PARTS
+    lines: LineState = field(init=False)
     past: JobSums = field(default_factory=JobSums)  # of all jobs before the newest one
     submitted: float | None = None  # time of the first submission
     workers: WorkerState = field(default_factory=WorkerState)
@@ -88,6 +90,9 @@ class RunState:
     seq: int = 0  # number of the newest folded event that belongs to no job
     failure: str | None = None  # reason why no event will follow: the cluster is gone
     revision: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TRAITS, 1))
+
+    def __post_init__(self) -> None:
+        self.lines = LineState(self.cell)
 
     @property
     def job(self) -> JobRun | None:
@@ -176,24 +181,7 @@ class RunState:
 
     def picture(self, now: float) -> Picture:
         """All data of the view at `now` (seconds since the epoch)."""
-        run, table = self.job, self.job.table if self.job else None
-        return {
-            "job_id": run.id if run else self.cell.id,
-            "graph": table.graph(run.id) if run and table else None,
-            "snap": self.snap(now),
-            "operand_states": table.boxes() if table else b"",
-            "operand_workers": table.box_workers() if table else b"",
-            "operand_marks": table.box_marks() if table else b"",
-            "operand_seconds": table.box_seconds() if table else b"",
-            "backends": list(table.backends) if table else [],
-            "stages": table.stage_counts.tolist() if table else [],
-            "workers": self.worker_rows(),
-            "hosts": self.host_headings(),
-            "series": self.memory.part(),
-            "lanes": self.lanes(),
-            "plan": run.plan.part() if run else None,
-            "earlier": self.earlier_jobs(),
-        }
+        return cast(Picture, {name: self.trait(name, now) for name in TRAITS})
 
     def trait(self, name: str, now: float) -> Any:
         """A field of `picture(now)`, without computing the other fields."""
@@ -201,6 +189,8 @@ class RunState:
         own: dict[str, Callable[[], Any]] = {
             "job_id": lambda: run.id if run else self.cell.id,
             "snap": lambda: self.snap(now),
+            "code": self.lines.code.copy,
+            "line_costs": lambda: self.lines.costs().tobytes(),
             "workers": self.worker_rows,
             "hosts": self.host_headings,
             "series": self.memory.part,
@@ -316,8 +306,10 @@ class RunState:
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
         self.job.begin_stage(data)
+        if self.job.table is not None:
+            self.lines.begin_stage(self.job.table, self.job.id, self.job.stage)
         self.workers.named(data["workers"])
-        self._changed("graph", "operand_marks", "operand_seconds", "backends", "plan", *_OPERANDS)
+        self._changed("graph", "code", "operand_marks", "operand_seconds", "backends", "plan", *_OPERANDS)
 
     def _replanned(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
@@ -339,9 +331,10 @@ class RunState:
         if table is None or first is None:
             return  # the graph's event has left the bounded log
         found = spans(time, data)
-        self.job.lanes.add(int(data["worker"]), found, first, table.words)
+        self.job.lanes.add(int(data["worker"]), found, first, table.words, self.lines.of_operand)
+        self.lines.timed(found)
         table.timed(found[:, 5].astype(np.int64), found[:, 4] - found[:, 2], data.get("backends", ()))
-        self._changed("lanes", "operand_seconds", *(["backends"] if data.get("backends") else []))
+        self._changed("lanes", "line_costs", "operand_seconds", *(["backends"] if data.get("backends") else []))
 
     def _expected(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None

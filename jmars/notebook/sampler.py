@@ -41,6 +41,7 @@ _REST = {
     "stages": 0.3,
     "operand_seconds": 0.5,
     "operand_marks": 0.3,
+    "line_costs": 0.5,
     "workers": 0.3,
     "hosts": 0.3,
     "series": 0.5,
@@ -125,7 +126,7 @@ class FrameBuilder:
             value = run.trait(name, now)
             size += (
                 0
-                if name in ("graph", "earlier")
+                if name in ("graph", "earlier", "code")
                 else len(value)
                 if isinstance(value, bytes)
                 else len(json.dumps(value))

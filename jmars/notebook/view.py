@@ -10,7 +10,7 @@ import sys
 import types
 from base64 import b64encode
 from pathlib import Path
-from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from jmars.model.states import STATE_NAMES, JobState
 from jmars.model.timing import STATES as WORKER_STATES
@@ -22,6 +22,7 @@ __all__ = [
     "MIME_TYPE",
     "TRAITS",
     "BoxGraph",
+    "CodeLine",
     "DrawnGraph",
     "EarlierJob",
     "HostHeading",
@@ -110,6 +111,15 @@ class StageRow(TypedDict):
     n: int  # operands before fusion that are run
 
 
+class CodeLine(TypedDict):
+    """A line of the cell, or a line elsewhere that made operands of it."""
+
+    file: str
+    where: str  # name of another cell or file; "" for the cell itself
+    line: int  # from 1; 0 where unknown
+    text: str
+
+
 class BoxGraph(TypedDict):
     """A drawn graph: boxes and arrows."""
 
@@ -150,6 +160,7 @@ class DrawnGraph(TypedDict):
     chunk: list[int]  # number of the chunk that each box in `before` computes, in C order, -1 none; or empty
     grid: list[int]  # row in `grids` of each box in `before`, or empty
     grids: list[list[int]]  # chunks along each axis of a tensor
+    after_stages: list[list[int]]  # rows in `stages` of each box in `after`; empty unless aggregated
     marks: list[int]  # marks that each box in `before`, then in `after`, opens to; empty unless aggregated
 
 
@@ -225,6 +236,7 @@ class Lane(TypedDict):
     took: list[list[float]]  # seconds in each of the four states of a worker; the first two pass before `begin`
     n: list[int]  # operands
     label: list[int]  # row in `labels`; 0 for a piece of different operands
+    lines: list[int]  # row in `Lanes.lines` per piece
     open: OpenPiece | None
 
 
@@ -232,6 +244,7 @@ class Lanes(TypedDict):
     """The time lines of all workers for the newest job."""
 
     labels: list[str]
+    lines: list[list[int]]  # rows in `Picture.code` of the lines that made the operands of pieces
     lanes: list[Lane]
 
 
@@ -295,6 +308,10 @@ class Picture(TypedDict):
     operand_seconds: bytes  # float32 little-endian per box in `after`: measured, of ended operands; a sum if aggregated
     backends: list[str]  # what ran the operands of each of `graph.kinds`; "" where none has ended
     stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
+    code: list[CodeLine]
+    line_costs: (
+        bytes  # float32 x 15 per row of `code`: seconds in each state of a worker, of these fused, bytes, operands
+    )
     workers: list[WorkerRow]
     hosts: list[HostHeading]  # by number; empty for a cluster that is not one of several hosts
     series: Series
@@ -333,27 +350,7 @@ def typescript() -> str:
     lines += [f"export const WORKER_STATES = [{', '.join(map(repr, WORKER_STATES))}] as const;"]
     lines += [f"export const STATE_NAMES = [{', '.join(repr(name) for name in STATE_NAMES)}] as const;"]
     lines += [f"export type JobState = {' | '.join(repr(str(state)) for state in JobState)};"]
-    for record in (
-        JobPart,
-        Totals,
-        Snap,
-        StageRow,
-        BoxGraph,
-        Kind,
-        DrawnGraph,
-        WorkerRow,
-        LinkRow,
-        HostHeading,
-        Series,
-        OpenPiece,
-        Lane,
-        Lanes,
-        RunCosts,
-        TriedPlan,
-        PlanPart,
-        EarlierJob,
-        Picture,
-    ):
+    for record in filter(is_typeddict, list(globals().values())):
         lines += ["", f"/** {(record.__doc__ or '').splitlines()[0]} */", f"export interface {record.__name__} {{"]
         lines += [f"  {name}: {_type(kind)};" for name, kind in get_type_hints(record).items()]
         lines += ["}"]

@@ -63,6 +63,8 @@ class JobView(anywidget.AnyWidget):
     operand_seconds = traitlets.Bytes(b"").tag(sync=True)
     backends: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
+    code: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
+    line_costs = traitlets.Bytes(b"").tag(sync=True)
     workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     hosts: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)

@@ -3,6 +3,9 @@ import { Picture } from '../src/model/view';
 
 export const bytes = (...values: number[]) => new DataView(Uint8Array.from(values).buffer);
 
+/** Rows of `line_costs`. */
+export const costs = (...rows: number[][]) => new DataView(new Float32Array(rows.flat()).buffer);
+
 export function picture(changes: Partial<Picture> = {}): Picture {
   return {
     job_id: 'job-1',
@@ -30,6 +33,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       chunk: [0, 1, 2, 3, 0, 1, 2, 3, 0],
       grid: [0, 0, 0, 0, 1, 1, 1, 1, 2],
       grids: [[2, 2], [2, 2], []],
+      after_stages: [],
       marks: []
     },
     snap: {
@@ -62,6 +66,8 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       [0, 1, 1, 2, 0, 0, 0, 0, 0],
       [1, 0, 0, 0, 0, 0, 0, 0, 0]
     ],
+    code: ['a = np.random.rand(8)', 'b = a + 1', 'b.sum()', '# done'].map((text, i) => ({ file: '<cell>', where: '', line: i + 1, text })),
+    line_costs: costs([0, 0, 1.5, 0, 1.5, 0, 0, 1, 1, 2, 0, 0, 0, 0, 0], [0, 0.25, 1.5, 0, 1.5, 128, 0, 1, 1, 2, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], Array(15).fill(0)),
     workers: [
       { name: 'worker-0', host: -1, pid: 10, state: 'busy', assigned: 2, running: 1, done: 1, memory: 2 ** 20, stored: 64, replaced: 0 },
       { name: 'worker-1', host: -1, pid: 11, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 21, stored: 64, replaced: 0 }
@@ -80,7 +86,7 @@ export function large(): Picture {
   const layer = (n: number, labels: string[], size: number[]) => ({ n, src: n > 1 ? [0] : [], dst: n > 1 ? [1] : [], label: [...Array(n).keys()], labels, size });
   const small = picture();
   const stages = small.graph!.stages.slice(0, 2);
-  const graph = { ...small.graph!, aggregated: true, n_before: 2004, n_after: 2000, stages, group: [], stage: [0, 1], assigned: [], nbytes: [], seconds: [], kind: [0], chunk: [], grid: [], grids: [], marks: [1, 3, 2] };
+  const graph = { ...small.graph!, aggregated: true, n_before: 2004, n_after: 2000, stages, group: [], stage: [0, 1], assigned: [], nbytes: [], seconds: [], kind: [0], chunk: [], grid: [], grids: [], after_stages: [[0, 1]], marks: [1, 3, 2] };
   const counts = new DataView(new ArrayBuffer(3 * 9 * 4));
   return { ...small, graph: { ...graph, before: layer(2, ['rand', 'add'], [1, 6]), after: layer(1, ['rand+add'], [2]) }, operand_states: counts, operand_workers: bytes(), operand_seconds: new DataView(new Float32Array([12.5]).buffer), operand_marks: bytes(3, 4, 2, 8, 0, 1, 1, 1, 2, 1, 0, 0) };
 }

@@ -137,18 +137,18 @@ describe('the view', () => {
     press('ArrowRight');
     expect(document.activeElement).toBe(tabs[1]);
     press('End');
-    expect(document.activeElement).toBe(tabs[4]);
+    expect(document.activeElement).toBe(tabs[5]);
     press('ArrowRight');
     expect(document.activeElement).toBe(tabs[0]);
-    expect(tabs.map(tab => tab.getAttribute('aria-selected'))).toEqual(['true', 'false', 'false', 'false', 'false']);
+    expect(tabs.map(tab => tab.getAttribute('aria-selected'))).toEqual(['true', 'false', 'false', 'false', 'false', 'false']);
   });
   test('the newest of several stages stands beside the heading of its graph', async () => {
     mount(document.body, host());
-    expect(texts('figcaption')).toEqual(['Before fusion: 9 operands, 8 edges', 'After fusion: 5 operands, 4 edges (4 fused away)']);
+    expect(texts('.jm-graph figcaption')).toEqual(['Before fusion: 9 operands, 8 edges', 'After fusion: 5 operands, 4 edges (4 fused away)']);
     shown = picture({ graph: { ...picture().graph!, stage_number: 3 } });
     changed();
     await tick();
-    expect(texts('figcaption').map(text => text!.split(':')[0])).toEqual(['Stage 3, before fusion', 'Stage 3, after fusion']);
+    expect(texts('.jm-graph figcaption').map(text => text!.split(':')[0])).toEqual(['Stage 3, before fusion', 'Stage 3, after fusion']);
   });
   test('tables tell what the canvas shows', () => {
     shown.workers[0].replaced = 2;
@@ -288,7 +288,7 @@ describe('the view of a short job', () => {
     const unmount = begin({ elapsed: 0.4 });
     details().click();
     expect(isLine()).toBe(false);
-    expect(texts('figcaption').length).toBe(2);
+    expect(texts('.jm-graph figcaption').length).toBe(2);
     unmount();
     mount(document.body, { ...host(), line: true });
     expect(isLine()).toBe(false);

@@ -12,15 +12,16 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
+from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import as_json
-from tests.browser.simulated import simulate
+from tests.browser.simulated import CELL, simulate
 from tests.browser.simulated_hosts import on_hosts
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "jmars" / "notebook" / "static"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-TABS = ("Graph", "Workers", "Operands", "Memory", "Plan")
+TABS = ("Graph", "Lines", "Workers", "Operands", "Memory", "Plan")
 DARK = """--jp-ui-font-color1:#eee;--jp-ui-font-color2:#bbb;--jp-layout-color1:#212121;--jp-layout-color2:#424242;
 --jp-layout-color3:#616161;--jp-border-color1:#616161;--jp-border-color2:#424242"""
 HOST = """
@@ -31,7 +32,7 @@ async ([source, dark]) => {
   window.sent = [];
   window.put = json => {
     for (const [name, value] of Object.entries(json)) {
-      const bytes = name.startsWith('operand_') && Uint8Array.from(atob(value), c => c.charCodeAt(0));
+      const bytes = (name.startsWith('operand_') || name === 'line_costs') && Uint8Array.from(atob(value), c => c.charCodeAt(0));
       traits[name] = bytes ? new DataView(bytes.buffer) : value;
     }
     for (const name of Object.keys(json)) (calls['change:' + name] || []).forEach(f => f());
@@ -74,7 +75,7 @@ def on_each_tab(page: Page, expression: str) -> dict[str, Any]:
 
 def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict[str, Any]:
     """What is shown `t` seconds after the first event."""
-    run = RunState(attached=attached)
+    run = RunState(attached=attached, cell=CellFacts(file="<cell>", text=CELL))
     job, begun = next((event[3], event[1]) for event in events if event[2] == "JobSubmitted")
     run.follow(job)
     now = begun + t

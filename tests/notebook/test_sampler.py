@@ -52,7 +52,12 @@ def test_the_first_frame_is_the_whole_picture_and_the_next_what_changed():
     assert frames.frame(run, now=0.05) is None
     run.fold(log.moved(S.READY, [0, 1, 2, 3]).events)
     assert set(frames.frame(run, now=0.1) or ()) == {"snap", "operand_states", "operand_workers"}
-    assert set(frames.frame(run, now=0.5) or ()) == {"stages", "workers", "lanes"}  # tables come less often
+    assert set(frames.frame(run, now=0.5) or ()) == {
+        "stages",
+        "line_costs",
+        "workers",
+        "lanes",
+    }  # tables come less often
     assert set(frames.frame(run, now=1.2) or ()) == {"snap"}  # the time goes on
 
 
@@ -78,7 +83,11 @@ def test_a_frame_is_bounded_and_what_is_left_comes_next():
     while seen < set(TRAITS) and now < 5:
         frame = frames.frame(run, now) or {}
         seen |= set(frame)
-        sizes = {k: len(v) if isinstance(v, bytes) else len(json.dumps(v)) for k, v in frame.items() if k != "graph"}
+        sizes = {
+            k: len(v) if isinstance(v, bytes) else len(json.dumps(v))
+            for k, v in frame.items()
+            if k not in ("graph", "code")
+        }
         assert sum(sizes.values()) <= FRAME_LIMIT
         now += 0.1
     assert seen == set(TRAITS)

@@ -17,6 +17,7 @@ export interface GraphData {
   open: number; // the open box, -1 none
   opened: Opened | null; // the marks of the open box
   opens: (box: number) => boolean; // whether a box can be opened
+  lit: boolean[] | null; // boxes of the marked lines of the cell; the others are drawn faint
   marked: number[]; // boxes that correspond to the selected box of the other graph
 }
 
@@ -189,12 +190,15 @@ function hue(data: GraphData, colours: Palette, i: number): string {
 
 const BY_WORKER = [0.35, 0.6, 1, 1, 0.75, 1, 0.6, 0.35, 1];
 
+/** Opacity of a box that no marked line made. */
+const faint = (data: GraphData, i: number) => (data.lit && !data.lit[i] ? 0.2 : 1);
+
 /** Opacity of a box: with hues by worker, opacity shows the state. */
 function strength(data: GraphData, i: number): number {
   const state = data.boxes.states?.[i] ?? 0;
   const out = data.worker >= 0 && (data.boxes.workers?.[i] || 0) - 1 !== data.worker;
   const plain = data.byWorker ? BY_WORKER[state] ?? 0.35 : 1;
-  return out ? plain * 0.2 : plain;
+  return (out ? plain * 0.2 : plain) * faint(data, i);
 }
 
 function drawMarks(pen: CanvasRenderingContext2D, data: GraphData, place: Geometry, colours: Palette): void {
@@ -221,7 +225,7 @@ function drawNamed(pen: CanvasRenderingContext2D, data: GraphData, place: Geomet
   pen.textBaseline = 'middle';
   for (let i = 0; i < data.layer.n; i++) {
     const [x, y, w, h] = [place.x[i], place.y[i], place.w[i], place.h[i]];
-    pen.globalAlpha = data.boxes.states?.[i] === PRUNED ? 0.45 : 1;
+    pen.globalAlpha = (data.boxes.states?.[i] === PRUNED ? 0.45 : 1) * faint(data, i);
     pen.fillStyle = colours.box;
     pen.fillRect(x, y, w, h);
     pen.lineWidth = 1;
@@ -234,7 +238,7 @@ function drawNamed(pen: CanvasRenderingContext2D, data: GraphData, place: Geomet
     const left = chevron ? 18 : 6;
     const room = w - left - 6 - (size ? pen.measureText(size).width + 6 : 0);
     const middle = isOpen ? y + 11.5 : y + (h - 7) / 2;
-    pen.globalAlpha = 1;
+    pen.globalAlpha = Math.max(0.45, faint(data, i));
     pen.fillStyle = colours.dim;
     pen.textAlign = 'left';
     pen.fillText(chevron, x + 6, middle);

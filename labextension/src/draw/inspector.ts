@@ -18,7 +18,7 @@ export function drawInspector(el: HTMLElement, box: BoxFacts | null, opens = fal
     box.title.startsWith('stored') ? h('p', { class: 'jm-note' }, STORED) : null,
     h('dl', { class: 'jm-facts' }, ...box.facts.map(([word, value]) => h('div', { title: meaning(word) }, h('dt', {}, word), h('dd', { title: word.endsWith('state') ? meaning(value) : null }, value)))),
     ...box.lines.map(line =>
-      h('p', { class: 'jm-source' }, h('span', {}, line.line ? `${line.name}, line ${Number(line.line)}` : line.name), line.text ? h('code', {}, line.text) : null)
+      h('p', { class: 'jm-source' }, h('span', {}, line.line ? `${line.name}, ` : line.name, line.line ? h('button', { type: 'button', class: 'jm-link', 'data-file': line.file, 'data-line': Number(line.line), title: 'Show the line and its costs' }, `line ${Number(line.line)}`) : null), line.text ? h('code', {}, line.text) : null)
     )
   ]);
 }

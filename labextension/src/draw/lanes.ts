@@ -4,6 +4,7 @@
 import { bytes, count, fine, plural, seconds } from '../model/format';
 import { Group, Groups, hostTitle } from '../model/hosts';
 import { BUSY, busyShares, LaneRow, laneRows, WAIT, workerName } from '../model/lane_rows';
+import { isLit } from '../model/lines';
 import { Lane, Lanes, Series, WorkerRow } from '../model/view';
 import { meaning } from '../model/words';
 import { h, morph, s } from './dom';
@@ -33,7 +34,7 @@ function axisOf(el: HTMLElement, lanes: Lanes, series: Series | null, elapsed: n
 }
 
 /** Draws the lanes; `el` keeps a line about the piece under the pointer. */
-export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number): void {
+export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, focus: number[] = []): void {
   if (!lanes || !lanes.lanes.length) {
     morph(el, []);
     return;
@@ -42,7 +43,7 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
   const { width, end, x } = axis;
   const found = laneRows(lanes, workers, groups, TOP);
   const height = found.reduce((sum, row) => sum + row.height, TOP) + BOTTOM;
-  const rows = found.map((row, i) => (row.heading ? heading(row, row.heading, axis, end) : row.share ? shareLane(row, axis, elapsed) : workerLane(row, row.lane!, i, axis, elapsed)));
+  const rows = found.map((row, i) => (row.heading ? heading(row, row.heading, axis, end) : row.share ? shareLane(row, axis, elapsed) : workerLane(row, row.lane!, i, axis, elapsed, lanes, focus)));
   const shares = width < 460 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]; // as many as do not touch
   const ticks = shares.map(share =>
     s('text', { x: x(end * share).toFixed(1), y: height - 6, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, seconds(end * share))
@@ -59,14 +60,14 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
   ]);
 }
 
-function workerLane({ top, name }: LaneRow, lane: Lane, i: number, { x, width }: Axis, elapsed: number): SVGElement {
+function workerLane({ top, name }: LaneRow, lane: Lane, i: number, { x, width }: Axis, elapsed: number, lanes: Lanes, focus: number[]): SVGElement {
   const base = top + BUSY;
   return s(
     'g',
     { 'data-lane': i },
     s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, name),
     s('path', { class: 'jm-grid', d: `M${LEFT} ${base + 0.5}H${width - RIGHT}` }),
-    ...paths(lane, base, x).map((d, state) => (d ? s('path', { class: `jm-lane jm-t${state}`, d }) : null)).filter((one): one is SVGElement => one !== null),
+    ...[false, true].flatMap(lit => paths(lane, base, x, at => isLit(lanes, lane.lines?.[at], focus) === lit).map((d, state) => (d ? s('path', { class: `jm-lane jm-t${state}${lit ? '' : ' jm-faint'}`, d }) : null))),
     ...(lane.open ? [s('rect', { class: 'jm-lane jm-t2 jm-open', x: x(lane.open.begin).toFixed(1), y: base - BUSY, width: Math.max(LEAST, x(elapsed) - x(lane.open.begin)).toFixed(1), height: BUSY })] : [])
   );
 }
@@ -107,8 +108,8 @@ function sharesOf({ group, lanes }: NonNullable<LaneRow['share']>, { width, end 
   return busyShares(lanes, group.workers.length, end, elapsed, Math.max(1, Math.floor((width - LEFT - RIGHT) / BIN)));
 }
 
-/** Path data of the four states of a lane. */
-function paths(lane: Lane, base: number, x: (t: number) => number): string[] {
+/** Path data of the four states of a lane, of the pieces that `has` chooses. */
+function paths(lane: Lane, base: number, x: (t: number) => number, has: (at: number) => boolean): string[] {
   const d = ['', '', '', ''];
   const add = (state: number, from: number, to: number, top: number, high: number) => {
     const left = x(from);
@@ -116,6 +117,9 @@ function paths(lane: Lane, base: number, x: (t: number) => number): string[] {
     d[state] += `M${left.toFixed(1)} ${top}h${wide.toFixed(1)}v${high}h-${wide.toFixed(1)}z`;
   };
   lane.begin.forEach((begin, i) => {
+    if (!has(i)) {
+      return;
+    }
     const took = lane.took[i] || [];
     const busy = (took[2] || 0) + (took[3] || 0);
     const span = Math.max(lane.end[i] - begin, 1e-9);
@@ -135,6 +139,49 @@ function paths(lane: Lane, base: number, x: (t: number) => number): string[] {
     }
   });
   return d;
+}
+
+/** What `watchLanes` reads of the view. */
+export interface Timed {
+  lanes: Lanes | null;
+  workers: WorkerRow[];
+  groups: Groups | null;
+  series: Series | null;
+  elapsed: number;
+}
+
+/** Tells of the piece under the pointer; a click calls `pick` with the rows of the lines that made its operands. */
+export function watchLanes(el: HTMLElement, now: () => Timed, pick: (rows: number[]) => void): void {
+  const at = (event: MouseEvent): [number, number] | null => {
+    const box = el.querySelector('svg')?.getBoundingClientRect();
+    return box ? [event.clientX - box.left, event.clientY - box.top] : null;
+  };
+  el.addEventListener('mousemove', event => {
+    const place = at(event);
+    const told = el.querySelector('.jm-told');
+    const { lanes, workers, groups, series, elapsed } = now();
+    const text = place && told && lanes ? pieceAt(el, lanes, workers, groups, series, elapsed, ...place) : '';
+    if (text) {
+      told!.textContent = text;
+    }
+  });
+  el.addEventListener('click', event => {
+    const place = at(event);
+    const { lanes, workers, groups, series, elapsed } = now();
+    const rows = place && lanes ? linesAt(el, lanes, workers, groups, series, elapsed, ...place) : [];
+    if (rows.length) {
+      pick(rows);
+    }
+  });
+}
+
+/** Rows of the lines that made the piece at a place; empty where there is none. */
+function linesAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number): number[] {
+  const axis = axisOf(el, lanes, series, elapsed);
+  const lane = laneRows(lanes, workers, groups, TOP).find(one => py >= one.top && py < one.top + one.height)?.lane;
+  const second = axis.end / (axis.width - LEFT - RIGHT); // of a pixel
+  const found = lane && px >= LEFT - 2 ? nearest(lane, (px - LEFT) * second, 2 * second) : -1;
+  return found < 0 ? [] : lanes.lines?.[lane!.lines?.[found] ?? -1] ?? [];
 }
 
 /** Describes the piece under the pointer; "" if there is none. */
@@ -163,7 +210,8 @@ function arrivalAt({ host }: Group, t: number, slack: number): string {
   return found < 0 ? '' : `${host.name}, ${seconds(host.begin[found])} to ${seconds(host.end[found])}: ${bytes(host.nbytes[found])} came from other hosts`;
 }
 
-function operandsAt(lane: Lane, lanes: Lanes, workers: WorkerRow[], elapsed: number, t: number, slack: number): string {
+/** The piece of a lane at a time; -1 for none. */
+function nearest(lane: Lane, t: number, slack: number): number {
   let found = -1;
   let near = slack;
   lane.begin.forEach((begin, i) => {
@@ -173,6 +221,11 @@ function operandsAt(lane: Lane, lanes: Lanes, workers: WorkerRow[], elapsed: num
       found = i;
     }
   });
+  return found;
+}
+
+function operandsAt(lane: Lane, lanes: Lanes, workers: WorkerRow[], elapsed: number, t: number, slack: number): string {
+  const found = nearest(lane, t, slack);
   if (lane.open && t >= lane.open.begin - slack && t <= elapsed + slack && (found < 0 || t >= lane.open.begin)) {
     const { begin, n, label } = lane.open;
     return `${workerName(lane, workers)}, since ${seconds(begin)}: ${operands(lanes, n, label)}, running for ${fine(elapsed - begin)}${n > 1 ? ', one after the other' : ''}`;

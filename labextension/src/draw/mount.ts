@@ -1,11 +1,13 @@
 // Mounts the view of a cell's jobs: the same under the cell, in the side bar and in a saved notebook. The view draws the
 // host's picture and passes clicks to the host; it changes only when the host's picture changes.
-import { bytes, count, plural } from '../model/format';
+import { bytes } from '../model/format';
 import { asBytes } from '../model/bytes';
 import { Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
+import { captions as captionTexts } from '../model/captions';
 import { earlier } from '../model/earlier';
 import { ALL, Groups, grouped, Unfolded } from '../model/hosts';
 import { asOutput, GONE, lastSeen } from '../model/last';
+import { linesOf, litBoxes } from '../model/lines';
 import { recall, remember } from '../model/remembered';
 import { Picture, Snap } from '../model/view';
 import { h, morph } from './dom';
@@ -14,7 +16,8 @@ import { makeHead } from './head';
 import { Host } from './host';
 import { drawInspector } from './inspector';
 import { chosenText, drawJobs } from './jobs';
-import { drawLanes, pieceAt } from './lanes';
+import { drawLanes, watchLanes } from './lanes';
+import { drawFocus, drawLines } from './lines';
 import { drawMemory } from './memory';
 import { drawPlan } from './plan';
 import { drawOperands, drawWorkers, withoutGraph } from './tables';
@@ -22,13 +25,14 @@ import { Spot, navigate } from './navigation';
 
 const TABS = [
   ['graph', 'Graph', ''],
+  ['lines', 'Lines', ''],
   ['workers', 'Workers', ''],
   ['operands', 'Operands', ''],
   ['memory', 'Memory', ' & spill'], // the second word only if there is room
   ['plan', 'Plan', '']
 ] as const;
 type Tab = (typeof TABS)[number][0];
-const SIDES: Side[] = ['before', 'after'];
+const SIDES: Side[] = ['before', 'after', 'after']; // of the canvases; the last one stands in the Lines tab
 const LAST = 'jmars:last'; // event with the last picture as the data of an output
 const KERNEL_REPLACES = 3000; // ms after the end in which the kernel replaces the view by a saved picture
 const SHORT = 1; // seconds of a cell whose view is a line
@@ -59,7 +63,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const table = h('div', { class: 'jm-table' });
   const lanes = h('div', { class: 'jm-timeline' });
   panels.workers.append(table, lanes);
-  panels.graph.append(hues, h('div', { class: 'jm-two' }, ...figures), inspector);
+  const code = h('div', { class: 'jm-lines-code' });
+  const codeLanes = h('div', { class: 'jm-timeline' });
+  const focusNote = h('p', { class: 'jm-note jm-focus', role: 'status', hidden: true });
+  panels.lines.append(code, figures[2], codeLanes);
+  panels.graph.append(hues, h('div', { class: 'jm-two' }, figures[0], figures[1]), inspector);
   const root = h(
     'section',
     { class: 'jm', 'aria-label': 'jmars job' },
@@ -67,6 +75,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     jobs,
     chosenNote,
     tablist,
+    focusNote,
     ...Object.values(panels)
   );
   el.append(root);
@@ -86,6 +95,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let colours = palette(root, theme);
   let styled = root.isConnected; // anywidget draws into an element that is not in the page yet, where no colour is known
   let chosen = ''; // an earlier job of the cell whose graph is shown
+  let focus: number[] = []; // rows of the lines whose operands are marked
   let waiting = false;
   let gone = false;
 
@@ -114,6 +124,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     const now = picture();
     if (key !== keyOf(now.snap)) {
       key = keyOf(now.snap); // the next job of the cell
+      focus = host.line ? focus : []; // the side bar goes on to the lines of another cell
       keep();
     }
     head.draw(now.snap, now.plan, now.series, now.hosts || []);
@@ -156,13 +167,14 @@ export function mount(el: HTMLElement, host: Host): () => void {
     chosenNote.hidden = !older;
     chosenNote.textContent = older ? chosenText(newest, older) : '';
     const now = older ? older.picture ?? { ...newest, graph: null, lanes: null, plan: null, snap: { ...newest.snap, state: '', live: false } } : newest;
-    if (!host.replayed && !older && !now.graph && now.snap?.live && drawn && (tab === 'graph' || tab === 'operands')) {
+    drawFocus(focusNote, now.code || [], focus);
+    if (!host.replayed && !older && !now.graph && now.snap?.live && drawn && ['graph', 'lines', 'operands'].includes(tab)) {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
     if (tab === 'workers') {
       const groups = groupsOf(now);
       drawWorkers(table, now.workers || [], groups, now.series?.limit || 0, now.series?.engine || '');
-      drawLanes(lanes, now.lanes, now.workers || [], groups, now.series, now.snap?.elapsed || 0);
+      drawLanes(lanes, now.lanes, now.workers || [], groups, now.series, now.snap?.elapsed || 0, focus);
     } else if (tab === 'operands') {
       drawOperands(panels.operands, now.graph, now.stages || [], now.snap);
     } else if (tab === 'memory') {
@@ -171,6 +183,10 @@ export function mount(el: HTMLElement, host: Host): () => void {
       drawPlan(panels.plan, now.plan);
     } else {
       drawGraphs(now);
+    }
+    if (tab === 'lines') {
+      drawLines(code, now, focus, now.graph && selection ? linesOf(now.graph, now.code || [], selection.side, selection.at) : []);
+      drawLanes(codeLanes, now.lanes, now.workers || [], groupsOf(now), now.series, now.snap?.elapsed || 0, focus);
     }
   }
 
@@ -191,19 +207,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
     }
     drawHues(now, opened !== null);
     const colouring: Record<Side, Boxes> = boxes(now);
-    const stage = graph.stage_number > 1 ? `Stage ${count(graph.stage_number)}, ` : '';
-    const [unfused, afterwards] = stage ? [`${stage}before fusion`, `${stage}after fusion`] : ['Before fusion', 'After fusion'];
-    const fused = graph.n_before - graph.n_pruned - graph.n_after;
-    const words: Record<Side, string> = {
-      before: graph.aggregated
-        ? `${unfused}: ${plural(graph.n_before, 'operand')} in ${plural(graph.before.n, 'layer')}`
-        : `${unfused}: ${plural(graph.n_before, 'operand')}, ${plural(graph.before.src.length, 'edge')}`,
-      after:
-        (graph.aggregated ? `${afterwards}: ${plural(graph.n_after, 'operand')} in ${plural(graph.after.n, 'kind')}` : `${afterwards}: ${plural(graph.n_after, 'operand')}, ${plural(graph.after.src.length, 'edge')}`) +
-        (fused > 0 ? ` (${count(fused)} fused away` : ' (none fused away') +
-        (graph.n_pruned ? `, ${count(graph.n_pruned)} not needed)` : ')')
-    };
+    const words = captionTexts(graph);
     SIDES.forEach((side, i) => {
+      if ((tab === 'lines') !== (i === 2)) {
+        return;
+      }
       captions[i].textContent = words[side];
       captions[i].title = graph.aggregated ? (side === 'before' ? LAYER : KIND) : '';
       canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys select boxes${graph.aggregated ? ', Enter opens a box to its operands and Escape closes it' : ''}; the Operands tab shows the same as a table.`);
@@ -213,7 +221,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       const opens = (box: number) => marks(now, side, box) !== null;
       drawGraph(
         canvases[i],
-        { layer: graph[side], aggregated: graph.aggregated, boxes: colouring[side], byWorker, worker, selected: at, mark: at < 0 ? -1 : selection!.mark, open: mine, opened: mine < 0 ? null : opened, opens, marked },
+        { layer: graph[side], aggregated: graph.aggregated, boxes: colouring[side], byWorker, worker, selected: at, mark: at < 0 ? -1 : selection!.mark, open: mine, opened: mine < 0 ? null : opened, opens, lit: litBoxes(graph, now.code || [], side, focus), marked },
         colours
       );
     });
@@ -242,6 +250,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
       tabs[i].tabIndex = name === tab ? 0 : -1;
       panels[name].hidden = name !== tab;
     });
+  }
+  /** Marks the operands of lines; of lines that are marked already: marks none. */
+  function setFocus(rows: number[]): void {
+    focus = rows.join() === focus.join() ? [] : rows;
+    draw();
   }
   function open(name: Tab): void {
     tab = name;
@@ -316,18 +329,33 @@ export function mount(el: HTMLElement, host: Host): () => void {
       }
     })
   );
-  lanes.addEventListener('mousemove', event => {
-    const chart = lanes.querySelector('svg');
-    const told = lanes.querySelector('.jm-told');
-    const newest = picture();
-    const now = earlier(newest, chosen)?.picture ?? newest;
-    if (!chart || !told || !now.lanes) {
-      return;
+  [lanes, codeLanes].forEach(el =>
+    watchLanes(
+      el,
+      () => {
+        const now = shown();
+        return { lanes: now.lanes, workers: now.workers || [], groups: groupsOf(now), series: now.series, elapsed: now.snap?.elapsed || 0 };
+      },
+      setFocus
+    )
+  );
+  panels.lines.addEventListener('click', event => {
+    const row = (event.target as Element).closest('button')?.dataset.row;
+    if (row !== undefined) {
+      setFocus([Number(row)]);
     }
-    const box = chart.getBoundingClientRect();
-    const text = pieceAt(lanes, now.lanes, now.workers || [], groupsOf(now), now.series, now.snap?.elapsed || 0, event.clientX - box.left, event.clientY - box.top);
-    if (text) {
-      told.textContent = text;
+  });
+  focusNote.addEventListener('click', event => {
+    if ((event.target as Element).closest('button')) {
+      setFocus([]);
+    }
+  });
+  inspector.addEventListener('click', event => {
+    const { file, line } = (event.target as Element).closest('button')?.dataset ?? {};
+    const row = (shown().code || []).findIndex(one => one.file === file && one.line === Number(line));
+    if (row >= 0) {
+      focus = [row];
+      open('lines');
     }
   });
 
@@ -359,4 +387,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'workers', 'hosts', 'series', 'lanes', 'plan', 'earlier'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'code', 'line_costs', 'workers', 'hosts', 'series', 'lanes', 'plan', 'earlier'];

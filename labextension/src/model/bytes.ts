@@ -7,7 +7,7 @@ export function asBytes(value: DataView | null | undefined): Uint8Array {
 }
 
 /** Fields of a picture that are bytes. */
-export const BYTES = ['operand_states', 'operand_workers', 'operand_marks', 'operand_seconds'] as const;
+export const BYTES = ['operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'line_costs'] as const;
 
 /** Decodes a picture, or a part of a picture, from JSON, where bytes are base64 text. */
 export function fromJson(json: Record<string, unknown>): Partial<Picture> {

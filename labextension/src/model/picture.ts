@@ -1,6 +1,7 @@
 // Derives states of boxes and the facts about an operand from a picture.
 import { asBytes } from './bytes';
 import { count, plural } from './format';
+import { stagesOf } from './lines';
 import { measuredFacts } from './measured';
 import { N_STATES } from './states';
 import { DrawnGraph, BoxGraph, Picture, StageRow, STATE_NAMES } from './view';
@@ -195,7 +196,5 @@ export function partners(graph: DrawnGraph, side: Side, at: number): number[] {
 }
 
 function sources(graph: DrawnGraph, side: Side, at: number): StageRow[] {
-  const from = side === 'before' ? [at] : partners(graph, side, at);
-  const rows = [...new Set(from.map(box => graph.stage[box]))].sort((a, b) => a - b);
-  return rows.map(row => graph.stages[row]).filter(Boolean);
+  return stagesOf(graph, side, at).map(row => graph.stages[row]).filter(Boolean);
 }

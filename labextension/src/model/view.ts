@@ -61,6 +61,14 @@ export interface StageRow {
   n: number;
 }
 
+/** A line of the cell, or a line elsewhere that made operands of it. */
+export interface CodeLine {
+  file: string;
+  where: string;
+  line: number;
+  text: string;
+}
+
 /** A drawn graph: boxes and arrows. */
 export interface BoxGraph {
   n: number;
@@ -98,6 +106,7 @@ export interface DrawnGraph {
   chunk: number[];
   grid: number[];
   grids: number[][];
+  after_stages: number[][];
   marks: number[];
 }
 
@@ -167,12 +176,14 @@ export interface Lane {
   took: number[][];
   n: number[];
   label: number[];
+  lines: number[];
   open: OpenPiece | null;
 }
 
 /** The time lines of all workers for the newest job. */
 export interface Lanes {
   labels: string[];
+  lines: number[][];
   lanes: Lane[];
 }
 
@@ -231,6 +242,8 @@ export interface Picture {
   operand_seconds: DataView | null;
   backends: string[];
   stages: number[][];
+  code: CodeLine[];
+  line_costs: DataView | null;
   workers: WorkerRow[];
   hosts: HostHeading[];
   series: Series;

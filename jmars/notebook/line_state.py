@@ -1,0 +1,128 @@
+"""Folds events to costs by source line: seconds, bytes and states of the operands that each line of a cell made.
+
+The seconds of a fused operand are split evenly among the operands that were fused, since a compiled kernel tells no
+more. Rows are numbered once and keep their numbers for all jobs of the cell.
+Source: sparkmonitor and IPython's %lprun show time by line; docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.model.states import STATE_NAMES
+from jmars.model.timing import Spans
+from jmars.notebook.cell_facts import CellFacts
+from jmars.notebook.operand_table import OperandTable
+from jmars.notebook.view import CodeLine, plain_text
+
+__all__ = ["LineState"]
+
+MOST = 400  # rows; further lines share the last one
+_WIDTH = 6  # columns of costs: seconds in the four states of a worker, of these seconds of fused lines, bytes
+_N_STATES = len(STATE_NAMES)
+
+
+class LineState:
+    """Lines of a cell, and lines elsewhere that made operands of its jobs, with their costs.
+
+    Attributes
+    ----------
+    code
+        The lines: those of the cell in their order, then others as they appear.
+
+    Examples
+    --------
+    >>> lines = LineState(CellFacts(file="cell.py", text=("a = np.ones(8)", "b = a + 1")))
+    >>> [line["text"] for line in lines.code], lines.costs()[:, 4].tolist()
+    (['a = np.ones(8)', 'b = a + 1'], [0.0, 0.0])
+    """
+
+    def __init__(self, cell: CellFacts) -> None:
+        self.code: list[CodeLine] = []
+        self._cell = cell
+        self._row: dict[tuple[str, int], int] = {}  # by file and line
+        self._costs = np.zeros((MOST, _WIDTH))
+        self._past = np.zeros((MOST, _N_STATES), np.int64)  # operands of earlier stages and jobs by state
+        self._table: OperandTable | None = None
+        self._stage: tuple[str, int] = ("", 0)  # job and number of the stage of `_table`
+        self._rows: NDArray[np.int64] = np.zeros(0, np.int64)  # of the members of the fused operands
+        self._operand = self._last = self._nbytes = self._rows
+        self._mixed: NDArray[np.bool_] = np.zeros(0, bool)
+        for number, text in enumerate(cell.text, 1):
+            self._number(cell.file, number, text, "")
+
+    def begin_stage(self, table: OperandTable, job: str, number: int) -> None:
+        """Follows the operands of a stage; those of the stage before stay counted."""
+        if self._table is not None and self._stage != (job, number):
+            self._past += self._now()
+        self._table, self._stage = table, (job, number)
+        stages = [self._of_stage(stage) for stage in table.data["stages"]] or [self._number("", 0, "", "")]
+        stage = np.frombuffer(table.data["before_stage"], "<u4").astype(np.int64)
+        members = table.members[table.members < len(stage)]
+        self._rows = np.array(stages, np.int64)[np.clip(stage[members], 0, len(stages) - 1)]
+        self._operand = table.group[members]
+        low, self._last = np.full(table.n_after, MOST), np.full(table.n_after, -1)
+        high = self._last.copy()
+        np.minimum.at(low, self._operand, self._rows)
+        np.maximum.at(high, self._operand, self._rows)
+        self._last[self._operand] = self._rows  # the member that makes the output comes last
+        self._mixed = low < high
+        nbytes = np.frombuffer(table.data.get("after_nbytes", b""), "<i8")
+        self._nbytes = np.maximum(nbytes, 0) if len(nbytes) == table.n_after else np.zeros(table.n_after, np.int64)
+
+    def timed(self, found: Spans) -> None:
+        """Adds the costs of operands that ended."""
+        if self._table is None:
+            return
+        found = found[found[:, 5] < len(self._last)]
+        ids = found[:, 5].astype(np.int64)
+        first, last = self._table.member_ptr[ids], self._table.member_ptr[ids + 1]
+        size = last - first
+        place = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
+        rows = self._rows[place]
+        took = np.maximum(0.0, np.diff(found[:, :5], axis=1)) / np.maximum(size, 1)[:, None]
+        each = np.repeat(np.column_stack([took, took[:, 2:].sum(1) * self._mixed[ids]]), size, axis=0)
+        for column in range(_WIDTH - 1):
+            self._costs[:, column] += np.bincount(rows, each[:, column], MOST)
+        made = self._last[ids] >= 0
+        self._costs[:, _WIDTH - 1] += np.bincount(self._last[ids][made], self._nbytes[ids][made], MOST)
+
+    def of_operand(self, operand: int) -> tuple[int, ...]:
+        """Rows of the lines that made a fused operand of the newest stage, in order."""
+        if self._table is None or not 0 <= operand < len(self._last):
+            return ()
+        first, last = self._table.member_ptr[operand : operand + 2].tolist()
+        return tuple(sorted(set(self._rows[first:last].tolist())))
+
+    def costs(self) -> NDArray[np.float32]:
+        """Costs by line, shape (lines, 15): see `Picture.line_costs`."""
+        n = len(self.code)
+        return np.column_stack([self._costs, self._past + self._now()])[:n].astype("<f4")
+
+    def _now(self) -> NDArray[np.int64]:
+        """Operands before fusion of the newest stage, by line and state; shape (MOST, states)."""
+        if self._table is None:
+            return np.zeros((MOST, _N_STATES), np.int64)
+        cell = self._rows * _N_STATES + self._table.states[self._operand]
+        return np.bincount(cell, minlength=MOST * _N_STATES).reshape(MOST, _N_STATES)
+
+    def _of_stage(self, stage: Any) -> int:
+        name, file, line, text = stage[:4]
+        return self._number(str(file or ""), int(line or 0), str(text or name), self._cell.name_of(str(file or "")))
+
+    def _number(self, file: str, line: int, text: str, where: str) -> int:
+        """Row of a line, which is new or known."""
+        key = (file, line)
+        if key not in self._row:
+            if len(self.code) >= MOST:
+                return MOST - 1
+            self._row[key] = len(self.code)
+            full = len(self.code) == MOST - 1
+            told: Mapping[str, Any] = {"line": 0, "text": "further lines"} if full else {"line": line, "text": text}
+            shown = plain_text(str(told["text"]).rstrip().expandtabs(4), 200)
+            self.code.append(CodeLine(file=plain_text(file), where=plain_text(where), line=told["line"], text=shown))
+        return self._row[key]

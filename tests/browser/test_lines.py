@@ -1,0 +1,62 @@
+"""The Lines tab: a click on a line marks its operands in the graph and the time line, and the other way round."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.browser.look import open_view, picture_at
+from tests.browser.simulated import simulate
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+# pixels of the graph in the Lines tab that are neither faint nor empty
+STRONG = """() => {
+  const canvas = document.querySelector('.jm-lines canvas');
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  let strong = 0;
+  for (let i = 3; i < data.length; i += 4) strong += data[i] > 250;
+  return strong;
+}"""
+
+
+def look(page, name):
+    folder = os.environ.get("JMARS_SCREENS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / f"{name}.png").write_bytes(page.screenshot(full_page=True))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_line_and_its_operands_mark_each_other(page, dark):
+    page.set_viewport_size({"width": 1000, "height": 800})
+    open_view(page, dark)
+    page.evaluate("p => window.put(p)", json.loads(json.dumps(picture_at(simulate(32), 6.0))))
+    page.get_by_role("tab", name="Lines").click()
+    line = page.get_by_role("button", name="d = np.sqrt(c) - 1")
+    all_strong = page.evaluate(STRONG)
+    assert page.locator(".jm-lines .jm-faint").count() == 0
+    line.click()
+    assert line.get_attribute("aria-pressed") == "true"
+    assert 0 < page.evaluate(STRONG) < all_strong / 2  # the boxes of one kind of four stay strong
+    assert page.locator(".jm-lines .jm-faint").count() > 0
+    assert "operands of line 4" in page.locator(".jm-focus").inner_text()
+    look(page, f"lines-marked-{'dark' if dark else 'light'}")
+    page.get_by_role("tab", name="Graph").click()  # marked there too
+    assert page.locator(".jm-focus").is_visible()
+    look(page, f"graph-marked-{'dark' if dark else 'light'}")
+    page.get_by_role("button", name="Mark none").click()
+    page.get_by_role("tab", name="Lines").click()
+    page.locator(".jm-lines canvas").press("Home")  # an operand of the first line
+    of = page.locator("tr.jm-of code")
+    assert of.all_inner_texts() in (["a = np.random.rand(8000, 8000)"], ["b = np.random.rand(8000, 8000)"])
+    lane = page.locator(".jm-lines .jm-lanes")
+    lane.click(position={"x": 120, "y": 14})  # the first piece of worker-0
+    assert page.locator("tr[data-lit]").count() == 1
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run(document.querySelector('.jm')).then(it => it.violations.map(v => v.id))")
+    assert found == []
