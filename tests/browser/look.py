@@ -32,7 +32,8 @@ async ([source, dark]) => {
   window.sent = [];
   window.put = json => {
     for (const [name, value] of Object.entries(json)) {
-      const bytes = (name.startsWith('operand_') || name === 'line_costs') && Uint8Array.from(atob(value), c => c.charCodeAt(0));
+      const packed = name.startsWith('operand_') || name === 'line_costs';
+      const bytes = packed && Uint8Array.from(atob(value), c => c.charCodeAt(0));
       traits[name] = bytes ? new DataView(bytes.buffer) : value;
     }
     for (const name of Object.keys(json)) (calls['change:' + name] || []).forEach(f => f());
