@@ -33,6 +33,7 @@ How a run is shown:
 - memory_state.py   memory over time
 - plan_state.py     predicted costs of a job beside the measured costs
 - lane_state.py     the time line of each worker, bounded
+- line_state.py     seconds, bytes and states by line of the cell
 - worker_rows.py    state, bytes and operands of each worker
 - host_state.py     state and memory of each host, and bytes that came from other hosts
 - job_run.py        a job of a cell, and sums over all jobs of a cell

@@ -125,9 +125,9 @@ def main(folder: Path, width: int = 1000) -> None:
                 for tab in TABS if name in ("running", "big", "done", "stuck") or "host" in name else TABS[:1]:
                     page.get_by_role("tab", name=tab).click()
                     if tab == "Graph" and name == "running":
-                        page.locator("canvas").last.press("End")
-                        page.locator("canvas").last.press("ArrowLeft")
-                        page.locator("canvas").last.press("ArrowLeft")
+                        page.locator(".jm-graph canvas").last.press("End")
+                        page.locator(".jm-graph canvas").last.press("ArrowLeft")
+                        page.locator(".jm-graph canvas").last.press("ArrowLeft")
                     page.wait_for_timeout(200)
                     path = folder / f"{name}-{tab.split()[0].lower()}-{'dark' if dark else 'light'}-{width}.png"
                     page.screenshot(path=path, full_page=True)

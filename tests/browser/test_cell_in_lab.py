@@ -74,16 +74,21 @@ def test_the_view_is_seen_in_both_themes_and_needs_no_kernel_when_it_is_saved(la
         notebook.run(1)
         notebook.moved(1)
         notebook.screenshot(f"cell-{theme}-graph")
-        for tab in ("Workers", "Operands", "Memory & spill", "Plan"):
+        for tab in ("Lines", "Workers", "Operands", "Memory & spill", "Plan"):
             notebook.view(1).get_by_role("tab", name=tab).click()
             notebook.screenshot(f"cell-{theme}-{tab.split()[0].lower()}")
         notebook.run(2, wait=True)
         notebook.wait_until_idle()
         notebook.view(1).get_by_role("tab", name="Graph").click()
-        notebook.view(1).locator("canvas").last.press("ArrowDown")
+        notebook.view(1).locator(".jm-graph canvas").last.press("ArrowDown")
         facts = notebook.view(1).locator(".jm-facts").first.inner_text().split()
         assert {"time", "predicted", "shape", "dtype", "float64", "back", "end"} <= {*facts}
         notebook.screenshot(f"cell-{theme}-ended")
+        notebook.view(1).get_by_role("tab", name="Lines").click()
+        line = notebook.view(1).locator(".jm-code tr", has_text="map_blocks")
+        assert " s" in line.inner_text()  # seconds of calculating
+        assert notebook.view(1).locator(".jm-code code").first.inner_text().startswith("# %%jmars")
+        notebook.screenshot(f"cell-{theme}-lines")
         assert "succeeded" in notebook.view(1).first.inner_text()
         notebook.wait_for_text(1, MIME_TYPE)
         notebook.save()

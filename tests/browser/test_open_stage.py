@@ -21,7 +21,7 @@ def test_a_stage_opens_to_its_operands(page, dark):
     open_view(page, dark)
     picture = json.loads(json.dumps(picture_at(simulate(1000, seconds=20), 9.0)))
     page.evaluate("p => window.put(p)", picture)
-    canvas, told = page.locator("canvas").first, page.locator(".jm-inspector h4")
+    canvas, told = page.locator(".jm-graph canvas").first, page.locator(".jm-inspector h4")
     low = canvas.bounding_box()["height"]
     canvas.focus()
     page.keyboard.press("ArrowDown")

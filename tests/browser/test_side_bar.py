@@ -152,7 +152,7 @@ def test_a_click_tells_about_an_operand(page):
     page.set_viewport_size({"width": 1000, "height": 900})
     open_view(page)
     page.evaluate("picture => window.put(picture)", picture_at(simulate(3, seconds=4), 60.0))
-    page.locator("canvas").last.click(position={"x": 60, "y": 110})
+    page.locator(".jm-graph canvas").last.click(position={"x": 60, "y": 110})
     told = page.locator(".jm-inspector").inner_text()
     assert "add+multiply+sqrt+subtract" in told
     assert "np.sqrt(c) - 1" in told
