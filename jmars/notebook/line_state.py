@@ -2,7 +2,7 @@
 
 The seconds of a fused operand are split evenly among the operands that were fused, since a compiled kernel tells no
 more. Rows are numbered once and keep their numbers for all jobs of the cell.
-Source: sparkmonitor and IPython's %lprun show time by line; docs/explanation/seeds.md, "Execution in a worker".
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
