@@ -1,2 +1,4 @@
 import './view.css';
+import './states.css';
 import './sidebar.css';
+import './lab.css';

@@ -152,10 +152,13 @@ def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab
 
 
 def _write_settings(folder: Path) -> None:
-    """No toast about news may cover a corner of the page."""
+    """No toast about news may cover a corner of the page; jobs of two seconds are notified, not only of five."""
     place = folder / "@jupyterlab" / "apputils-extension"
     place.mkdir(parents=True, exist_ok=True)
     (place / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    ours = folder / "jmars-lab"
+    ours.mkdir(exist_ok=True)
+    (ours / "plugin.jupyterlab-settings").write_text('{"notifyAfter": 2, "memoryLimit": "300MiB"}')
 
 
 def _wait_until_up(lab: Lab, process: subprocess.Popen[bytes]) -> None:

@@ -1,6 +1,7 @@
 """The Jupyter server extension: this user's clusters under `<base>/jmars/`, for the side bar.
 
 discovery.py   finds clusters by their registry files and keeps a connection to each
+history.py     the time line of a cluster over all its jobs
 stream.py      folds a cluster's events to frames for the side bar
 orders.py      checks what a page asks for when it starts or scales a cluster
 started.py     clusters that the side bar started

@@ -6,11 +6,13 @@ The browser never sees a socket or a token, and no kernel takes part.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, connect, registry, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError
+from jmars.notebook.server.history import ClusterHistory
 
 __all__ = ["ANSWER", "ClusterFinder"]
 
@@ -39,12 +41,16 @@ class ClusterFinder:
     def __init__(self) -> None:
         self._channels: dict[str, ActorChannel] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self.histories: dict[str, ClusterHistory] = defaultdict(ClusterHistory)  # of clusters whose time line is shown
         self._mailbox = Mailbox()
         self._mailbox.add("jobs", _IgnoredReports())
 
     def entries(self) -> list[Entry]:
         """The registered clusters, by id."""
-        return registry.entries()
+        found = registry.entries()
+        for gone in self.histories.keys() - {entry.id for entry in found}:
+            del self.histories[gone]
+        return found
 
     async def ask(self, cluster: str, actor: str, method: str, *args: Any, seconds: float = ANSWER) -> Any:
         """Calls `actor.method(*args)` on a cluster and returns the answer, within so many seconds.

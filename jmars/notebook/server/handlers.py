@@ -23,10 +23,11 @@ from tornado import web, websocket
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterStartError, JmarsError
 from jmars.notebook.server.discovery import ANSWER, ClusterFinder
+from jmars.notebook.server.history import ClusterHistory
 from jmars.notebook.server.kernels import KernelRow, kernel_rows
 from jmars.notebook.server.orders import OrderError, StartOrder, scale_order
 from jmars.notebook.server.started import StartedClusters
-from jmars.notebook.server.stream import JobStream, job_row
+from jmars.notebook.server.stream import AT_ONCE, JobStream, Reader, job_row
 from jmars.notebook.view import plain_text
 
 __all__ = ["FINDER", "STARTED", "routes"]
@@ -157,6 +158,7 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
 
     _task: asyncio.Task[None] | None = None
     _stream: JobStream
+    _history: int | None = None  # number of the event up to which the page has the time line; None: it wants none
 
     async def prepare(self, *args: Any, **kwargs: Any) -> None:
         """Refuses users without login and requests from other sites, before the upgrade."""
@@ -175,10 +177,14 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
         self._task = asyncio.ensure_future(self._send_frames(cluster))
 
     def on_message(self, message: str | bytes) -> None:
-        """Selects a job to show, {"job": id}; "" selects the newest."""
+        """Selects a job to show, {"job": id}, "" for the newest; or the time line of all jobs, {"history": true}."""
         try:
-            self._stream.selected = str(json.loads(message)["job"])
-        except (ValueError, KeyError, TypeError):
+            wanted = json.loads(message)
+            if wanted.get("history"):
+                self._history = -1
+            else:
+                self._stream.selected = str(wanted["job"])
+        except (ValueError, KeyError, TypeError, AttributeError):
             self.close(1003, "no such request")
 
     def on_close(self) -> None:
@@ -198,7 +204,9 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
         try:
             while True:
                 frame = await stream.frame(await finder.ask(cluster, "cluster", "jobs"), time.time())
-                if frame is not None:
+                if self._history is not None:
+                    frame = (frame or {}) | await self._time_line(finder.histories[cluster], read)
+                if frame:
                     await self.write_message(json.dumps(frame))  # waits for a slow browser, which then misses frames
                 await asyncio.sleep(_FAST if stream.live else _SLOW)
         except KeyError:
@@ -207,6 +215,20 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
             self.close(1011, plain_text(error, 100))
         except websocket.WebSocketClosedError:
             pass
+
+    async def _time_line(self, history: ClusterHistory, read: Reader) -> dict[str, Any]:
+        """What is new of the time line, for a frame."""
+        for _ in range(AT_ONCE):
+            before = history.since
+            events, upto = await read(before, "")
+            if history.since == before:  # no other page has folded them meanwhile
+                history.fold(events, upto)
+            if upto <= before:
+                break
+        if self._history == history.since:
+            return {}
+        self._history = history.since
+        return {"history": history.part()}
 
 
 def routes() -> list[tuple[str, type[web.RequestHandler]]]:

@@ -16,9 +16,10 @@ from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import FrameBuilder
 from jmars.notebook.view import plain_text
 
-__all__ = ["JobStream", "job_row"]
+__all__ = ["AT_ONCE", "JobStream", "Reader", "job_row"]
 
-_AT_ONCE = 20  # reads of the log in one frame, so that a long log cannot hold up the server
+Reader = Callable[[int, str], Awaitable[tuple[Sequence[Any], int]]]  # of events after a number, of a job or of all
+AT_ONCE = 20  # reads of the log in one frame, so that a long log cannot hold up the server
 
 
 def job_row(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +43,7 @@ class JobStream:
         Returns events after a number, of a job and of the cluster, and the number to read on from.
     """
 
-    read: Callable[[int, str], Awaitable[tuple[Sequence[Any], int]]]
+    read: Reader
     selected: str = ""  # "": the newest
     run: RunState = field(default_factory=RunState)
     frames: FrameBuilder = field(default_factory=FrameBuilder)
@@ -80,7 +81,7 @@ class JobStream:
             self.run.follow(job)
 
     async def _fold(self, job: str) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(AT_ONCE):
             events, upto = await self.read(self.since, job)
             self.run.fold(events)
             if upto <= self.since:

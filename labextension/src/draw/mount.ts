@@ -41,6 +41,12 @@ const LAYER = 'A box is a layer: the operands on chunks that come from one opera
 const KIND = 'A box is a kind: operands of a layer that run the same program. Chunks at an edge have other lengths and so are another kind.';
 let mounted = 0;
 
+/** A setting of the page, written by JupyterLab's settings (lab/settings.ts), if it is one of `words`. */
+function preferred(name: string, words: readonly string[]): string | undefined {
+  const word = document.body.dataset[name];
+  return word && words.includes(word) ? word : undefined;
+}
+
 /** Draws the view into `el`; returns a function that removes it. */
 export function mount(el: HTMLElement, host: Host): () => void {
   const id = `jm${++mounted}`;
@@ -83,7 +89,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const keyOf = (snap: Snap | null | undefined) => (snap?.job ? `${snap.job} ${snap.name} ${host.get('workers')?.[0]?.pid ?? ''}` : ''); // other clusters have other processes
   let key = keyOf(host.get('snap')); // key of the shown job
   const before = key ? recall(key) : undefined; // choices in the view that this view replaces
-  let tab = (before?.tab ?? 'graph') as Tab;
+  let tab = (before?.tab ?? preferred('jmarsTab', TABS.map(([name]) => name)) ?? 'graph') as Tab;
   let byWorker = before?.byWorker ?? false;
   let worker = before?.worker ?? -1;
   let line = before?.line; // chosen by a click
@@ -159,7 +165,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return true;
     }
     const isShort = !snap.counts || (snap.elapsed < SHORT && !['failed', 'cancelled', GONE].includes(snap.state));
-    return line ?? (snap.view === 'line' || (snap.view !== 'full' && isShort));
+    const wanted = snap.view || preferred('jmarsView', ['line', 'full']);
+    return line ?? (wanted === 'line' || (wanted !== 'full' && isShort));
   }
 
   function drawTab(newest: Picture): void {
@@ -364,7 +371,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     later();
   };
   const themes = new MutationObserver(rethemed);
-  themes.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name', 'class', 'data-theme'] });
+  themes.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name', 'data-jmars-states', 'class', 'data-theme'] });
   themes.observe(document.documentElement, { attributes: true, attributeFilter: ['class', 'data-theme'] });
   const dark = window.matchMedia?.('(prefers-color-scheme: dark)');
   dark?.addEventListener?.('change', rethemed);

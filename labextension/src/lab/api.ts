@@ -1,22 +1,57 @@
 // Client of the Jupyter server extension: REST and stream. The browser never sees the address or token of a cluster.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import { Lanes } from '../model/view';
 
 export interface JobRow {
   id: string;
   name: string;
   state: string;
   elapsed: number;
+  progress: number; // from 0 to 1
+  kernel?: string; // id of the kernel that submitted it; "" for another program; absent in frames of the stream
+}
+
+/** A kernel that is connected to a cluster. */
+export interface KernelRow {
+  id: string;
+  name: string;
+  path: string; // of its notebook; "" for none
+  busy: boolean;
 }
 
 export interface ClusterRow {
   id: string;
   name: string;
   alive: boolean;
+  kind: string; // "local", "dask", "ray", "ssh"
   workers: number;
   hosts: number; // 0 for a cluster that is not one of several hosts
+  limit: number; // bytes of memory
   jobs: JobRow[];
+  kernels: KernelRow[];
+  others: number; // connected programs that are no kernels of this server
   error?: string;
+}
+
+/** A cluster to start; fields that are left out have the cluster's defaults. */
+export interface StartOrder {
+  kind: string;
+  name?: string;
+  workers?: number;
+  memory?: string;
+  hosts?: string[];
+  address?: string;
+}
+
+/** The time line of a cluster over all its jobs. */
+export interface History {
+  begun: number; // seconds since the epoch
+  elapsed: number;
+  jobs: number;
+  operands: number;
+  workers: string[]; // names by number
+  lanes: Lanes;
 }
 
 /** A message of the stream: the jobs of the cluster, and changed traits of the shown job's picture. */
@@ -24,6 +59,7 @@ export interface StreamFrame {
   jobs?: JobRow[];
   job?: string;
   picture?: Record<string, unknown>;
+  history?: History | null;
   error?: string;
 }
 
@@ -33,13 +69,33 @@ async function request<T>(settings: ServerConnection.ISettings, path: string[], 
   const url = URLExt.join(settings.baseUrl, 'jmars', ...path.map(encodeURIComponent));
   const response = await ServerConnection.makeRequest(url, init, settings);
   if (!response.ok) {
-    throw new ServerConnection.ResponseError(response);
+    const told: { message?: string } = await response.json().catch(() => ({}));
+    throw new ServerConnection.ResponseError(response, told.message || `${response.status} ${response.statusText}`);
   }
-  return response.json();
+  return response.status === 204 ? (undefined as T) : response.json();
+}
+
+function post(body: unknown): RequestInit {
+  return { method: 'POST', body: JSON.stringify(body) };
 }
 
 export function clusters(settings: ServerConnection.ISettings): Promise<ClusterRow[]> {
   return request(settings, ['clusters']);
+}
+
+/** Starts a cluster, which ends with the Jupyter server. */
+export function startCluster(settings: ServerConnection.ISettings, order: StartOrder): Promise<{ id: string; name: string }> {
+  return request(settings, ['clusters'], post(order));
+}
+
+/** Scales to a number of workers or hosts, or by places of further hosts. */
+export function scaleCluster(settings: ServerConnection.ISettings, cluster: string, n: number | string[]): Promise<unknown> {
+  return request(settings, ['clusters', cluster, 'scale'], post({ n }));
+}
+
+/** Stops a cluster for all its clients. */
+export function stopCluster(settings: ServerConnection.ISettings, cluster: string): Promise<void> {
+  return request(settings, ['clusters', cluster], { method: 'DELETE' });
 }
 
 export function cancelJob(settings: ServerConnection.ISettings, cluster: string, job: string): Promise<unknown> {
@@ -51,8 +107,8 @@ export interface Stream {
   close(): void;
 }
 
-/** Streams frames of `cluster`; connects again after a loss. */
-export function stream(settings: ServerConnection.ISettings, cluster: string, onFrame: (frame: StreamFrame) => void): Stream {
+/** Streams frames of `cluster`, with its time line if `history`; connects again after a loss. */
+export function stream(settings: ServerConnection.ISettings, cluster: string, onFrame: (frame: StreamFrame) => void, history = false): Stream {
   let socket: WebSocket | null = null;
   let wait = RETRY.first;
   let timer = 0;
@@ -65,6 +121,9 @@ export function stream(settings: ServerConnection.ISettings, cluster: string, on
     }
     socket = new settings.WebSocket(url);
     socket.onopen = () => {
+      if (history) {
+        socket?.send(JSON.stringify({ history }));
+      }
       if (job) {
         socket?.send(JSON.stringify({ job }));
       }

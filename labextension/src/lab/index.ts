@@ -1,9 +1,19 @@
-// The JupyterLab plugin: adds the side bar on the right.
+// The JupyterLab plugin: the side bar on the right, commands, settings, the status bar's item and notifications.
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ServerConnection } from '@jupyterlab/services';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStatusBar } from '@jupyterlab/statusbar';
 import { LabIcon } from '@jupyterlab/ui-components';
-import { keepOutputs } from './outputs';
+import { addCommands } from './commands';
+import { Ends } from './notices';
+import { keepOutputs, LIVE } from './outputs';
+import { Settings } from './settings';
 import { Sidebar } from './sidebar';
+import { StatusItem } from './status';
+import { ClusterWatch } from './watch';
 
+const ID = 'jmars-lab:plugin';
 const icon = new LabIcon({
   name: 'jmars:icon',
   svgstr:
@@ -13,21 +23,41 @@ const icon = new LabIcon({
 });
 
 const plugin: JupyterFrontEndPlugin<void> = {
-  id: 'jmars-lab:plugin',
+  id: ID,
   description: 'Clusters and jobs of jmars in the side bar.',
   autoStart: true,
-  optional: [ILayoutRestorer],
-  activate: (app: JupyterFrontEnd, restorer: ILayoutRestorer | null) => {
-    const sidebar = new Sidebar();
+  optional: [ILayoutRestorer, ICommandPalette, ISettingRegistry, IStatusBar],
+  activate: (app: JupyterFrontEnd, restorer: ILayoutRestorer | null, palette: ICommandPalette | null, registry: ISettingRegistry | null, statusBar: IStatusBar | null) => {
+    const settings = new Settings();
+    const watch = new ClusterWatch(ServerConnection.makeSettings());
+    const sidebar: Sidebar = new Sidebar(watch, () => settings.now, (word, cluster, job) => void app.commands.execute(`jmars:${word}`, { cluster, job }));
     sidebar.title.icon = icon;
     sidebar.title.caption = 'jmars clusters';
     app.shell.add(sidebar, 'right', { rank: 300 });
     restorer?.add(sidebar, sidebar.id);
     keepOutputs(app);
-    app.commands.addCommand('jmars:show', {
-      label: 'Show jmars Clusters',
-      execute: () => app.shell.activateById(sidebar.id)
+    addCommands(app, palette, watch, () => sidebar, settings, icon);
+    document.addEventListener(LIVE, () => void watch.poll()); // a cell has begun
+
+    const item = new StatusItem(watch, () => app.shell.activateById(sidebar.id));
+    statusBar?.registerStatusItem(ID, {
+      item,
+      align: 'left',
+      rank: 900,
+      isActive: () => settings.now.statusBar && watch.running.length > 0,
+      activeStateChanged: watch.changed as never
     });
+
+    const ends = new Ends();
+    watch.changed.connect(() => {
+      for (const { cluster, job, text } of ends.next(watch.rows, settings.now)) {
+        const open = { label: 'Open the view', callback: () => void app.commands.execute('jmars:open', { cluster: cluster.id, job: job.id }) };
+        Notification.emit(text, job.state === 'succeeded' ? 'success' : job.state === 'failed' ? 'error' : 'warning', { autoClose: 10000, actions: [open] });
+      }
+    });
+    if (registry) {
+      settings.load(registry, ID).catch(error => console.warn('jmars: the settings cannot be read, so the defaults hold:', error));
+    }
   }
 };
 

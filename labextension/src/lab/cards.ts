@@ -1,0 +1,81 @@
+// Draws the clusters and the jobs of the side bar. All texts are written as text.
+import { h } from '../draw/dom';
+import { ENDED } from '../draw/header';
+import { bytes, plural, seconds } from '../model/format';
+import { ClusterRow, JobRow, KernelRow } from './api';
+
+const JOBS = 20; // of a cluster that are listed
+
+/** What can be scaled: "hosts", "workers", or "" where the number is fixed. */
+export function scalable(row: ClusterRow): string {
+  return row.hosts ? 'hosts' : ['dask', 'ray'].includes(row.kind) ? 'workers' : '';
+}
+
+/** The facts of a cluster in a line. */
+export function facts(row: ClusterRow): string {
+  if (!row.alive) {
+    return 'does not answer';
+  }
+  const where = row.hosts ? ` on ${plural(row.hosts, 'host')}` : ['dask', 'ray'].includes(row.kind) ? ` of ${row.kind === 'dask' ? 'Dask' : 'Ray'}` : '';
+  return [`${plural(row.workers, 'worker')}${where}`, row.limit ? bytes(row.limit) : '', plural(row.jobs.length, 'job')].filter(Boolean).join(', ');
+}
+
+/** A kernel as people know it: by its notebook. */
+export function kernelName({ path, name, busy }: KernelRow): string {
+  return `${path.split('/').pop() || 'a console'} (${name}${busy ? ', busy' : ''})`;
+}
+
+export function drawClusters(rows: readonly ClusterRow[], selected: string): HTMLElement[] {
+  return rows.map(row =>
+    h(
+      'li',
+      { class: 'jm-cluster' },
+      h(
+        'button',
+        { type: 'button', class: 'jm-card', 'data-cluster': row.id, 'aria-pressed': String(row.id === selected), disabled: !row.alive },
+        h('b', {}, row.name || row.id),
+        h('span', {}, facts(row))
+      ),
+      row.alive && row.id === selected ? h('div', { class: 'jm-more' }, connected(row), actions(row)) : null
+    )
+  );
+}
+
+function connected(row: ClusterRow): HTMLElement {
+  const names = row.kernels.map(kernel => h('li', { title: kernel.path }, kernelName(kernel)));
+  const others = row.others ? h('li', {}, plural(row.others, 'other program')) : null;
+  return names.length || others
+    ? h('ul', { class: 'jm-kernels', 'aria-label': `connected to ${row.name || row.id}` }, ...names, others)
+    : h('p', { class: 'jm-note' }, 'No notebook is connected.');
+}
+
+function actions(row: ClusterRow): HTMLElement {
+  const button = (act: string, label: string, title: string, disabled = false) =>
+    h('button', { type: 'button', class: 'jm-button', 'data-act': act, 'data-cluster': row.id, title, disabled }, label);
+  const what = scalable(row);
+  return h(
+    'div',
+    { class: 'jm-actions', role: 'group', 'aria-label': `actions for ${row.name || row.id}` },
+    button('connect', 'Connect', 'Insert a cell into the current notebook that connects its kernel'),
+    button('timeline', 'Timeline', 'Open the time line of all jobs of this cluster'),
+    button('scale', 'Scale…', what ? `Change the number of ${what}` : 'The number of workers of a cluster on one machine is fixed; start another cluster', !what),
+    button('stop', 'Stop…', 'End the cluster for all its clients')
+  );
+}
+
+export function drawJobs(jobs: readonly JobRow[], shown: string): HTMLElement[] {
+  return jobs
+    .slice(-JOBS)
+    .reverse()
+    .map(job => {
+      const name = job.name || job.id;
+      const cancel = ENDED.includes(job.state) || job.id === shown ? null : h('button', { type: 'button', class: 'jm-button jm-cancel', 'data-cancel': job.id, 'aria-label': `Cancel ${name}` }, 'Cancel');
+      return h(
+        'li',
+        { 'data-state': job.state },
+        h('button', { type: 'button', class: 'jm-job', 'data-job': job.id, 'aria-pressed': String(job.id === shown) }, h('span', { class: 'jm-name' }, name), h('span', { class: 'jm-time' }, `${job.state}, ${seconds(job.elapsed)}`)),
+        cancel,
+        job.id === shown ? h('button', { type: 'button', class: 'jm-button', 'data-open': job.id, 'aria-label': `Open the view of ${name} in the main area`, title: 'Open in the main area' }, '⤢') : null
+      );
+    });
+}

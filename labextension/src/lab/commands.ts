@@ -1,0 +1,118 @@
+// The commands of the plugin, for the palette, the side bar and shortcuts.
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { Dialog, ICommandPalette, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { LabIcon } from '@jupyterlab/ui-components';
+import { plural } from '../model/format';
+import { cancelJob, ClusterRow, JobRow, scaleCluster, stopCluster } from './api';
+import { scalable } from './cards';
+import { openJob, openTimeline } from './main_area';
+import { connectCode, currentKernel, currentNotebook, insertCell, runUnderMagic } from './notebook';
+import { Settings } from './settings';
+import { Sidebar } from './sidebar';
+import { ClusterWatch } from './watch';
+
+const CATEGORY = 'jmars';
+
+interface About {
+  cluster?: string; // its id; else the selected cluster, the cluster of the current notebook, or the newest
+  job?: string;
+}
+
+export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | null, watch: ClusterWatch, sidebar: () => Sidebar, settings: Settings, icon: LabIcon): void {
+  const alive = () => watch.rows.filter(row => row.alive);
+  const clusterOf = ({ cluster }: About): ClusterRow | undefined => {
+    const rows = alive();
+    const kernel = currentKernel(app);
+    const mine = () => rows.find(row => row.kernels.some(({ id }) => kernel && id === kernel));
+    return rows.find(row => row.id === (cluster || sidebar().cluster)) ?? (cluster ? undefined : (mine() ?? rows[rows.length - 1]));
+  };
+  const running = () => {
+    const jobs = watch.running;
+    const kernel = currentKernel(app);
+    return jobs.filter(({ job }) => kernel && job.kernel === kernel).pop() ?? jobs[jobs.length - 1];
+  };
+  const failed = (what: string) => (error: Error) => Notification.error(`jmars: ${what}: ${error.message}`, { autoClose: 10000 });
+  const show = () => app.shell.activateById(sidebar().id);
+  const add = (id: string, label: string, caption: string, execute: (about: About) => unknown, isEnabled: () => boolean = () => true) => {
+    app.commands.addCommand(`jmars:${id}`, { label, caption, icon, isEnabled, execute: args => execute(args as About) });
+    palette?.addItem({ command: `jmars:${id}`, category: CATEGORY });
+  };
+  const some = () => alive().length > 0;
+
+  add('show', 'Show jmars Clusters', 'Show the side bar of clusters and jobs', show);
+  add('start', 'Start a Cluster…', 'Open the form that starts a cluster', () => {
+    show();
+    sidebar().openForm();
+  });
+  add('connect', 'Insert a Cell That Connects', 'Insert a cell that connects the notebook to the selected cluster', about => {
+    const cluster = clusterOf(about);
+    if (cluster && !insertCell(app, connectCode(cluster, watch.rows))) {
+      Notification.info('jmars: open a notebook first; the cell that connects goes there', { autoClose: 5000 });
+    }
+  }, some);
+  add('scale', 'Scale the Cluster…', 'Change the number of workers or hosts of the selected cluster', about => scale(clusterOf(about)), () => alive().some(scalable));
+  add('stop', 'Stop the Cluster…', 'End the selected cluster for all its clients', about => stop(clusterOf(about)), some);
+  add('timeline', 'Open the Timeline of the Cluster', 'Open the time line of all jobs of the selected cluster', about => {
+    const cluster = clusterOf(about);
+    if (cluster) {
+      openTimeline(app, watch.settings, icon, cluster);
+    }
+  }, some);
+  add('open', 'Open the View of the Newest Job', 'Open the view of a job in the main area', about => {
+    const found = jobOf(about);
+    if (found) {
+      openJob(app, watch.settings, icon, found.cluster, found.job);
+    }
+  }, () => alive().some(row => row.jobs.length > 0));
+  add('cancel', 'Cancel the Running Job', 'Cancel the running job of this notebook, else the newest', () => {
+    const found = running();
+    if (found) {
+      cancelJob(watch.settings, found.cluster.id, found.job.id).then(() => watch.poll(), failed('the job was not cancelled'));
+    }
+  }, () => watch.running.length > 0);
+  add('run-cell', 'Run the Cell with %%jmars', 'Put %%jmars above the selected cell and run it', () => runUnderMagic(app, settings.now.memoryLimit), () => currentNotebook(app) !== null);
+  watch.changed.connect(() => app.commands.notifyCommandChanged());
+
+  function jobOf(about: About): { cluster: ClusterRow; job: JobRow } | undefined {
+    const cluster = clusterOf(about);
+    const job = cluster?.jobs.find(({ id }) => id === about.job) ?? cluster?.jobs[cluster.jobs.length - 1];
+    return about.job || job ? cluster && job && { cluster, job } : running();
+  }
+
+  async function scale(cluster: ClusterRow | undefined): Promise<void> {
+    const what = cluster && scalable(cluster);
+    if (!cluster || !what) {
+      return;
+    }
+    const hosts = what === 'hosts';
+    const { button, value } = await InputDialog.getText({
+      title: `Scale ${cluster.name || cluster.id}`,
+      label: hosts ? 'Number of hosts, or places of further hosts (node-9, ada@node-10)' : 'Number of workers',
+      text: String(hosts ? cluster.hosts : cluster.workers),
+      okLabel: 'Scale'
+    });
+    const text = value?.trim() ?? '';
+    if (button.accept && text) {
+      const n = /^\d+$/.test(text) ? Number(text) : text.split(/[\s,]+/).filter(Boolean);
+      await scaleCluster(watch.settings, cluster.id, n).catch(failed('the cluster was not scaled'));
+      await watch.poll();
+    }
+  }
+
+  async function stop(cluster: ClusterRow | undefined): Promise<void> {
+    if (!cluster) {
+      return;
+    }
+    const jobs = watch.running.filter(one => one.cluster.id === cluster.id).length;
+    const clients = cluster.kernels.length + cluster.others;
+    const { button } = await showDialog({
+      title: `Stop ${cluster.name || cluster.id}?`,
+      body: `It ends for all its clients (${plural(clients, 'program')} connected, ${plural(jobs, 'running job')}); its memory is freed, and tensors there are computed anew when they are needed.`,
+      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: 'Stop' })]
+    });
+    if (button.accept) {
+      await stopCluster(watch.settings, cluster.id).catch(failed('the cluster was not stopped'));
+      await watch.poll();
+    }
+  }
+}

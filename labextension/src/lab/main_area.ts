@@ -1,0 +1,55 @@
+// Opens the view of a job, and the time line of a cluster, in the main area.
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import { ServerConnection } from '@jupyterlab/services';
+import { LabIcon } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
+import { h } from '../draw/dom';
+import { ClusterRow, JobRow } from './api';
+import { JobPanel } from './job_panel';
+import { Timeline } from './timeline';
+
+/** Shows `node` in a tab of its own; an open one of that id comes to the front. Notebook 7 has no tabs: the area below. */
+function open(app: JupyterFrontEnd, id: string, label: string, icon: LabIcon, make: () => { node: HTMLElement; end: () => void }): void {
+  for (const area of ['main', 'down']) {
+    if ([...app.shell.widgets(area)].some(one => one.id === id)) {
+      app.shell.activateById(id);
+      return;
+    }
+  }
+  const { node, end } = make();
+  const content = new Widget();
+  content.addClass('jmars-Main');
+  content.node.append(node);
+  const widget = new MainAreaWidget({ content });
+  widget.id = id;
+  widget.title.label = label;
+  widget.title.icon = icon;
+  widget.title.closable = true;
+  widget.disposed.connect(end);
+  const beside = [...app.shell.widgets('main')].find(one => one.id.startsWith('jmars-'));
+  app.shell.add(widget, 'main', beside ? { mode: 'tab-after', ref: beside.id } : { mode: 'split-right' });
+  if (!widget.isAttached) {
+    app.shell.add(widget, 'down');
+  }
+  app.shell.activateById(id);
+}
+
+export function openJob(app: JupyterFrontEnd, settings: ServerConnection.ISettings, icon: LabIcon, cluster: ClusterRow, job: JobRow): void {
+  open(app, `jmars-job-${cluster.id}-${job.id}`, `${job.name || job.id} (jmars)`, icon, () => {
+    const note = h('p', { class: 'jm-note', role: 'status', hidden: true });
+    const panel = new JobPanel(settings, text => {
+      note.textContent = text;
+      note.hidden = false;
+    });
+    panel.open(cluster.id, job.id);
+    return { node: h('div', {}, note, panel.node), end: () => panel.leave() };
+  });
+}
+
+export function openTimeline(app: JupyterFrontEnd, settings: ServerConnection.ISettings, icon: LabIcon, cluster: ClusterRow): void {
+  open(app, `jmars-timeline-${cluster.id}`, `Timeline of ${cluster.name || cluster.id}`, icon, () => {
+    const timeline = new Timeline(settings, cluster.id);
+    return { node: timeline.node, end: () => timeline.dispose() };
+  });
+}

@@ -1,0 +1,65 @@
+// What the plugin does to notebooks: inserts a cell that connects, and runs a cell with %%jmars above it.
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { ClusterRow } from './api';
+
+interface SharedNotebook {
+  insertCell(at: number, cell: { cell_type: 'code'; source: string; metadata: object }): unknown;
+}
+interface Panel {
+  content?: {
+    activeCellIndex: number;
+    activeCell?: { model: { type: string; sharedModel: { getSource(): string; setSource(text: string): void } } } | null;
+    model?: { sharedModel?: SharedNotebook } | null;
+  };
+  context?: { sessionContext?: { session?: { kernel?: Kernel | null } | null } };
+}
+interface Kernel {
+  id: string;
+  requestExecute(content: { code: string; silent: boolean; store_history: boolean }): { done: Promise<unknown> };
+}
+
+/** The notebook of the current tab, if it is one. */
+export function currentNotebook(app: JupyterFrontEnd): Panel | null {
+  const panel = app.shell.currentWidget as unknown as Panel | null;
+  return panel?.content?.model?.sharedModel?.insertCell && panel.content.activeCellIndex >= 0 ? panel : null;
+}
+
+/** Id of the kernel of the current notebook; "" for none. */
+export function currentKernel(app: JupyterFrontEnd): string {
+  return currentNotebook(app)?.context?.sessionContext?.session?.kernel?.id ?? '';
+}
+
+/** The code that connects a kernel to a cluster: by its name where that is a plain word of this cluster alone, else by its id. */
+export function connectCode({ id, name }: ClusterRow, all: readonly ClusterRow[]): string {
+  const plain = /^[\w.-]+$/.test(name) && all.filter(row => row.name === name).length === 1;
+  return `%load_ext jmars\n%jmars connect ${plain ? name : id}`;
+}
+
+/** Inserts code as a cell above the active cell, and selects it; whether there is a notebook. */
+export function insertCell(app: JupyterFrontEnd, source: string): boolean {
+  const content = currentNotebook(app)?.content;
+  if (!content) {
+    return false;
+  }
+  const at = Math.max(0, content.activeCellIndex);
+  content.model!.sharedModel!.insertCell(at, { cell_type: 'code', source, metadata: {} });
+  content.activeCellIndex = at;
+  return true;
+}
+
+/** The source of a cell under `%%jmars`, with the memory limit of the settings. */
+export function withMagic(source: string, memoryLimit: string): string {
+  return /^\s*%%/.test(source) ? source : `%%jmars${memoryLimit ? ` --memory ${memoryLimit.replace(/\s/g, '')}` : ''}\n${source}`;
+}
+
+/** Puts %%jmars above the active cell and runs it; loads the extension into the kernel first. */
+export async function runUnderMagic(app: JupyterFrontEnd, memoryLimit: string): Promise<void> {
+  const panel = currentNotebook(app);
+  const cell = panel?.content?.activeCell?.model;
+  if (!panel || cell?.type !== 'code') {
+    return;
+  }
+  cell.sharedModel.setSource(withMagic(cell.sharedModel.getSource(), memoryLimit));
+  await panel.context?.sessionContext?.session?.kernel?.requestExecute({ code: '%load_ext jmars', silent: true, store_history: false }).done;
+  await app.commands.execute('notebook:run-cell');
+}

@@ -1,0 +1,124 @@
+// The plugin's parts without JupyterLab: forms, cards, commands on notebooks, ends of jobs.
+import { describe, expect, test } from 'vitest';
+import type { ClusterRow, JobRow } from '../src/lab/api';
+import { drawClusters, drawJobs, facts, kernelName, scalable } from '../src/lab/cards';
+import { connectCode, withMagic } from '../src/lab/notebook';
+import { Ends } from '../src/lab/notices';
+import { orderOf, startForm } from '../src/lab/start_form';
+
+const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
+const row = (more: Partial<ClusterRow> = {}): ClusterRow => ({
+  id: 'abc',
+  name: 'night',
+  alive: true,
+  kind: 'local',
+  workers: 2,
+  hosts: 0,
+  limit: 2 ** 30,
+  jobs: [job()],
+  kernels: [{ id: 'k1', name: 'python3', path: 'a/fit.ipynb', busy: false }],
+  others: 0,
+  ...more
+});
+const preferences = { tab: 'graph', view: 'auto', states: 'colours', workers: 3, memoryLimit: '2GiB', statusBar: true, notify: 'background', notifyAfter: 5 };
+const fields = { kind: 'local', name: '', workers: '', memory: '', hosts: '', address: '' };
+
+describe('the form', () => {
+  test('sends only what its kind needs', () => {
+    expect(orderOf({ ...fields, workers: '2', memory: ' 1GiB ', hosts: 'a', address: 'b:1' })).toEqual({ kind: 'local', workers: 2, memory: '1GiB' });
+    expect(orderOf({ ...fields, kind: 'ssh', hosts: 'node-7, ada@node-8\nlocal' }).hosts).toEqual(['node-7', 'ada@node-8', 'local']);
+    expect(orderOf({ ...fields, kind: 'dask', address: 'head:8786', workers: '4' })).toEqual({ kind: 'dask', address: 'head:8786' });
+    expect(orderOf({ ...fields, kind: 'ray' })).toEqual({ kind: 'ray' });
+    expect(() => orderOf({ ...fields, kind: 'ssh', hosts: ' , ' })).toThrow('Name at least one machine');
+    expect(() => orderOf({ ...fields, kind: 'dask' })).toThrow('Give the address');
+  });
+  test('shows the fields of its kind, begins with the settings, and says why a cluster did not start', async () => {
+    const form = startForm(
+      () => preferences,
+      () => Promise.reject(new Error('no <i>machine</i> answers'))
+    );
+    document.body.append(form);
+    const shown = () => [...form.querySelectorAll<HTMLElement>('.jm-field')].filter(one => !one.hidden).map(one => one.querySelector('label')!.textContent);
+    expect(shown()).toEqual(['Where', 'Workers', 'Memory limit', 'Name']);
+    const select = form.querySelector('select')!;
+    select.value = 'dask';
+    select.dispatchEvent(new Event('change'));
+    expect(shown()).toEqual(['Where', 'Address', 'Name']);
+    select.value = 'local';
+    form.dispatchEvent(new Event('toggle'));
+    expect(form.querySelector<HTMLInputElement>('[name=memory]')!.value).toBe('2GiB');
+    form.querySelector('form')!.dispatchEvent(new Event('submit', { cancelable: true }));
+    await Promise.resolve();
+    await Promise.resolve();
+    await Promise.resolve();
+    expect(form.querySelector('[role=status]')!.textContent).toBe('no <i>machine</i> answers');
+    form.remove();
+  });
+});
+
+describe('the cards', () => {
+  test('tell workers, kernels and what can be scaled', () => {
+    expect(facts(row())).toBe('2 workers, 1.0 GiB, 1 job');
+    expect(facts(row({ hosts: 3, workers: 6 }))).toBe('6 workers on 3 hosts, 1.0 GiB, 1 job');
+    expect(facts(row({ kind: 'dask' }))).toBe('2 workers of Dask, 1.0 GiB, 1 job');
+    expect(facts(row({ alive: false }))).toBe('does not answer');
+    expect([scalable(row()), scalable(row({ hosts: 2 })), scalable(row({ kind: 'ray' }))]).toEqual(['', 'hosts', 'workers']);
+    expect(kernelName(row().kernels[0])).toBe('fit.ipynb (python3)');
+    expect(kernelName({ id: '', name: 'py', path: '', busy: true })).toBe('a console (py, busy)');
+  });
+  test('write all texts as text, and disable what cannot be done', () => {
+    const name = '<img src=x onerror=alert(1)>';
+    const cards = drawClusters([row({ name, kernels: [{ id: 'k', name, path: name, busy: false }] }), row({ id: 'def' })], 'abc');
+    document.body.append(...cards, ...drawJobs([job({ name })], 'job-1'));
+    expect(document.querySelectorAll('img').length).toBe(0);
+    expect(document.querySelectorAll('.jm-more').length).toBe(1);
+    expect(document.querySelector<HTMLButtonElement>('[data-act=scale]')!.disabled).toBe(true);
+    expect(document.querySelector('[data-open]')!.getAttribute('aria-label')).toContain(name);
+    document.body.replaceChildren();
+  });
+});
+
+describe('cells', () => {
+  test('connect by a plain name of one cluster, else by the id', () => {
+    expect(connectCode(row(), [row()])).toBe('%load_ext jmars\n%jmars connect night');
+    expect(connectCode(row(), [row(), row({ id: 'def' })])).toContain('connect abc');
+    expect(connectCode(row({ name: 'x\nimport os' }), [])).toBe('%load_ext jmars\n%jmars connect abc');
+  });
+  test('get the magic once', () => {
+    expect(withMagic('x = 1', '')).toBe('%%jmars\nx = 1');
+    expect(withMagic('x = 1', '2 GiB')).toBe('%%jmars --memory 2GiB\nx = 1');
+    expect(withMagic('%%jmars -b\nx', '2GiB')).toBe('%%jmars -b\nx');
+    expect(withMagic('%%time\nx', '')).toBe('%%time\nx');
+  });
+});
+
+describe('ends of jobs', () => {
+  const ended = job({ state: 'succeeded', elapsed: 9 });
+  const texts = (ends: Ends, rows: ClusterRow[], more = {}) => ends.next(rows, { ...preferences, ...more }).map(one => one.text);
+  test('are told once, of jobs that no cell waited for', () => {
+    const ends = new Ends();
+    expect(texts(ends, [row()])).toEqual([]);
+    expect(texts(ends, [row({ jobs: [ended] })])).toEqual(['jmars: In [3] succeeded after 9.0 s']);
+    expect(texts(ends, [row({ jobs: [ended] })])).toEqual([]);
+  });
+  test('are not told of jobs that a cell waited for, short ones, and those before the page', () => {
+    const busy = row({ kernels: [{ ...row().kernels[0], busy: true }] });
+    const ends = new Ends();
+    texts(ends, [busy]);
+    expect(texts(ends, [{ ...busy, jobs: [ended] }])).toEqual([]);
+    expect(texts(new Ends(), [row({ jobs: [ended] })])).toEqual([]);
+    const short = new Ends();
+    texts(short, [row()]);
+    expect(texts(short, [row({ jobs: [job({ state: 'failed', elapsed: 4 })] })])).toEqual([]);
+    const all = new Ends();
+    texts(all, [busy], { notify: 'all' });
+    expect(texts(all, [{ ...busy, jobs: [ended] }], { notify: 'all' })).toHaveLength(1);
+  });
+  test('are told of a job whose cell was sent to the background', () => {
+    const busy = row({ kernels: [{ ...row().kernels[0], busy: true }] });
+    const ends = new Ends();
+    texts(ends, [busy]);
+    texts(ends, [row()]);
+    expect(texts(ends, [{ ...busy, jobs: [ended] }])).toHaveLength(1);
+  });
+});

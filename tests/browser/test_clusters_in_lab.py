@@ -1,0 +1,140 @@
+"""The side bar starts, connects, shows and stops a cluster; commands, status bar, notifications and settings beside it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser.harness import THEMES
+from tests.browser.test_side_bar import AXE
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+BACKGROUND = """import time
+from jmars.tensor import arange, map_blocks
+from jmars.client.cluster import default_cluster
+def slow(block):
+    time.sleep(0.1)
+    return block * 2
+
+x = map_blocks(slow, arange(30.0, chunk_size=1) + 1, dtype=float)
+job = default_cluster().submit((x + 1).sum(), name="a <b>long</b> sum")"""
+
+
+def start(notebook, name, workers="1"):
+    """Open the side bar and its form, and start a cluster of this machine."""
+    notebook.command("jmars:start")
+    side = notebook.page.locator(".jmars-Sidebar")
+    side.get_by_label("Where").select_option("local")
+    side.get_by_label("Workers").fill(workers)
+    assert side.get_by_label("Memory limit").input_value() == "300MiB"  # of the settings
+    side.get_by_label("Memory limit").fill("256MiB")
+    side.get_by_label("Name").fill(name)
+    side.get_by_role("button", name="Start", exact=True).click()
+    side.locator(".jm-card", has_text=name).wait_for(timeout=30_000)
+
+
+def stop(page, side):
+    """Stop the selected cluster, and confirm."""
+    side.get_by_role("button", name="Stop…").click()
+    page.locator(".jp-Dialog").get_by_role("button", name="Stop").click()
+    side.get_by_text("No cluster is running").wait_for(timeout=30_000)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_page, theme):
+    name = f"clusters-{theme}.ipynb"
+    lab.write(name, [BACKGROUND])
+    with lab_page.opened(name, width=1500) as notebook:
+        page = notebook.page
+        notebook.theme(theme)
+        side = page.locator(".jmars-Sidebar")
+        start(notebook, "by-click")
+        notebook.screenshot(f"clusters-{theme}-started")
+        side.get_by_role("button", name="Connect", exact=True).click()
+        page.wait_for_function(
+            "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.length === 2"
+        )
+        notebook.run(0, wait=True)
+        assert "by-click, 1 worker" in notebook.text(0)
+        side.locator(".jm-kernels", has_text=name).wait_for(timeout=15_000)
+        notebook.run(1, wait=True)
+        status = page.locator(".jmars-Status")
+        status.get_by_text("jmars: 1 job").wait_for(timeout=15_000)
+        side.get_by_role("progressbar").first.wait_for()
+        notebook.screenshot(f"clusters-{theme}-running")
+        side.get_by_role("button", name="Open the view of a <b>long</b> sum").click()
+        page.locator(".jmars-Main .jm").get_by_text("running").first.wait_for(timeout=15_000)
+        notice = page.locator(".Toastify__toast", has_text="succeeded after")
+        notice.wait_for(timeout=30_000)
+        assert "a <b>long</b> sum" in notice.inner_text()
+        notebook.screenshot(f"clusters-{theme}-ended")
+        status.wait_for(state="hidden")
+        side.get_by_role("button", name="Timeline").click()
+        page.locator(".jm-history svg").wait_for(timeout=15_000)
+        notebook.screenshot(f"clusters-{theme}-timeline")
+        notebook.screenshot(f"clusters-{theme}-two")
+        stop(page, side)
+        assert [error for error in notebook.console if "jmars" in error] == []
+
+
+@pytest.mark.long(beyond=1)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_side_bar_and_its_form_are_accessible(lab, lab_page, theme):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: run `jlpm` in labextension/")
+    lab.write(f"clusters-axe-{theme}.ipynb", ["1"])
+    with lab_page.opened(f"clusters-axe-{theme}.ipynb", width=1250) as notebook:
+        page = notebook.page
+        notebook.theme(theme)
+        side = page.locator(".jmars-Sidebar")
+        start(notebook, "reached")
+        side.get_by_text("New cluster").click()
+        check = "axe.run('.jmars-Sidebar', {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa']}).then(it => it.violations)"
+        page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
+        found = {}
+        for kind in ("local", "ssh", "dask", "ray"):
+            side.get_by_label("Where").select_option(kind)
+            notebook.screenshot(f"form-{kind}-{theme}")
+            broken = page.evaluate(check)
+            found |= {(kind, one["id"]): [node["html"][:200] for node in one["nodes"]][:3] for one in broken}
+        assert found == {}
+        side.get_by_label("Where").select_option("ssh")
+        side.get_by_role("button", name="Start", exact=True).click()
+        side.get_by_text("Name at least one machine").wait_for()
+        side.get_by_label("Machines").fill("-oProxyCommand=x")
+        side.get_by_role("button", name="Start", exact=True).click()
+        side.get_by_text("is no place of ssh").wait_for()
+        page.evaluate("window.jupyterapp.shell.collapseLeft()")
+        for width in (320, 700, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("(it => it.scrollWidth <= it.clientWidth)(document.querySelector('.jmars-Sidebar'))")
+            notebook.screenshot(f"form-{theme}-{width}")
+        page.set_viewport_size({"width": 1250, "height": 900})
+        page.evaluate("window.jupyterapp.shell.expandLeft()")
+        stop(page, side)
+
+
+@pytest.mark.long
+def test_commands_are_in_the_palette_and_a_cell_runs_under_the_magic(lab, lab_page):
+    lab.write("palette.ipynb", ["import numpy as np\nnp.arange(10.0).sum()"])
+    with lab_page.opened("palette.ipynb", width=1250) as notebook:
+        page = notebook.page
+        page.keyboard.press("Control+Shift+C")
+        page.keyboard.type("jmars")
+        page.locator(".lm-CommandPalette-item").first.wait_for()
+        for label in ("Show jmars Clusters", "Start a Cluster…", "Run the Cell with %%jmars"):
+            page.locator(".lm-CommandPalette-item", has_text=label).wait_for()
+        notebook.screenshot("palette")
+        page.keyboard.press("Escape")
+        page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
+        notebook.command("jmars:run-cell")
+        notebook.wait_for_text(0, "45.0", timeout=30)
+        source = "window.jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells[0].source"
+        assert page.evaluate(source).startswith("%%jmars --memory 300MiB\nimport numpy")
+        notebook.screenshot("under-the-magic")
+        settings = json.loads(lab.get("lab/api/settings/jmars-lab:plugin")[1])
+        assert (
+            settings["schema"]["properties"]["tab"]["default"] == "graph" and settings["settings"]["notifyAfter"] == 2
+        )
