@@ -1,4 +1,4 @@
-"""The side bar starts, connects, shows and stops a cluster; commands, status bar, notifications and settings beside it."""
+"""The side bar starts, connects, shows and stops a cluster; commands, status bar, notifications and settings."""
 
 from __future__ import annotations
 
