@@ -33,6 +33,10 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
   };
   const failed = (what: string) => (error: Error) => Notification.error(`jmars: ${what}: ${error.message}`, { autoClose: 10000 });
   const show = () => app.shell.activateById(sidebar().id);
+  const fresh = (execute: (about: About) => unknown) => async (about: About) => {
+    await watch.poll(); // a cluster may have come since the last answer
+    return execute(about);
+  };
   const add = (id: string, label: string, caption: string, execute: (about: About) => unknown, isEnabled: () => boolean = () => true) => {
     app.commands.addCommand(`jmars:${id}`, { label, caption, icon, isEnabled, execute: args => execute(args as About) });
     palette?.addItem({ command: `jmars:${id}`, category: CATEGORY });
@@ -44,32 +48,32 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     show();
     sidebar().openForm();
   });
-  add('connect', 'Insert a Cell That Connects', 'Insert a cell that connects the notebook to the selected cluster', about => {
+  add('connect', 'Insert a Cell That Connects', 'Insert a cell that connects the notebook to the selected cluster', fresh(about => {
     const cluster = clusterOf(about);
     if (cluster && !insertCell(app, connectCode(cluster, watch.rows))) {
       Notification.info('jmars: open a notebook first; the cell that connects goes there', { autoClose: 5000 });
     }
-  }, some);
-  add('scale', 'Scale the Cluster…', 'Change the number of workers or hosts of the selected cluster', about => scale(clusterOf(about)), () => alive().some(scalable));
-  add('stop', 'Stop the Cluster…', 'End the selected cluster for all its clients', about => stop(clusterOf(about)), some);
-  add('timeline', 'Open the Timeline of the Cluster', 'Open the time line of all jobs of the selected cluster', about => {
+  }), some);
+  add('scale', 'Scale the Cluster…', 'Change the number of workers or hosts of the selected cluster', fresh(about => scale(clusterOf(about))), () => alive().some(scalable));
+  add('stop', 'Stop the Cluster…', 'End the selected cluster for all its clients', fresh(about => stop(clusterOf(about))), some);
+  add('timeline', 'Open the Timeline of the Cluster', 'Open the time line of all jobs of the selected cluster', fresh(about => {
     const cluster = clusterOf(about);
     if (cluster) {
       openTimeline(app, watch.settings, icon, cluster);
     }
-  }, some);
-  add('open', 'Open the View of the Newest Job', 'Open the view of a job in the main area', about => {
+  }), some);
+  add('open', 'Open the View of the Newest Job', 'Open the view of a job in the main area', fresh(about => {
     const found = jobOf(about);
     if (found) {
       openJob(app, watch.settings, icon, found.cluster, found.job);
     }
-  }, () => alive().some(row => row.jobs.length > 0));
-  add('cancel', 'Cancel the Running Job', 'Cancel the running job of this notebook, else the newest', () => {
+  }), () => alive().some(row => row.jobs.length > 0));
+  add('cancel', 'Cancel the Running Job', 'Cancel the running job of this notebook, else the newest', fresh(() => {
     const found = running();
     if (found) {
       cancelJob(watch.settings, found.cluster.id, found.job.id).then(() => watch.poll(), failed('the job was not cancelled'));
     }
-  }, () => watch.running.length > 0);
+  }), () => watch.running.length > 0);
   add('run-cell', 'Run the Cell with %%jmars', 'Put %%jmars above the selected cell and run it', () => runUnderMagic(app, settings.now.memoryLimit), () => currentNotebook(app) !== null);
   watch.changed.connect(() => app.commands.notifyCommandChanged());
 
