@@ -100,6 +100,10 @@ class _Tape:
         """Folds an event."""
         moment, (_, time, kind, _, data) = len(self.times), event
         at = max(time - self.first, self.times[-1] if self.times else 0.0)
+        if (
+            self.times and at > self.times[-1] >= self._kept + self.step
+        ):  # the newest moment is the last one at its time
+            self._key(moment - 1, self.times[-1])
         self.times.append(at)
         self.kind.append(self.kinds.setdefault(kind, len(self.kinds)))
         self.run.fold([event])
@@ -108,9 +112,8 @@ class _Tape:
             self.tables.append((moment, list(self.run.job.earlier) if self.run.job else [], table))
         elif kind == OPERANDS_MOVED and table is not None:
             self._moved(moment, data, table)
-        rare = kind not in _STEADY and self._forced < _FORCED
-        if rare or at - self._kept >= self.step:
-            self._forced += rare
+        if kind not in _STEADY and self._forced < _FORCED:
+            self._forced += 1
             self._key(moment, at)
 
     def _moved(self, moment: int, data: dict[str, Any], table: OperandTable) -> None:
@@ -136,14 +139,14 @@ class _Tape:
         parts = _Sections()
         moves = np.array(self.moves, np.int64).reshape(-1, 4)
         gaps = [np.diff(ids, prepend=0) for ids in self.ids]
-        columns = {"times": (self.times, "<f4"), "kind": (self.kind, "u1"), "ids": (_joined(gaps), "<u4")}
+        columns = {"times": (self.times, "<f8"), "kind": (self.kind, "u1"), "ids": (_joined(gaps), "<u4")}
         columns |= {"moment": (moves[:, 0], "<u4"), "state": (moves[:, 1], "u1")}
         columns |= {"worker": (moves[:, 2], "<i2"), "size": (moves[:, 3], "<u4")}
         head = {
             "version": 1,
             "job": self.job,
             "name": self.name,
-            "seconds": round(self.times[-1], 6),
+            "seconds": self.times[-1],
             "kinds": list(self.kinds),
             "notable": [int(state) for state in NOTABLE],
             "running": int(OperandState.RUNNING),

@@ -38,7 +38,7 @@ export function drawDifference(first: HTMLElement, list: HTMLElement, ticks: HTM
           'table',
           { class: 'jm-t', 'aria-label': `${table.title}, A and B` },
           h('thead', {}, h('tr', {}, ...table.heads.map(head => h('th', { scope: 'col' }, head)))),
-          h('tbody', {}, ...table.rows.map(row => h('tr', {}, ...row.cells.map((cell, i) => (i ? h('td', {}, cell) : h('th', { scope: 'row' }, cell, ' ', go(row.at)))))))
+          h('tbody', {}, ...table.rows.map(row => h('tr', {}, ...row.cells.map((cell, i) => (i ? h('td', {}, ...cell.split(' · ').map((part, k) => h('span', {}, k ? ` · ${part}` : part))) : h('th', { scope: 'row' }, cell, ' ', go(row.at)))))))
         )
       )
     )

@@ -1,7 +1,7 @@
 // Draws the time line of each worker: above the baseline calculating and storing, below it waiting for memory and reloading
 // inputs. SVG with a path per state and lane, in real pixels. Running operands are an open piece, which ends now. Lanes of
 // several hosts stand below the headings of their hosts, which have marks where chunks came from other hosts.
-import { bytes, count, fine, plural, seconds } from '../model/format';
+import { bytes, count, fine, plural, seconds, tick } from '../model/format';
 import { Group, Groups, hostTitle } from '../model/hosts';
 import { BUSY, busyShares, LaneRow, laneRows, WAIT, workerName } from '../model/lane_rows';
 import { isLit } from '../model/lines';
@@ -27,26 +27,26 @@ interface Axis {
   x(t: number): number;
 }
 
-function axisOf(el: HTMLElement, lanes: Lanes, series: Series | null, elapsed: number): Axis {
+function axisOf(el: HTMLElement, lanes: Lanes, series: Series | null, elapsed: number, until: number): Axis {
   const width = Math.max(220, el.clientWidth || 640);
-  const end = Math.max(1e-6, Number(elapsed) || 0, ...lanes.lanes.map(lane => last(lane.end)), last(series?.t || []));
+  const end = Math.max(1e-6, until, Number(elapsed) || 0, ...lanes.lanes.map(lane => last(lane.end)), last(series?.t || []));
   return { width, end, x: t => LEFT + ((width - LEFT - RIGHT) * Math.min(Math.max(Number(t) || 0, 0), end)) / end };
 }
 
 /** Draws the lanes; `el` keeps a line about the piece under the pointer. */
-export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, focus: number[] = []): void {
+export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, focus: number[] = [], until = 0): void {
   if (!lanes || !lanes.lanes.length) {
     morph(el, []);
     return;
   }
-  const axis = axisOf(el, lanes, series, elapsed);
+  const axis = axisOf(el, lanes, series, elapsed, until);
   const { width, end, x } = axis;
   const found = laneRows(lanes, workers, groups, TOP);
   const height = found.reduce((sum, row) => sum + row.height, TOP) + BOTTOM;
   const rows = found.map((row, i) => (row.heading ? heading(row, row.heading, axis, end) : row.share ? shareLane(row, axis, elapsed) : workerLane(row, row.lane!, i, axis, elapsed, lanes, focus)));
   const shares = width < 460 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]; // as many as do not touch
   const ticks = shares.map(share =>
-    s('text', { x: x(end * share).toFixed(1), y: height - 6, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, seconds(end * share))
+    s('text', { x: x(end * share).toFixed(1), y: height - 6, 'text-anchor': share === 0 ? 'start' : share === 1 ? 'end' : 'middle' }, tick(end * share, end))
   );
   const told = el.querySelector('.jm-told')?.textContent || '';
   const key = (word: string, name: string) => h('li', { title: meaning(word) }, h('i', { class: `jm-swatch ${name}`, 'aria-hidden': 'true' }), word);
@@ -148,6 +148,7 @@ export interface Timed {
   groups: Groups | null;
   series: Series | null;
   elapsed: number;
+  until?: number; // end of the axis, at least
 }
 
 /** Tells of the piece under the pointer; a click calls `pick` with the rows of the lines that made its operands. */
@@ -159,16 +160,16 @@ export function watchLanes(el: HTMLElement, now: () => Timed, pick: (rows: numbe
   el.addEventListener('mousemove', event => {
     const place = at(event);
     const told = el.querySelector('.jm-told');
-    const { lanes, workers, groups, series, elapsed } = now();
-    const text = place && told && lanes ? pieceAt(el, lanes, workers, groups, series, elapsed, ...place) : '';
+    const { lanes, workers, groups, series, elapsed, until } = now();
+    const text = place && told && lanes ? pieceAt(el, lanes, workers, groups, series, elapsed, ...place, until) : '';
     if (text) {
       told!.textContent = text;
     }
   });
   el.addEventListener('click', event => {
     const place = at(event);
-    const { lanes, workers, groups, series, elapsed } = now();
-    const rows = place && lanes ? linesAt(el, lanes, workers, groups, series, elapsed, ...place) : [];
+    const { lanes, workers, groups, series, elapsed, until } = now();
+    const rows = place && lanes ? linesAt(el, lanes, workers, groups, series, elapsed, ...place, until) : [];
     if (rows.length) {
       pick(rows);
     }
@@ -176,8 +177,8 @@ export function watchLanes(el: HTMLElement, now: () => Timed, pick: (rows: numbe
 }
 
 /** Rows of the lines that made the piece at a place; empty where there is none. */
-function linesAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number): number[] {
-  const axis = axisOf(el, lanes, series, elapsed);
+function linesAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number, until = 0): number[] {
+  const axis = axisOf(el, lanes, series, elapsed, until);
   const lane = laneRows(lanes, workers, groups, TOP).find(one => py >= one.top && py < one.top + one.height)?.lane;
   const second = axis.end / (axis.width - LEFT - RIGHT); // of a pixel
   const found = lane && px >= LEFT - 2 ? nearest(lane, (px - LEFT) * second, 2 * second) : -1;
@@ -185,8 +186,8 @@ function linesAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Gr
 }
 
 /** Describes the piece under the pointer; "" if there is none. */
-export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number): string {
-  const axis = axisOf(el, lanes, series, elapsed);
+export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number, until = 0): string {
+  const axis = axisOf(el, lanes, series, elapsed, until);
   const row = laneRows(lanes, workers, groups, TOP).find(one => py >= one.top && py < one.top + one.height);
   if (!row || px < LEFT - 2) {
     return '';

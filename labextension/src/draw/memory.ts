@@ -1,5 +1,5 @@
 // Draws memory over time, and bytes on disk on a panel of their own with its own scale, as SVG in real pixels.
-import { bytes, seconds } from '../model/format';
+import { bytes, seconds, tick } from '../model/format';
 import { Groups, received } from '../model/hosts';
 import { Series } from '../model/view';
 import { meaning } from '../model/words';
@@ -18,7 +18,7 @@ const CURVES = [
 ] as const;
 const ON_DISK = [['spilled', 'chunks on disk', 'jm-spilled']] as const;
 
-export function drawMemory(el: HTMLElement, series: Series | null, groups: Groups | null, live: boolean): void {
+export function drawMemory(el: HTMLElement, series: Series | null, groups: Groups | null, live: boolean, until: number): void {
   if (!series || series.t.length === 0) {
     morph(el, [h('p', { class: 'jm-note' }, 'No memory has been measured yet.')]);
     return;
@@ -36,9 +36,9 @@ export function drawMemory(el: HTMLElement, series: Series | null, groups: Group
   const spilled = Math.max(...series.spilled);
   morph(el, [
     legend(series.limit ? [...CURVES, ['limit', 'limit', 'jm-limit']] : CURVES),
-    chart(series, CURVES, series.limit, HEIGHT, width, `memory over ${seconds(span(series))}: peak ${bytes(series.peak)}`),
+    chart(series, until, CURVES, series.limit, HEIGHT, width, `memory over ${seconds(span(series))}: peak ${bytes(series.peak)}`),
     spilled ? legend(ON_DISK) : null,
-    spilled ? chart(series, ON_DISK, 0, DISK, width, `chunks on disk over ${seconds(span(series))}: at most ${bytes(spilled)}, ${bytes(last(series.spilled))} at the end`) : null,
+    spilled ? chart(series, until, ON_DISK, 0, DISK, width, `chunks on disk over ${seconds(span(series))}: at most ${bytes(spilled)}, ${bytes(last(series.spilled))} at the end`) : null,
     h('dl', { class: 'jm-facts' }, ...facts.map(([word, value]) => h('div', { title: meaning(word) }, h('dt', {}, word), h('dd', {}, word === 'limit' && !value ? 'none' : bytes(value))))),
     ...(groups ? hostsTable(groups) : [])
   ]);
@@ -51,8 +51,8 @@ function legend(curves: Curves): HTMLElement {
 }
 
 /** A panel with curves over time and the area below the last curve. */
-function chart(series: Series, curves: Curves, limit: number, height: number, width: number, label: string): SVGElement {
-  const end = span(series);
+function chart(series: Series, until: number, curves: Curves, limit: number, height: number, width: number, label: string): SVGElement {
+  const end = Math.max(span(series), until);
   const values = (name: string) => series[name as 'used'];
   const most = nice(Math.max(1, limit, ...curves.flatMap(([name]) => values(name))));
   const x = (t: number) => LEFT + ((width - LEFT - RIGHT) * t) / end;
@@ -68,7 +68,7 @@ function chart(series: Series, curves: Curves, limit: number, height: number, wi
     );
   });
   const ticks = [0, 0.5, 1].map((share, i) =>
-    s('text', { x: x(end * share).toFixed(1), y: height - 7, 'text-anchor': ['start', 'middle', 'end'][i] }, seconds(end * share))
+    s('text', { x: x(end * share).toFixed(1), y: height - 7, 'text-anchor': ['start', 'middle', 'end'][i] }, tick(end * share, end))
   );
   const floor = `L${x(last(series.t)).toFixed(1)} ${y(0).toFixed(1)}L${x(series.t[0]).toFixed(1)} ${y(0).toFixed(1)}Z`;
   const line = limit ? s('path', { class: 'jm-curve jm-limit', d: `M${LEFT} ${y(limit).toFixed(1)}H${width - RIGHT}` }) : null;

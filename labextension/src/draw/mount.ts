@@ -175,17 +175,17 @@ export function mount(el: HTMLElement, host: Host): () => void {
     chosenNote.textContent = older ? chosenText(newest, older) : '';
     const now = older ? older.picture ?? { ...newest, graph: null, lanes: null, plan: null, snap: { ...newest.snap, state: '', live: false } } : newest;
     drawFocus(focusNote, now.code || [], focus);
-    if (!host.replayed && !older && !now.graph && now.snap?.live && drawn && ['graph', 'lines', 'operands'].includes(tab)) {
+    if (host.until === undefined && !older && !now.graph && now.snap?.live && drawn && ['graph', 'lines', 'operands'].includes(tab)) {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
     if (tab === 'workers') {
       const groups = groupsOf(now);
       drawWorkers(table, now.workers || [], groups, now.series?.limit || 0, now.series?.engine || '');
-      drawLanes(lanes, now.lanes, now.workers || [], groups, now.series, now.snap?.elapsed || 0, focus);
+      drawLanes(lanes, now.lanes, now.workers || [], groups, now.series, now.snap?.elapsed || 0, focus, host.until);
     } else if (tab === 'operands') {
       drawOperands(panels.operands, now.graph, now.stages || [], now.snap);
     } else if (tab === 'memory') {
-      drawMemory(panels.memory, now.series, groupsOf(now), Boolean(newest.snap?.live));
+      drawMemory(panels.memory, now.series, groupsOf(now), Boolean(newest.snap?.live), host.until ?? 0);
     } else if (tab === 'plan') {
       drawPlan(panels.plan, now.plan);
     } else {
@@ -341,7 +341,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       el,
       () => {
         const now = shown();
-        return { lanes: now.lanes, workers: now.workers || [], groups: groupsOf(now), series: now.series, elapsed: now.snap?.elapsed || 0 };
+        return { lanes: now.lanes, workers: now.workers || [], groups: groupsOf(now), series: now.series, elapsed: now.snap?.elapsed || 0, until: host.until };
       },
       setFocus
     )

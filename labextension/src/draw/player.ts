@@ -145,7 +145,7 @@ export function play(el: HTMLElement, replays: Replay[], names: string[], differ
         changed.push(call);
         return () => void changed.splice(changed.indexOf(call), 1);
       },
-      replayed: true
+      until: seconds
     };
     return mount(place, host);
   });

@@ -21,6 +21,11 @@ export function seconds(value: number): string {
   return time < 60 ? `${time.toFixed(0)} s` : `${Math.floor(time / 60)} min ${Math.floor(time % 60)} s`;
 }
 
+/** Seconds on an axis that ends at `end`: "0.25 s" on a short one, else as `seconds`. */
+export function tick(value: number, end: number): string {
+  return end < 2 && value > 0 ? `${(Number(value) || 0).toFixed(end < 0.2 ? 3 : 2)} s` : seconds(value);
+}
+
 /** A whole number with thin groups: 12345 is "12 345". */
 export function count(value: number): string {
   return String(Math.round(Number(value) || 0)).replace(/\B(?=(\d{3})+$)/g, '\u202f');

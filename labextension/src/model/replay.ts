@@ -9,7 +9,7 @@ const LARGEST = 256 * 2 ** 20; // bytes of unpacked data
 const SNAPSHOTS = 48; // of the operands of a run: a jump folds no more than the moves between two of them
 
 type Column = [number, number, string];
-type Numbers = Uint8Array | Uint16Array | Uint32Array | Int16Array | Int32Array | Float32Array;
+type Numbers = Uint8Array | Uint16Array | Uint32Array | Int16Array | Int32Array | Float64Array;
 
 interface TableHead {
   moment: number;
@@ -262,7 +262,7 @@ interface Snapshot {
 
 function fold(head: Head, bytes: Uint8Array): Replay {
   const column = ([at, length, kind]: Column): Numbers => {
-    const Kind = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i2: Int16Array, i4: Int32Array, f4: Float32Array }[kind];
+    const Kind = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i2: Int16Array, i4: Int32Array, f8: Float64Array }[kind];
     if (!Kind || at < 0 || at + length * Kind.BYTES_PER_ELEMENT > bytes.length) {
       throw new Error('a column is missing');
     }
