@@ -30,9 +30,9 @@ SEEK = """async t => {
   slider.dispatchEvent(new Event('input'));
   await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
 }"""
-SHOWN = """[...document.querySelectorAll('.jm-bar, .jm-legend, .jm-state, .jm-panel:not([hidden])')].map(it =>
-  it.getAttribute('aria-valuetext') || it.innerText).concat([...document.querySelectorAll('.jm-panel:not([hidden]) canvas')]
-  .map(it => it.toDataURL()))"""
+SHOWN = """[...document.querySelectorAll('.jm-bar, .jm-legend, .jm-state, .jm-panel:not([hidden])')]
+  .map(it => it.getAttribute('aria-valuetext') || it.innerText)
+  .concat([...document.querySelectorAll('.jm-panel:not([hidden]) canvas')].map(it => it.toDataURL()))"""
 SCRUB = """async n => {
   const slider = document.querySelector('.jm-slider'), begun = performance.now();
   for (let i = 0; i < n; i++) {
