@@ -27,7 +27,7 @@ from jmars.model.reports import JobClosed, Report
 from jmars.storage import Arena
 from jmars.storage.chunk_checksums import received
 from jmars.worker import Zygote
-from jmars.worker.chunk_exchange import ChunkExchange, PeersActor
+from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, PeersActor
 from jmars.worker.chunk_keeping import ChunkKeepingActor
 from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.host_status import host_status
@@ -97,7 +97,7 @@ class Member:
         self.mailbox.add("peers", PeersActor(self.exchange, self._begin_carrier))
         self._gathered: list[Report] = []
         self._told_costs = 0.0
-        self._pulls: set[asyncio.Task[None]] = set()
+        self._pulls: set[asyncio.Task[str]] = set()
 
     def facts(self) -> dict[str, Any]:
         """What the head must know of this host: numbers of workers, bytes, the id of its janitor."""
@@ -158,9 +158,9 @@ class Member:
         hosts: Sequence[int],
         urgency: tuple[int, int],
         done: Callable[[str], None],
-    ) -> None:
+    ) -> Callable[[], None]:
         """Read bytes of a chunk of another host; a `Pull`."""
-        self.exchange.pull(chunk, start, stop, offset, hosts, urgency, done)
+        return self.exchange.pull(chunk, start, stop, offset, hosts, urgency, done)
 
     def _pull_by_head(
         self,
@@ -171,16 +171,24 @@ class Member:
         hosts: Sequence[int],
         urgency: tuple[int, int],
         done: Callable[[str], None],
-    ) -> None:
+    ) -> Callable[[], None]:
         """Read bytes of a chunk of another host, which the head passes on; a `Pull`."""
-        task = asyncio.ensure_future(self._relayed(chunk, start, stop, offset, hosts, done))
+        task = asyncio.ensure_future(self._relayed(chunk, start, stop, offset, hosts))
         self._pulls.add(task)
-        task.add_done_callback(self._pulls.discard)
 
-    async def _relayed(
-        self, chunk: int, start: int, stop: int, offset: int, hosts: Sequence[int], done: Callable[[str], None]
-    ) -> None:
-        error = ""
+        def ended(task: asyncio.Task[str]) -> None:
+            self._pulls.discard(task)
+            done(WITHDRAWN if task.cancelled() else task.result())
+
+        def withdraw() -> None:
+            task.cancel()
+
+        task.add_done_callback(ended)
+        return withdraw
+
+    async def _relayed(self, chunk: int, start: int, stop: int, offset: int, hosts: Sequence[int]) -> str:
+        """Read a chunk through the head; returns the error."""
+        error = f"no host is known that has chunk {chunk}"
         for host in hosts:
             try:
                 for at in range(start, stop, PIECE):
@@ -192,9 +200,8 @@ class Member:
                 error = f"chunk {chunk} could not be read from host {host}: {problem}"
                 log.warning("%s", error)
             else:
-                error = ""
-                break
-        done(error)
+                return ""
+        return error
 
     # -- the life of the process
     def start(self) -> None:

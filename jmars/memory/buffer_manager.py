@@ -115,13 +115,16 @@ class BufferManager:
         self.advance()
 
     def withdraw(self, wanted: Callable[[AllocationRequest], bool]) -> None:
-        """Remove requests, and free their slots."""
-        for request in [r for r in self.queue if wanted(r)]:
-            self.queue.remove(request)
-            self._give_back(request)
-        for request in [r for r in self.loading if wanted(r)]:
-            self.loading.remove(request)
-            self._give_back(request)
+        """Remove requests, free their slots, and stop reads from other hosts that nobody else waits for."""
+        left: set[int] = set()
+        for where in (self.queue, self.loading):
+            for request in [r for r in where if wanted(r)]:
+                where.remove(request)
+                self._give_back(request)
+                left |= request.loading
+        if left := left.intersection(self.reads.fetches):
+            for chunk in left.difference(*(r.chunks for r in (*self.queue, *self.loading))):
+                self.reads.withdraw(chunk)
         self.advance()
 
     def advance(self) -> None:
@@ -157,6 +160,8 @@ class BufferManager:
         """Allocate the missing slots of `request`; returns the bytes that found no room, 0 for none."""
         if self.spills and not self.spills.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
             return 1  # a spill ends before the chunk can be reloaded; slots taken now would be scattered
+        if self.reads.withdrawn and not self.reads.withdrawn.isdisjoint(request.chunks):
+            return 1  # the read that was stopped has to end
         lacking = 0
         chunks, arena = self.chunks, self.arena
         if request.size is not None and request.slot < 0:
@@ -194,8 +199,8 @@ class BufferManager:
 
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
         """Start spilling for the head of the queue; returns whether to try again at once."""
-        if self.spills:
-            return False  # these spills come first
+        if self.spills or self.reads.withdrawn:
+            return False  # these spills come first, and slots of stopped reads are free soon
         in_use = self._in_use().union(request.chunks, *(other.chunks for other in self.loading))
         tries = self.disk.may_try
         victims = self.chunks.victims(lacking, in_use, request.rank) if tries else []

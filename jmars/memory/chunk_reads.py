@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from jmars.errors import ClusterError
 from jmars.storage.chunks import Chunks, Elsewhere, SpillFile
@@ -28,11 +28,15 @@ class Pull(Protocol):
         hosts: Sequence[int],
         urgency: tuple[int, int],
         done: Callable[[str], None],
-    ) -> None:
-        """Read bytes [start, stop) to `offset`; `done` is called with "" or an error, when nothing writes there now."""
+    ) -> Callable[[], None]:
+        """Read bytes [start, stop) to `offset`; `done` is called with "" or an error, when nothing writes there now.
+
+        Returns a function that withdraws the read: `done` follows as soon as nothing writes there any more.
+        """
+        ...
 
 
-def no_pull(chunk: int, start: int, stop: int, offset: int, hosts: Any, urgency: Any, done: Any) -> None:
+def no_pull(chunk: int, start: int, stop: int, offset: int, hosts: Any, urgency: Any, done: Any) -> NoReturn:
     """The `Pull` of a host without others."""
     raise ClusterError(f"chunk {chunk} cannot be read from host {list(hosts)}: this cluster has one host")
 
@@ -55,6 +59,8 @@ class ChunkReads:
     ) -> None:
         self.loads: dict[int, tuple[SpillFile, int]] = {}  # chunk: its file and slot
         self.fetches: dict[int, tuple[Elsewhere, int]] = {}  # chunk: hosts that have it, and the slot
+        self.withdrawn: set[int] = set()  # chunks of `fetches` that nobody waits for
+        self._withdraw: dict[int, Callable[[], None]] = {}  # by chunk of `fetches`
         self._chunks, self._tell, self._pull, self._fetched = chunks, tell, pull, fetched
 
     def __contains__(self, chunk: int) -> bool:
@@ -70,7 +76,13 @@ class ChunkReads:
             return
         away = chunks.elsewhere[chunk]
         self.fetches[chunk] = (away, slot)
-        self._pull(chunk, 0, size, slot, away.hosts, urgency, partial(self._came, chunk))
+        self._withdraw[chunk] = self._pull(chunk, 0, size, slot, away.hosts, urgency, partial(self._came, chunk))
+
+    def withdraw(self, chunk: int) -> None:
+        """Nobody waits for a chunk any more: stop a read from another host. No effect on a read from a file."""
+        if chunk in self.fetches and chunk not in self.withdrawn:
+            self.withdrawn.add(chunk)
+            self._withdraw[chunk]()
 
     def again(self) -> None:
         """The mover died: have the next mover read what was not read."""
@@ -79,4 +91,10 @@ class ChunkReads:
 
     def _came(self, chunk: int, error: str) -> None:
         place, slot = self.fetches.pop(chunk)
-        self._fetched(chunk, self._chunks.fetch_done(chunk, place, slot, error), error)
+        self._withdraw.pop(chunk, None)
+        if chunk in self.withdrawn:
+            self.withdrawn.discard(chunk)
+            self._chunks.fetch_withdrawn(slot)
+            self._fetched(chunk, False, error)
+        else:
+            self._fetched(chunk, self._chunks.fetch_done(chunk, place, slot, error), error)

@@ -38,6 +38,7 @@ class _Gather:
     done: Callable[[str], None] | None = None  # None once its request was withdrawn
     urgency: Any = None  # of the operand
     error: str = ""
+    withdraw: list[Callable[[], None]] = field(default_factory=list)  # stop reads; no effect on those that have ended
 
 
 class Gathers:
@@ -127,15 +128,17 @@ class Gathers:
         for (chunk, start, stop), to in away:
             found = chunks.elsewhere[chunk]
             came = partial(self._pulled, ticket, chunk, stop - start, found)
-            self._pull(chunk, start, stop, to, found.hosts, urgency, came)
+            self._running[ticket].withdraw.append(self._pull(chunk, start, stop, to, found.hosts, urgency, came))
 
     def leave(self, slot: int) -> bool:
         """The request of `slot` was withdrawn; returns whether the order is still under way, so that the slot stays."""
-        for gather in self._running.values():
-            if gather.slot == slot and gather.done is not None:
-                gather.done = None
-                return True
-        return False
+        found = next((one for one in self._running.values() if one.slot == slot and one.done is not None), None)
+        if found is None:
+            return False
+        found.done = None
+        for withdraw in found.withdraw:
+            withdraw()
+        return True
 
     def moved(self, ticket: int, error: str) -> None:
         """The mover finished its part."""
@@ -164,7 +167,7 @@ class Gathers:
         """A piece of `size` bytes came from another host, or cannot come."""
         if not error:
             self._chunks.fetched += size
-        elif self._chunks.elsewhere.get(chunk) is found:
+        elif self._running[ticket].done is not None and self._chunks.elsewhere.get(chunk) is found:
             del self._chunks.elsewhere[chunk]
         self._part_ended(ticket, error)
 

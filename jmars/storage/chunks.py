@@ -186,6 +186,10 @@ class Chunks:
             del self.elsewhere[chunk]  # the next reader is told that the chunk is missing
         return False
 
+    def fetch_withdrawn(self, slot: int) -> None:
+        """A read from another host into `slot` was stopped; the next reader reads it anew."""
+        self.allocator.free(slot)
+
     def revive(self, chunk: int) -> bool:
         """A chunk was computed again; returns whether it is here still, freed and in use: then it stays as it is."""
         if chunk not in self.doomed or not self.is_here(chunk):

@@ -177,10 +177,12 @@ class CarrierLink:
         return self._tickets
 
     def withdraw(self, ticket: int, done: Callable[[], None]) -> None:
-        """A pull is not wanted any more: `done` is called instead of the pull's own, when the slot is free."""
+        """A pull is not wanted any more: `done` is called instead of the pull's own, when the slot is free.
+
+        No effect on a pull that has ended, or was withdrawn before.
+        """
         pull = self._pulls.get(ticket)
-        if pull is None:
-            done()
+        if pull is None or pull.withdrawn is not None:
             return
         pull.withdrawn = done
         self._tell("withdraw", ticket)

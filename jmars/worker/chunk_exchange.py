@@ -21,8 +21,9 @@ from jmars.processes.links import ChildLink, Children
 from jmars.worker.carrier_link import CarrierLink, ChunkPlace
 from jmars.worker.execution import ExecutionActor
 
-__all__ = ["ChunkExchange", "PeersActor"]
+__all__ = ["WITHDRAWN", "ChunkExchange", "PeersActor"]
 
+WITHDRAWN = "the read was withdrawn"
 DIAL_SECONDS = 3.0  # for a connection to another host
 
 log = logging.getLogger("jmars.worker")
@@ -87,16 +88,28 @@ class ChunkExchange:
         hosts: Sequence[int],
         urgency: tuple[int, int],
         done: Callable[[str], None],
-    ) -> None:
+    ) -> Callable[[], None]:
         """Read bytes of a chunk of another host; a `Pull`."""
         holders = [(host, self._incarnations[host]) for host in hosts if host in self._incarnations]
         by_head = partial(self._pull_by_head, chunk, start, stop, offset, hosts, urgency, done)
-        if holders:
-            self.carrier.pull(
-                chunk, start, stop, offset, holders, urgency, lambda error: by_head(error) if error else done("")
-            )
-        else:
-            by_head("no host that has it can be reached from here")
+        if not holders:
+            return by_head("no host that has it can be reached from here")
+        relayed: list[Callable[[], None]] = []  # withdraws the read by the head, once there is one
+
+        def ended(error: str) -> None:
+            if error:
+                relayed.append(by_head(error))
+            else:
+                done("")
+
+        def withdraw() -> None:
+            if relayed:
+                relayed[0]()
+            else:
+                self.carrier.withdraw(ticket, partial(done, WITHDRAWN))
+
+        ticket = self.carrier.pull(chunk, start, stop, offset, holders, urgency, ended)
+        return withdraw
 
     def close(self) -> None:
         """Start no carrier any more."""
@@ -113,10 +126,10 @@ class ChunkExchange:
         urgency: tuple[int, int],
         done: Callable[[str], None],
         why: str,
-    ) -> None:
+    ) -> Callable[[], None]:
         log.info("the head passes chunk %d on: %s", chunk, why)
         self.relayed += 1
-        self._relay(chunk, start, stop, offset, hosts, urgency, done)
+        return self._relay(chunk, start, stop, offset, hosts, urgency, done)
 
     def _start(self) -> ChildLink:
         link = ChildLink("carrier", self.carrier.received, self.carrier.ended)

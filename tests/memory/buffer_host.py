@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jmars.memory.allocation_requests import AllocationRequest
@@ -20,6 +21,7 @@ class Host:
         self.said: list[Any] = []  # who was granted which slot, or refused why
         self.lost: list[int] = []
         self.pulled: list[tuple[Any, ...]] = []  # asked of other hosts
+        self.withdrawn: list[int] = []  # chunks of reads that are not wanted any more
         self.calls: dict[str, Any] = {"lost": lambda chunk, why: self.lost.append(chunk), "one_reader": lambda _: False}
         self.buffers = BufferManager(
             self.arena,
@@ -32,9 +34,13 @@ class Host:
             shed=lambda: False,
             has_one_reader=lambda chunk: bool(self.calls["one_reader"](chunk)),
             copied=lambda chunk: self.said.append(("copied", chunk)),
-            pull=lambda *asked: self.pulled.append(asked),
+            pull=self._pull,
         )
         self.buffers.disk.patience = 0.0
+
+    def _pull(self, *asked: Any) -> Callable[[], None]:
+        self.pulled.append(asked)
+        return lambda: self.withdrawn.append(asked[0])
 
     def send(self, message: tuple[Any, ...]) -> None:
         self.told.append(message)

@@ -133,9 +133,40 @@ def test_a_withdrawn_gather_keeps_its_slot_until_no_part_writes_there() -> None:
     )
     host.buffers.enqueue(request)
     host.buffers.withdraw(lambda one: one is request)
+    assert host.withdrawn == [7, 7]
     assert host.arena.used == SLAB  # of the two slots the one that is written to
     assert not [told for told in host.told if told[0] == "gather"]  # all of it comes from elsewhere
     host.pulled[0][-1]("")
     assert host.arena.used == SLAB
+    host.pulled[1][-1]("the read was withdrawn")
+    assert host.arena.used == 0 and 7 in host.chunks.elsewhere  # the chunk is there still
+
+
+def test_a_read_that_nobody_waits_for_is_stopped_and_the_next_reader_reads_anew() -> None:
+    host = Host()
+    _away(host, 7, 8)
+    first = host.ask("first", [7, 8])
+    second = host.ask("second", [8])
+    host.buffers.withdraw(lambda one: one is first)
+    assert host.withdrawn == [7]  # the other chunk is waited for
+    host.ask("third", [7])
+    assert len(host.pulled) == 2  # nobody reads into a slot while another read may write there
+    host.pulled[0][-1]("the read was withdrawn")
+    assert [asked[0] for asked in host.pulled] == [7, 8, 7]
+    host.pulled[2][-1]("")
     host.pulled[1][-1]("")
-    assert host.arena.used == 0
+    assert host.said == [("copied", 7), ("third", -1), ("copied", 8), ("second", -1)]
+    host.buffers.withdraw(lambda one: one is second)
+    assert host.withdrawn == [7] and host.arena.used == 2 * SLAB
+
+
+def test_slots_of_stopped_reads_are_waited_for_and_no_chunk_is_spilled_for_them() -> None:
+    host = Host()
+    _away(host, 7)
+    host.store(1, 2)
+    reader = host.ask("reader", [7], slots=1)
+    host.buffers.withdraw(lambda one: one is reader)
+    host.ask("large", slots=2)
+    assert not host.told and host.said == []
+    host.pulled[0][-1]("")  # the last byte came first
+    assert host.said[-1][0] == "large" and not host.told and 7 not in host.chunks.memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,15 +10,18 @@ import pytest
 from jmars.actors.tls import Credentials
 from jmars.processes import supervision
 from jmars.processes.health import LOOK_SECONDS, Vital
-from jmars.worker.chunk_exchange import ChunkExchange
+from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange
 from tests.worker.steps_host import Host, in_loop, program, table
 
 
 def _exchange(host: Host, relayed: list[Any]) -> ChunkExchange:
     children: Any = host.children
-    exchange = ChunkExchange(
-        host.execution, children, "/nowhere", lambda *order: relayed.append(order), lambda port: None
-    )
+
+    def relay(*order: Any) -> Callable[[], None]:
+        relayed.append(order)
+        return lambda: relayed.append("withdrawn")
+
+    exchange = ChunkExchange(host.execution, children, "/nowhere", relay, lambda port: None)
     exchange.begin("cluster", 1, 1, Credentials(b"key", b"certificate", b"ca"), "127.0.0.1")
     exchange.add_peer(2, 1, "127.0.0.1:9")
     return exchange
@@ -39,3 +43,25 @@ def test_a_carrier_that_is_stopped_is_replaced_and_gets_the_pulls_again(monkeypa
             host.execution.processes._look()
         assert stopped.how == "stopped" and host.children.links["carrier"] is not stopped
         assert pull in host.children.sent["carrier"]
+
+
+@in_loop
+def test_a_read_is_withdrawn_where_it_is_by_the_carrier_or_by_the_head() -> None:
+    with Host() as host:
+        relayed: list[Any] = []
+        told: list[str] = []
+        exchange = _exchange(host, relayed)
+        carrier = exchange.carrier
+        withdraw = exchange.pull(7, 0, 4096, 0, (2,), (1, 0), told.append)
+        withdraw()
+        withdraw()
+        orders = [order for order in host.children.sent["carrier"] if order[0] in ("pull", "withdraw")]
+        assert [order[:2] for order in orders] == [("pull", 1), ("withdraw", 1)] and not told
+        carrier.received(host.children.links["carrier"], ("withdrawn", 1))
+        withdraw()
+        assert told == [WITHDRAWN] and not relayed
+        other = exchange.pull(7, 0, 4096, 0, (2,), (1, 0), told.append)
+        carrier.received(host.children.links["carrier"], ("pulled", 2, "nobody answers", 0, 0, []))
+        assert len(relayed) == 1
+        other()
+        assert relayed[-1] == "withdrawn" and len(told) == 1
