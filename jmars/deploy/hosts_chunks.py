@@ -81,7 +81,7 @@ class HostsChunks:
         """Hosts take turns."""
         numbers = sorted(row.number for row in self._roster.hosts.staying if row.number in self._roster.links)
         if not numbers:
-            raise ClusterLostError("all hosts of the cluster are gone; start a new cluster")
+            raise ClusterLostError("no host of the cluster is here; wait until one is back, or start a new cluster")
         self._turn += 1
         return numbers[self._turn % len(numbers)]
 

@@ -29,7 +29,7 @@ from jmars.deploy.host_launches import HostLaunches
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
 from jmars.deploy.hosts_events import HostsEvents
 from jmars.deploy.hosts_host import LOCAL
-from jmars.deploy.hosts_status import NOTHING, merged_memory, merged_status, summed
+from jmars.deploy.hosts_status import NOTHING, emptied, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.join_tickets import LOOPBACK, JoinTickets
 from jmars.deploy.launch import Launches
@@ -51,6 +51,7 @@ log = logging.getLogger("jmars.host")
 
 PATIENCE = 3.0  # seconds for a host to tell its memory
 END_SECONDS = 3.0  # for hosts to end by themselves
+RETURN_SECONDS = 45.0  # for a silent host: the rest of its lease after it was given up, and the time to join
 
 
 class HostsHead(ClusterHead):
@@ -71,8 +72,10 @@ class HostsHead(ClusterHead):
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
         self._status: HostStatus = NOTHING
         self._moved = 0
+        self._memory: dict[str, Any] = {}  # of all hosts, as `info` told it last
         self._states: dict[int, str] = {}  # of hosts, as events told them last
         self._elastic: ElasticHosts | None = None
+        self._ends: asyncio.TimerHandle | None = None  # of a cluster without hosts
         self._chunk_of: Callable[[str, int], int | None] = lambda key, index: None  # of a kept tensor
 
     async def run(self, kernel_end: int) -> None:
@@ -168,11 +171,30 @@ class HostsHead(ClusterHead):
     def _changed(self, number: int, state: str, why: str) -> None:
         """A host joined, is lost, or has a new state."""
         self._states[number] = state
-        self._events.moved(number, self.roster.names[number], state, why)
+        is_empty = bool(not self.hosts.here and self.hosts.rows and not self.ended.is_set() and self._actors)
+        awaited = self._await_hosts(is_empty)
+        self._events.moved(number, self.roster.names[number], state, why + awaited)
         if state == "lost":
             self._links.lost(number)
-        if not self.hosts.here and self.hosts.rows and not self.ended.is_set() and self._actors:
+        if is_empty and not awaited:
             self.give_up("all of its hosts are gone")
+
+    def _await_hosts(self, is_empty: bool) -> str:
+        """Wait for a silent host where no host is here, with an end; returns that in words."""
+        self.hosts.awaits = is_empty and self.hosts_may_come()
+        if self._ends is not None and not self.hosts.awaits:
+            self._ends.cancel()
+            self._ends = None
+        if not self.hosts.awaits:
+            return ""
+        if self._ends is None:
+            told = f"all of its hosts are gone, and none was back within {RETURN_SECONDS:g} s"
+            self._ends = asyncio.get_running_loop().call_later(RETURN_SECONDS, self.give_up, told)
+        return f"; no host is left, and the cluster ends unless one is back within {RETURN_SECONDS:g} s"
+
+    def hosts_may_come(self) -> bool:
+        """Whether a host may come by itself."""
+        return bool(self.roster.silent)
 
     def transferred(
         self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]]
@@ -186,21 +208,25 @@ class HostsHead(ClusterHead):
         """Hosts that the cluster has."""
         return len(self.hosts.here)
 
+    def _here(self) -> list[HostRow]:
+        """Hosts of the cluster; where none is here, those that are awaited: clients choose chunks for some size."""
+        return self.hosts.here or [self.hosts.rows[number] for number in sorted(self.roster.silent)]
+
     @property
     def n_workers(self) -> int:
         """Workers of all hosts."""
-        return sum(row.workers for row in self.hosts.here)
+        return sum(row.workers for row in self._here())
 
     @property
     def limit(self) -> int:
         """Bytes of memory that all hosts may take together."""
-        return sum(self.roster.facts[row.number]["limit"] for row in self.hosts.here)
+        return sum(self.roster.facts[row.number]["limit"] for row in self._here())
 
     async def ready(self) -> dict[str, Any]:
         """The facts that a client needs; "arena" 0 tells that no memory is shared, planners use "machines"."""
         return {
             "arena": 0,
-            "capacity": sum(row.memory for row in self.hosts.here),
+            "capacity": sum(row.memory for row in self._here()),
             "janitor": self.janitor,
             "pid": os.getpid(),
             "workers": self.n_workers,
@@ -223,7 +249,8 @@ class HostsHead(ClusterHead):
         plans = await self.scheduler.plans()
         told = await self.roster.ask_all("member", "info", patience=PATIENCE)
         here, rows = memory.private_bytes(os.getpid()), self.hosts.rows
-        total = summed([one["memory"] for one in told.values()])
+        total = summed([one["memory"] for one in told.values()]) if told else emptied(self._memory)
+        self._memory = total
         total["peak"] = self.peak = max(self.peak, total.get("resident", 0))  # lost hosts tell theirs no more
         processes = {
             f"{rows[number].name}/{name}": size

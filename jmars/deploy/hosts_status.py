@@ -7,7 +7,7 @@ from typing import Any
 
 from jmars.model.status import HostStatus
 
-__all__ = ["NOTHING", "merged_memory", "merged_status", "summed"]
+__all__ = ["NOTHING", "emptied", "merged_memory", "merged_status", "summed"]
 
 NOTHING: HostStatus = {
     "workers": [],
@@ -40,6 +40,20 @@ def summed(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             else:
                 found[name] = known or value
     return found
+
+
+def emptied(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The same names with numbers that are 0, for a cluster without hosts.
+
+    Examples
+    --------
+    >>> emptied({"a": 1, "of": {"b": 2.5}, "full": "no"})
+    {'a': 0, 'of': {'b': 0}, 'full': ''}
+    """
+    return {
+        name: emptied(one) if isinstance(one, Mapping) else "" if isinstance(one, str) else 0
+        for name, one in told.items()
+    }
 
 
 def merged_status(status_by_host: Mapping[str, HostStatus]) -> HostStatus:

@@ -86,6 +86,10 @@ class InsideHead(HostsHead):
             self._launches.lost(number)
         super()._changed(number, state, why)
 
+    def hosts_may_come(self) -> bool:
+        """Whether a worker of the engine is to get another host."""
+        return super().hosts_may_come() or (self._launches is not None and self._launches.keeps)
+
     async def scale(self, n: int | Sequence[str]) -> None:
         """Raise ClusterError."""
         assert self._launches is not None

@@ -149,6 +149,11 @@ class InsideLaunches:
         if number in self._lost:
             self._lost[number].set()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether a worker gets another host when its host has ended."""
+        return any(not one.done() for one in self._keepers.values())
+
     def back(self, number: int) -> None:
         """No effect: a guest does not start itself again."""
 

@@ -86,7 +86,9 @@ class Member:
         reports = RemoteScheduler(self._report, known)
         execution.connect(reports)
         self.mailbox = Mailbox()
-        self.mailbox.add("workers", Orders(execution, reports, known))
+        self._orders = Orders(execution, reports, known)
+        self._orders.hold()  # those of running jobs come with the answer to the join
+        self.mailbox.add("workers", self._orders)
         self.mailbox.add("passing", ChunkPiecesActor(self.machine.store, arena.memory))
         self.mailbox.add("serving", ServingActor(execution, arena.memory, folders.spill))
         self.mailbox.add("member", MemberActor(self))
@@ -207,6 +209,7 @@ class Member:
     def start(self) -> None:
         """Fork the executors."""
         self.machine.start()
+        self._orders.release()
 
     async def close(self) -> None:
         """End all processes, and remove all files."""

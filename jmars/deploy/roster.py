@@ -28,6 +28,7 @@ __all__ = ["MemberLink", "Roster", "Seat"]
 log = logging.getLogger("jmars.host")
 
 LOOK_SECONDS = 0.5
+SILENT = ("silent", "stopped", "busy")  # reasons of HostGone for which a host may be heard again
 
 
 class MemberLink:
@@ -74,6 +75,8 @@ class Roster:
         Called with the number of a host that is here again, in the same process.
     again
         Gives a host what it needs to join again after it was given up: number of a ticket and secret; 0 for nothing.
+    silent
+        Hosts that were given up for their silence, and that may join again.
     two_listen
         Set when two hosts can be dialled.
     environment
@@ -105,6 +108,7 @@ class Roster:
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._lost: dict[int, str] = {}  # hosts that are not back, and why they were given up
         self._barred: dict[int, str] = {}  # hosts that may not come back, and why
+        self.silent: set[int] = set()
         self._heard: dict[int, float] = {}  # when the membership was told last
 
     def expect(self, number: int, name: str) -> Identity:
@@ -119,6 +123,7 @@ class Roster:
     def bar(self, number: int, why: str) -> None:
         """A host that was given up may not join again."""
         self._barred[number] = why
+        self.silent.discard(number)
 
     def expect_again(self, number: int) -> Identity:
         """A host that was given up, or seems to be here still, may join again; raises HostRefusedError if barred."""
@@ -177,9 +182,11 @@ class Roster:
                     self._suspect(number, True, why)
                 case HostBack(_, silent):
                     self._suspect(number, False, f"it is heard again after {silent:.1f} s")
-                case HostGone(identity, _, why):
+                case HostGone(identity, how, why):
                     channel = self.channels.get(number)
                     if channel is not None and channel.peer == identity:  # else it never came, or came again
+                        if how in SILENT and number not in self._barred:
+                            self.silent.add(number)
                         channel.give_up(why)
 
     def _suspect(self, number: int, is_suspect: bool, why: str) -> None:
@@ -219,6 +226,7 @@ class Roster:
         link = MemberLink(self.channels[number])
         row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
         self.links[number] = link
+        self.silent.discard(number)
         log.info("host %d (%s) joined with %d workers and %d bytes", number, row.name, row.workers, row.memory)
         if len(self.links) > 1:
             self.tell_all("peers", "begin")

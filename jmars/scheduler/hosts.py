@@ -53,6 +53,8 @@ class Hosts:
         Which hosts have each chunk.
     take
         Takes reports of a host: its number, and the reports.
+    awaits
+        Whether jobs wait for a host where no host is here, in place of an error.
     """
 
     def __init__(self) -> None:
@@ -60,6 +62,7 @@ class Hosts:
         self._reports = HostReports(self._rows, self, self._report)
         self._scheduler: ReportPort | None = None
         self._balance = Balance()
+        self.awaits = False
         self.rows, self.places, self.take = self._rows.hosts, self._rows.places, self._reports.take
 
     # -- hosts come and go
@@ -80,6 +83,8 @@ class Hosts:
             what = "is here already" if before.here else f"had {before.workers} workers and is back with {workers}"
             raise ValueError(f"host {number} {what}")
         first = before.first if before is not None else len(self._rows.host_of)
+        gone = {one.number for one in self._rows.hosts.values() if not one.here}
+        left = {job: [one for one, at in job.at.items() if at in gone] for job in self._rows.jobs.values()}
         row = HostRow(number, name, link, first, workers, memory, room)
         row.names = [f"{name}/worker-{one}" for one in range(workers)]
         self._rows.hosts[number] = row
@@ -87,6 +92,9 @@ class Hosts:
             self._rows.host_of += [number] * workers
         self._told_state(row, "starting")
         self._open_jobs(row)
+        for job, operands in left.items():  # that no host could take
+            if operands and row.number in job.opened:
+                self.enqueue_graph(job.table.job, operands, [row.first] * len(operands))
         return row
 
     def _open_jobs(self, row: HostRow) -> None:
@@ -190,15 +198,15 @@ class Hosts:
             If the results fit on no host.
         """
         here = self._rows.staying
-        if not here:
+        if not here and not self.awaits:
             raise ClusterLostError("all hosts of the cluster are gone; start a new cluster, or wait for a host to come")
         room = sum(row.room for row in here)
-        if table.kept > room:
+        if table.kept > room and here:
             raise MemoryLimitError(
                 f"the results take {format_bytes(table.kept)}, and memory and disk of all hosts together have "
                 f"{format_bytes(room)}; keep less (a sum instead of the whole), or add hosts"
             )
-        opening = None if table.pinned else _opening(table, here[0])
+        opening = None if table.pinned or not here else _opening(table, here[0])
         orders = [opening or _opening(table, row) for row in here]
         self._rows.jobs[table.job] = HostJob(table, {row.number for row in here})
         for row, order in zip(here, orders, strict=True):
@@ -220,7 +228,7 @@ class Hosts:
             row = rows[number]
             known.send(some, number)
             if not row.here:
-                continue  # no host is left: the cluster is about to end
+                continue  # no host is left: the operands go to the next one that comes
             located = self._locate(table, number, some)
             chosen = [(row.turn + place) % row.workers for place in range(len(some))]
             row.turn += len(some)

@@ -102,10 +102,23 @@ class Orders:
 
     def __init__(self, workers: HostPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
         self._workers, self._reports, self._known = workers, reports, known
+        self._held: list[Order] | None = None
+
+    def hold(self) -> None:
+        """Keep orders until `release`: there are no executors yet."""
+        self._held = []
+
+    def release(self) -> None:
+        """Act on the orders that were kept, and on further ones at once."""
+        held, self._held = self._held, None
+        self.take(held or ())
 
     @remote_method
     def take(self, orders: Sequence[Order]) -> None:
         """Act on orders."""
+        if self._held is not None:
+            self._held += orders
+            return
         for order in orders:
             match order:
                 case OpenJob(job, table, size):

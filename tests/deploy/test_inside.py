@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,21 @@ def test_a_worker_that_a_nanny_starts_again_gets_a_host() -> None:
         names = [row["name"] for row in cluster.info()["hosts"] if row["state"] == "here"]
         assert len(names) == 2 and "host-3" in names
         assert float(mt.ones(1000, chunk_size=10).sum()) == 1000
+
+
+@pytest.mark.long
+def test_the_only_host_that_dies_is_followed_by_another_one_and_jobs_wait() -> None:
+    with dask_nodes(["one"]) as (file, _), jmars.Cluster.dask(file, mode="inside") as cluster:
+        job = cluster.submit(mt.map_blocks(_slow, mt.ones(40, chunk_size=1), dtype=float).sum())
+        until(lambda: job.progress > 0)
+        os.kill(cluster.info()["hosts"][0]["pid"], signal.SIGKILL)
+        assert float(job.result(40)) == 80
+        assert [row["name"] for row in cluster.info()["hosts"] if row["state"] == "here"] == ["host-2"]
+
+
+def _slow(block: Any) -> Any:
+    time.sleep(0.05)
+    return block + 1
 
 
 @pytest.mark.long
