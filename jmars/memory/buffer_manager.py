@@ -2,8 +2,7 @@
 
 Requests that do not fit at once stand in a queue: an operand with inputs and output, a chunk that a client
 uploads, chunks that a client fetches. Operands are sorted by rank, clients by arrival. Only the head of the queue takes
-slots. Once the head has all slots, the head leaves the queue and waits only for reads, so no request can hold memory
-that a second request needs to go on. The mover process moves the bytes.
+slots. With all slots it leaves the queue and waits for reads, so no request holds memory that another one needs.
 Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -117,14 +116,11 @@ class BufferManager:
     def withdraw(self, wanted: Callable[[AllocationRequest], bool]) -> None:
         """Remove requests, free their slots, and stop reads from other hosts that nobody else waits for."""
         left: set[int] = set()
-        for where in (self.queue, self.loading):
-            for request in [r for r in where if wanted(r)]:
-                where.remove(request)
-                self._give_back(request)
-                left |= request.loading
-        if left := left.intersection(self.reads.fetches):
-            for chunk in left.difference(*(r.chunks for r in (*self.queue, *self.loading))):
-                self.reads.withdraw(chunk)
+        for where, request in [(where, r) for where in (self.queue, self.loading) for r in where if wanted(r)]:
+            where.remove(request)
+            self._give_back(request)
+            left |= request.loading
+        self.reads.withdraw(left.difference(*(r.chunks for r in (*self.queue, *self.loading))) if left else left)
         self.advance()
 
     def advance(self) -> None:
@@ -158,10 +154,9 @@ class BufferManager:
 
     def _take_slots(self, request: AllocationRequest) -> int:
         """Allocate the missing slots of `request`; returns the bytes that found no room, 0 for none."""
-        if self.spills and not self.spills.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
-            return 1  # a spill ends before the chunk can be reloaded; slots taken now would be scattered
-        if self.reads.withdrawn and not self.reads.withdrawn.isdisjoint(request.chunks):
-            return 1  # the read that was stopped has to end
+        busy = self.spills | self.reads.withdrawn
+        if busy and not busy.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
+            return 1  # a spill, or a read that was stopped, ends before the next read; slots now would be scattered
         lacking = 0
         chunks, arena = self.chunks, self.arena
         if request.size is not None and request.slot < 0:

@@ -78,9 +78,9 @@ class ChunkReads:
         self.fetches[chunk] = (away, slot)
         self._withdraw[chunk] = self._pull(chunk, 0, size, slot, away.hosts, urgency, partial(self._came, chunk))
 
-    def withdraw(self, chunk: int) -> None:
-        """Nobody waits for a chunk any more: stop a read from another host. No effect on a read from a file."""
-        if chunk in self.fetches and chunk not in self.withdrawn:
+    def withdraw(self, chunks: set[int]) -> None:
+        """Nobody waits for chunks any more: stop reads from other hosts. No effect on reads from files."""
+        for chunk in chunks.intersection(self.fetches) - self.withdrawn:
             self.withdrawn.add(chunk)
             self._withdraw[chunk]()
 
