@@ -116,7 +116,7 @@ class BufferManager:
     def withdraw(self, wanted: Callable[[AllocationRequest], bool]) -> None:
         """Remove requests, free their slots, and stop reads from other hosts that nobody else waits for."""
         left: set[int] = set()
-        for where, request in [(where, r) for where in (self.queue, self.loading) for r in where if wanted(r)]:
+        for where, request in [(line, r) for line in (self.queue, self.loading) for r in line if wanted(r)]:
             where.remove(request)
             self._give_back(request)
             left |= request.loading
