@@ -15,6 +15,7 @@ from typing import Any
 
 from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
+from jmars.client.notebook_views import loader as _loader
 from jmars.client.reporting import performance_report
 from jmars.config import config
 from jmars.tensor.annotations import annotate
@@ -74,6 +75,16 @@ def replay(*paths: Any) -> Any:
     from jmars.notebook.replay import open_replay
 
     return open_replay(*paths)
+
+
+def _controls() -> Any:
+    """The views of clusters and jobs in notebooks."""
+    from jmars.notebook import controls
+
+    return controls
+
+
+_loader.append(_controls)
 
 
 def load_ipython_extension(shell: Any) -> None:

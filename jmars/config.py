@@ -35,7 +35,8 @@ class Config:
 
     def __init__(self) -> None:
         self.task: dict[str, Any] = TASK_DEFAULTS
-        self.display: str = os.environ.get("JMARS_DISPLAY", "")  # "", none, text or widget; "" chooses by the front end
+        # "", none, text or widget; "" or auto chooses by the front end, and off is none
+        self.display: str = os.environ.get("JMARS_DISPLAY", "")
         self.view: str = os.environ.get("JMARS_VIEW", "")  # one of VIEWS; "": a line in the first second of a cell
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
         # predicted seconds of a value that is computed in this process; 0: none is (client/local_runs.py)
@@ -51,6 +52,7 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if "combine_size" in self.__dict__ and name not in self.__dict__:
             raise AttributeError(f"jmars.config has no setting {name!r}; it has {', '.join(sorted(self.__dict__))}")
+        value = {"off": "none", "auto": ""}.get(value, value) if name == "display" else value
         super().__setattr__(name, _Switches(checked(value)) if name == "task" else value)
 
     def load(self, settings: Mapping[str, Any] | str | Path) -> None:

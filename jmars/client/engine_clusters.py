@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from jmars.actors.registry import refuse_twin
+from jmars.client.cluster_facts import ClusterFacts
+from jmars.client.notebook_views import Shown
 from jmars.errors import ClusterStartError
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class ClusterHost(Protocol):
         """Wait until the cluster has ended."""
 
 
-class EngineClusters:
+class EngineClusters(Shown):
     """Methods of `Cluster` about engines and sizes."""
 
     _facts: dict[str, Any]  # about workers and memory, as the host gave them last
@@ -64,6 +66,19 @@ class EngineClusters:
     @abstractmethod
     def closed(self) -> bool:
         """Whether the cluster was closed."""
+
+    @abstractmethod
+    def info(self) -> dict[str, Any]:
+        """Status of the cluster's processes and memory."""
+
+    @abstractmethod
+    def jobs(self) -> list[dict[str, Any]]:
+        """Jobs that the cluster remembers."""
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """In IPython: workers, memory and running jobs, as the cluster tells them now."""
+        told = repr(self) if self.closed or cycle else f"<Cluster {ClusterFacts.of(self.info(), self.jobs()).text()}>"
+        printer.text(told)
 
     @classmethod
     @abstractmethod

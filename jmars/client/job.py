@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
 from jmars.client.cluster_link import ClusterLink
+from jmars.client.notebook_views import Shown, bars
 from jmars.client.progress_line import has_line, wait_with_line
 from jmars.client.recovery import RECOVERIES, can_recover
 from jmars.client.reporting import draw_job, job_figure, save_job, write_report
@@ -42,7 +43,7 @@ __all__ = ["Job"]
 log = logging.getLogger("jmars.client")
 
 
-class Job:
+class Job(Shown):
     """A run of a graph on a cluster.
 
     Attributes
@@ -135,7 +136,9 @@ class Job:
         return float(self.describe()["progress"])
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the job has ended; returns whether it has. In a terminal a line shows the progress meanwhile.
+        """Wait until the job has ended; returns whether it has.
+
+        In a terminal a line shows the progress meanwhile, and in a notebook a bar, unless a view shows the job.
 
         Parameters
         ----------
@@ -144,6 +147,8 @@ class Job:
         """
         if not self._done.is_set() and has_line(self.shown):
             return wait_with_line(self._done, timeout, self.describe)
+        if not self._done.is_set() and (views := bars(self.shown)) is not None:
+            return bool(views.wait_with_bar(self._done, timeout, self.describe))
         return self._done.wait(timeout)
 
     def result(self, timeout: float | None = None) -> Any:

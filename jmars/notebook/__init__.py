@@ -47,6 +47,10 @@ How a run is shown:
 - replay.py         saved runs in a notebook: `jmars.replay`
 - replay_command.py  tells of saved runs: `python -m jmars replay`
 - display.py        chooses widget, text or no output
+- job_view.py       the view of a job as the last line of a cell
+- cluster_panel.py  a cluster as a widget, with buttons that scale and stop it
+- progress_bar.py   the progress of a job in a plain cell that waits
+- controls.py       shows clusters and jobs in plain cells
 - server/           the extension of the Jupyter server
 """
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from IPython.core.getipython import get_ipython
 
 from jmars.model.states import JobState
 
@@ -34,7 +36,6 @@ class CellFacts:
     outcome: JobState = JobState.PREPARING
     file: str = ""  # as tracebacks name it
     text: Sequence[str] = ()  # its lines
-    name_of: Callable[[str], str] = os.path.basename  # of another file with lines that made operands
 
     @property
     def state(self) -> JobState:
@@ -45,3 +46,10 @@ class CellFacts:
         """Notes the end of the cell."""
         self.outcome, self.line = outcome, 0
         self.ended = now if self.begun is not None else None
+
+    def name_of(self, file: str) -> str:
+        """ "Cell In[3]" for the file of another cell of this kernel, "a cell" of another kernel; else a file's name."""
+        shell = get_ipython()
+        if known := shell.compile.format_code_name(file) if shell is not None else None:
+            return " ".join(known)
+        return "a cell" if "ipykernel_" in file else os.path.basename(file)

@@ -8,14 +8,12 @@ no kernel. The text is the same on every run, so that nbval can compare it.
 from __future__ import annotations
 
 import linecache
-import os.path
 import time
 import warnings
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from IPython.core.getipython import get_ipython
 from IPython.display import DisplayHandle
 
 from jmars.config import VIEWS, config
@@ -209,14 +207,7 @@ def _facts(cell: RunningCell) -> CellFacts:
     """Facts about a cell that begins now, with its lines."""
     file = cell.code.co_filename
     text = [line.rstrip("\n") for line in linecache.getlines(file)[: cell.n_lines]]
-    return CellFacts(cell.id, cell.n_lines, time.time(), file=file, text=text, name_of=_name_of)
-
-
-def _name_of(file: str) -> str:
-    """ "Cell In[3]", or the name of a file."""
-    shell = get_ipython()
-    kind, name = (shell.compile.format_code_name(file) if shell is not None else None) or ("", os.path.basename(file))
-    return f"{kind} {name}".strip()
+    return CellFacts(cell.id, cell.n_lines, time.time(), file=file, text=text)
 
 
 def choose_display(cell: RunningCell) -> CellDisplay:

@@ -52,10 +52,8 @@ def test_a_graph_that_is_told_again_is_not_counted_twice():
 def test_lines_elsewhere_follow_those_of_the_cell():
     log = started(4)
     log.events[-1][4]["stages"][0][1:4] = ["/tmp/ipykernel_1/7.py", 5, "def f(x):  # an earlier cell"]
-    run = run_with(log, CellFacts(file="<cell>", text=CELL.text, name_of=lambda file: "Cell In[2]"))
-    assert [(row["where"], row["line"]) for row in run.lines.code] == [("", k) for k in (1, 2, 3, 4)] + [
-        ("Cell In[2]", 5)
-    ]
+    run = run_with(log, CellFacts(file="<cell>", text=CELL.text))
+    assert [(row["where"], row["line"]) for row in run.lines.code] == [("", k) for k in (1, 2, 3, 4)] + [("a cell", 5)]
     assert run.lines.of_operand(0) == (1, 4)
     assert run.lines.costs()[0].sum() == 0
 

@@ -1,0 +1,95 @@
+"""Facts about a cluster for people: workers, hosts, memory and running jobs, in a line of text or in a view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from jmars.model.states import TERMINAL
+from jmars.units import format_bytes
+
+__all__ = ["ClusterFacts"]
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """A cluster at a moment.
+
+    Attributes
+    ----------
+    name
+        What lists of clusters show.
+    workers, busy
+        Workers, and how many of them run an operand.
+    hosts
+        Names of the hosts of a cluster of several hosts.
+    engine
+        "dask" or "ray"; "" without an engine.
+    memory, limit, spilled, device
+        Bytes of all processes and chunks, their limit (0 where unknown), bytes on disk and bytes on GPUs.
+    jobs
+        Rows of `Cluster.jobs` for jobs that have not ended.
+    scalable
+        Whether workers or hosts can come and leave.
+
+    Examples
+    --------
+    >>> info = {"name": "local-1", "workers": [{"state": "running", "running": 1}, {"state": "idle", "running": 0}],
+    ...         "memory": {"resident": 2**20, "limit": 2**30, "spilled": 0}}
+    >>> print(ClusterFacts.of(info, [{"id": "job-1", "state": "running"}]).text())
+    local-1: 2 workers (1 busy), memory 1.0 MiB of 1.0 GiB, 1 running job
+    """
+
+    name: str
+    workers: int
+    busy: int
+    hosts: tuple[str, ...]
+    engine: str
+    memory: int
+    limit: int
+    spilled: int
+    device: int
+    jobs: tuple[Mapping[str, Any], ...]
+    scalable: bool
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Self:
+        """Facts from `Cluster.info` and `Cluster.jobs`."""
+        memory, engine = info.get("memory") or {}, info.get("engine") or {}
+        workers = list(info.get("workers") or ())
+        hosts = [str(one["name"]) for one in info.get("hosts") or () if one.get("state") != "gone"]
+        return cls(
+            name=str(info.get("name") or ""),
+            workers=len(workers),
+            busy=sum(bool(one.get("running")) for one in workers),
+            hosts=tuple(hosts),
+            engine=str(engine.get("kind") or "") if isinstance(engine, Mapping) else str(engine),
+            memory=int(memory.get("resident") or 0),
+            limit=int(memory.get("limit") or 0),
+            spilled=int(memory.get("spilled") or 0),
+            device=int((memory.get("levels") or {}).get("device") or 0),
+            jobs=tuple(one for one in jobs if one["state"] not in TERMINAL),
+            scalable="hosts" in info or bool(engine),
+        )
+
+    def counts(self) -> str:
+        """ "2 workers (1 busy) on 2 hosts"."""
+        text = f"{_plural(self.workers, 'worker')} ({self.busy} busy)"
+        text += f" on {_plural(len(self.hosts), 'host')}" if self.hosts else ""
+        return text + (f", on {self.engine.capitalize()}" if self.engine else "")
+
+    def memory_text(self) -> str:
+        """ "1.0 MiB of 1.0 GiB, 3.0 MiB on disk"."""
+        text = format_bytes(self.memory) + (f" of {format_bytes(self.limit)}" if self.limit else "")
+        text += f", {format_bytes(self.spilled)} on disk" if self.spilled else ""
+        return text + (f", {format_bytes(self.device)} on GPUs" if self.device else "")
+
+    def text(self) -> str:
+        """All in a line."""
+        jobs = f"{_plural(len(self.jobs), 'running job')}" if self.jobs else "no job runs"
+        return f"{self.name}: {self.counts()}, memory {self.memory_text()}, {jobs}"
+
+
+def _plural(n: int, word: str) -> str:
+    return f"{n} {word}{'' if n == 1 else 's'}"

@@ -1,0 +1,180 @@
+"""A cluster as a widget: workers, hosts, memory and running jobs, live; buttons that scale and stop it.
+
+The widget asks the cluster every two seconds, on a thread of its own, until the cluster is closed or gone. Calls that
+take long (scale, stop) run on threads too, so that the kernel stays free.
+Source: docs/explanation/owners.md, "A button only asks"; `distributed.deploy.Cluster._ipython_display_` for the idea.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from jmars.client.cluster_facts import ClusterFacts
+from jmars.errors import ClusterError, JmarsError
+from jmars.notebook import kernel_access
+from jmars.units import format_seconds
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
+
+__all__ = ["ClusterPanel", "facts_html"]
+
+log = logging.getLogger("jmars.notebook")
+
+SECONDS = 2.0  # between two looks at the cluster
+_JOBS = 8  # that are listed
+_ENDED = "closed"
+_WIDE = 'style="width:12em;vertical-align:middle"'
+
+
+class ClusterPanel:
+    """The widget of a cluster.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+
+    Attributes
+    ----------
+    widget
+        To display; the same for all cells that show the cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._facts = ipywidgets.HTML()
+        self._told = ipywidgets.HTML()  # what the last request came to
+        self._number = ipywidgets.BoundedIntText(min=0, max=10_000, description="", layout={"width": "80px"})
+        self._scale = _button("Scale", "Have this number of hosts or workers", self._ask_scale)
+        self._stop = _button("Stop cluster…", "End the cluster and its processes, for all who use it", self._ask_stop)
+        self._sure = _button("Stop it now", "Running jobs end, and the memory of the cluster is freed", self._do_stop)
+        self._keep = _button("Keep it", "The cluster goes on", self._do_keep)
+        self._sure.button_style = "danger"
+        self._scaling = ipywidgets.HBox([ipywidgets.HTML("hosts or workers"), self._number, self._scale])
+        self._buttons = ipywidgets.HBox([self._scaling, self._stop])
+        self.widget = ipywidgets.VBox([self._facts, self._buttons, self._told])
+        self._over = threading.Event()  # the cluster is gone
+        for one in (self.widget, self._stop, self._scale, self._sure, self._keep, self._number):
+            kernel_access.unpin(one.comm)
+        facts = self._look()
+        if facts is not None:
+            self._number.value = len(facts.hosts) or facts.workers
+            self._scaling.layout.display = None if facts.scalable else "none"
+            threading.Thread(target=self._watch, name="jmars-cluster-panel", daemon=True).start()
+
+    @property
+    def over(self) -> bool:
+        """Whether the cluster is gone."""
+        return self._over.is_set()
+
+    def close(self) -> None:
+        """Looks at the cluster no more."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        """Looks at the cluster until it is gone."""
+        while not self._over.wait(SECONDS) and self._look() is not None:
+            pass
+
+    def _look(self) -> ClusterFacts | None:
+        """Draws the cluster as it is; None when it is gone."""
+        try:
+            if self._cluster.closed:
+                raise ClusterError(f"{self._cluster.name} is closed")
+            facts = ClusterFacts.of(self._cluster.info(), self._cluster.jobs())
+        except (JmarsError, OSError) as error:
+            self._end(str(error))
+            return None
+        html = facts_html(facts)
+        if html != self._facts.value:
+            self._facts.value = html
+        return facts
+
+    def _end(self, why: str) -> None:
+        """Draws a cluster that is gone, without buttons."""
+        self._over.set()
+        self._facts.value = f"<b>{escape(self._cluster.name)}</b>: {_ENDED}"
+        self._told.value = "" if _ENDED in why else escape(why.splitlines()[0][:300])
+        self._buttons.children = ()
+
+    def _ask_scale(self) -> None:
+        wanted = int(self._number.value)
+        self._told.value = f"Asked for {wanted}…"
+        self._scale.disabled = True
+        self._apart(lambda: self._cluster.scale(wanted), f"It has {wanted}, or gets them from its engine.")
+
+    def _ask_stop(self) -> None:
+        facts = self._look()
+        if facts is None:
+            return
+        running = len(facts.jobs)
+        lost = f"{running} running job{'s' if running > 1 else ''} will end" if running else "No job runs"
+        self._told.value = f"{lost}. Values that only the cluster has are computed again when they are needed."
+        self._buttons.children = (self._sure, self._keep)
+
+    def _do_keep(self) -> None:
+        self._told.value = ""
+        self._buttons.children = (self._scaling, self._stop)
+
+    def _do_stop(self) -> None:
+        self._told.value = "It is being stopped…"
+        self._sure.disabled = self._keep.disabled = True
+        self._apart(self._cluster.stop, "")
+
+    def _apart(self, call: Callable[[], Any], done: str) -> None:
+        """Makes a call on a thread, and tells how it ended."""
+
+        def work() -> None:
+            try:
+                call()
+                self._told.value = done
+            except (JmarsError, ValueError, OSError) as error:
+                self._told.value = escape(str(error))
+            finally:
+                self._scale.disabled = False
+                self._look()
+
+        threading.Thread(target=work, name="jmars-cluster-call", daemon=True).start()
+
+
+def _button(text: str, tip: str, call: Callable[[], None]) -> Any:
+    button = ipywidgets.Button(description=text, tooltip=tip, layout={"width": "auto"})
+    button.on_click(lambda _: call())
+    return button
+
+
+def facts_html(facts: ClusterFacts) -> str:
+    """The facts as HTML; all text is escaped.
+
+    Examples
+    --------
+    >>> facts = ClusterFacts("<b>", 2, 1, (), "", 2**29, 2**30, 0, 0, (), False)
+    >>> "&lt;b&gt;" in facts_html(facts), "2 workers (1 busy)" in facts_html(facts)
+    (True, True)
+    """
+    memory = facts.memory_text()
+    rows = [f"<div><b>{escape(facts.name)}</b> · {escape(facts.counts())}</div>"]
+    if facts.hosts:
+        rows.append(f"<div>hosts: {escape(', '.join(facts.hosts[:12]))}{' …' if len(facts.hosts) > 12 else ''}</div>")
+    meter = f'<meter max="{facts.limit}" value="{min(facts.memory, facts.limit)}" {_WIDE} aria-label="memory"></meter> '
+    rows.append(f"<div>memory: {meter if facts.limit else ''}{escape(memory)}</div>")
+    if not facts.jobs:
+        rows.append("<div>no job runs</div>")
+    rows += [_job_html(job) for job in facts.jobs[:_JOBS]]
+    if len(facts.jobs) > _JOBS:
+        rows.append(f"<div>and {len(facts.jobs) - _JOBS} more jobs</div>")
+    return f'<div style="line-height:1.6">{"".join(rows)}</div>'
+
+
+def _job_html(job: Any) -> str:
+    name, share = escape(str(job.get("name") or job["id"])[:60]), float(job.get("progress") or 0.0)
+    took = f", {format_seconds(job['elapsed'])}" if job.get("elapsed") else ""
+    bar = f'<progress max="1" value="{share:.3f}" {_WIDE} aria-label="progress of {name}"></progress>'
+    return f"<div>{bar} {name}: {escape(str(job['state']))}, {100 * share:.0f} %{took}</div>"

@@ -1,0 +1,73 @@
+"""Plain cells in JupyterLab: a cluster as a widget, a job's view, a bar while a cell waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.harness import ROOT, THEMES
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+START = """import time
+import jmars
+import jmars.tensor as mt
+
+def slow(block):
+    time.sleep(0.2)
+    return block
+
+def sleeps(n):
+    return mt.ones(n, chunk_size=1).map_blocks(slow, dtype="f8").sum()
+
+cluster = jmars.Cluster(n_workers=2, memory_limit="256MiB", name="shown")
+cluster"""
+JOB = "job = cluster.submit(sleeps(40), name='a long job')\njob"
+PLAIN = "print(float(sleeps(20).execute().fetch()))"
+SMALL = "print(float(mt.ones(4).sum()))"
+AGAIN = "cluster.job(job.id)"
+VIOLATIONS = """async ([source, cell]) => {
+  if (!window.axe) eval(source);
+  const outputs = document.querySelectorAll('.jp-Notebook .jp-Cell')[cell].querySelectorAll('.jp-OutputArea-output');
+  const found = await axe.run([...outputs]);
+  return found.violations.map(one => [one.id, one.nodes[0].html]);
+}"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme):
+    name = f"controls-{theme}.ipynb"
+    lab.write(name, [START, JOB, PLAIN, SMALL, AGAIN, "print(cluster.closed)"])
+    with lab_page.opened(name, height=1000) as notebook:
+        notebook.theme(theme)
+        notebook.run(0, wait=True)
+        panel = notebook.view(0)
+        panel.get_by_text("2 workers (0 busy)").wait_for(timeout=15_000)
+        assert panel.get_by_role("button", name="Scale").count() == 0  # the number of workers is fixed
+        notebook.run(1, wait=True)
+        panel.get_by_text("a long job: running").wait_for(timeout=15_000)  # the cluster's widget is live
+        view = notebook.view(1)
+        view.get_by_role("tab", name="Lines").click()
+        assert len(notebook.moved(1)) >= 2
+        notebook.screenshot(f"controls-{theme}")
+        assert notebook.page.evaluate(VIOLATIONS, [AXE.read_text(), 0]) == []
+        notebook.run(4, wait=True)  # another handle, another view
+        assert notebook.view(4).locator(".jm-state").first.inner_text() in ("running", "succeeded")
+        notebook.view(1).locator(".jm-state", has_text="succeeded").wait_for(timeout=30_000)
+        notebook.wait_for_text(1, "vnd.jmars.job")  # the last picture is in the notebook
+        notebook.run(2)
+        notebook.view(2).locator("progress").wait_for(timeout=15_000)
+        notebook.screenshot(f"controls-{theme}-bar")
+        notebook.wait_until_idle()
+        assert notebook.text(2).split() == ["20.0"] and "progress" not in str(notebook.outputs(2))
+        notebook.run(3, wait=True)
+        assert len(notebook.outputs(3)) == 1  # a small value shows no bar
+        panel.get_by_role("button", name="Stop cluster").click()
+        panel.get_by_role("button", name="Keep it").wait_for()
+        notebook.screenshot(f"controls-{theme}-sure")
+        panel.get_by_role("button", name="Stop it now").click()
+        panel.get_by_text("shown: closed").wait_for(timeout=15_000)
+        assert panel.get_by_role("button").count() == 0
+        notebook.run(5, wait=True)
+        assert notebook.text(5).strip() == "True"
+        assert notebook.console == []

@@ -1,0 +1,156 @@
+"""Clusters and jobs in plain cells: facts, buttons, text where there is no notebook."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from jmars.client import notebook_views
+from jmars.client.cluster_facts import ClusterFacts
+from jmars.config import config
+from jmars.errors import ClusterError
+from jmars.notebook import cluster_panel, progress_bar
+from jmars.notebook.cluster_panel import ClusterPanel, facts_html
+from jmars.notebook.progress_bar import wait_with_bar
+
+INFO = {"name": "c", "workers": [{"name": "w", "running": 1}], "memory": {"resident": 5, "limit": 10, "spilled": 3}}
+HOSTS = INFO | {"hosts": [{"name": "host-1", "state": "here"}, {"name": "host-2", "state": "gone"}]}
+
+
+class Fake:
+    name, closed = "c", False
+
+    def __init__(self, info=INFO) -> None:
+        self.told, self.asked = info, []
+        self.done = threading.Event()
+
+    def info(self):
+        return self.told
+
+    def jobs(self):
+        return [
+            {"id": "job-1", "name": "<b>", "state": "running", "progress": 0.5, "elapsed": 1.0},
+            {"state": "failed"},
+        ]
+
+    def scale(self, n):
+        self.asked.append(("scale", n))
+        self.done.set()
+        raise ClusterError("there are <2> places")
+
+    def stop(self):
+        self.asked.append(("stop",))
+        self.closed = True
+        self.done.set()
+
+
+@pytest.fixture
+def panel_of():
+    """Makes panels, which look at their cluster until the test has ended."""
+    panels = []
+
+    def make(cluster):
+        panels.append(ClusterPanel(cluster))
+        return panels[-1]
+
+    yield make
+    for panel in panels:
+        panel.close()
+
+
+def wait_for(what) -> None:
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_facts_leave_out_hosts_that_are_gone_and_jobs_that_have_ended() -> None:
+    facts = ClusterFacts.of(HOSTS, Fake().jobs())
+    assert facts.text() == "c: 1 worker (1 busy) on 1 host, memory 5 B of 10 B, 3 B on disk, 1 running job"
+    assert facts.scalable and not ClusterFacts.of(INFO, []).scalable
+
+
+def test_all_text_is_escaped_and_long_lists_are_bounded() -> None:
+    many = [{"id": f"job-{k}", "name": "<b>", "state": "running", "progress": 0.0} for k in range(50)]
+    html = facts_html(ClusterFacts.of(HOSTS, many))
+    assert "<b>c</b>" in html and "&lt;b&gt;" in html and "and 42 more jobs" in html
+    assert html.count("<progress") == 8
+
+
+def test_only_a_cluster_that_can_be_scaled_has_the_controls_for_it(panel_of) -> None:
+    assert panel_of(Fake())._scaling.layout.display == "none"
+    panel = panel_of(fake := Fake(HOSTS))
+    assert panel._scaling.layout.display is None and panel._number.value == 1
+    panel._number.value = 3
+    panel._scale.click()
+    assert fake.done.wait(20) and fake.asked == [("scale", 3)]
+    wait_for(lambda: panel._told.value == "there are &lt;2&gt; places")  # why not, where one looks
+    wait_for(lambda: not panel._scale.disabled)
+
+
+def test_a_cluster_is_stopped_only_after_a_second_click(panel_of) -> None:
+    panel = panel_of(fake := Fake())
+    panel._stop.click()
+    assert fake.asked == [] and "1 running job will end" in panel._told.value
+    panel._keep.click()
+    assert panel._told.value == "" and panel._stop in panel._buttons.children
+    panel._stop.click()
+    panel._sure.click()
+    wait_for(lambda: panel.over)
+    assert fake.asked == [("stop",)] and panel._facts.value == "<b>c</b>: closed" and panel._buttons.children == ()
+
+
+def test_a_panel_notices_that_its_cluster_is_gone(monkeypatch, panel_of) -> None:
+    monkeypatch.setattr(cluster_panel, "SECONDS", 0.01)
+    panel = panel_of(fake := Fake())
+    fake.closed = True
+    wait_for(lambda: panel.over)
+
+
+class Handle:
+    def __init__(self) -> None:
+        self.shown = made
+
+    def display(self, bundle, raw) -> None:
+        self.shown.append(bundle)
+
+    update = display
+
+
+made: list[dict[str, str]] = []
+
+
+def test_a_bar_comes_late_and_is_gone_at_the_end(monkeypatch) -> None:
+    monkeypatch.setattr(progress_bar, "DisplayHandle", Handle)
+    made.clear()
+    done = threading.Event()
+    done.set()
+    assert wait_with_bar(done, None, dict) and made == []  # a small job has no bar
+    assert not wait_with_bar(threading.Event(), 0.0, dict) and made == []
+    monkeypatch.setattr(progress_bar, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bar, "STEP_SECONDS", 0.0)
+    again = threading.Event()
+
+    def describe():
+        if len(made) == 2:
+            again.set()
+        return {"name": "sum", "state": "running", "progress": 0.25, "elapsed": 3.0, "eta": 9.0}
+
+    assert wait_with_bar(again, None, describe)
+    assert "sum: 25 % after 3.00 s, about 9.00 s left" in made[0]["text/html"]
+    assert made[-1] == {"text/plain": ""} and len(made) == 4
+
+
+def test_outside_of_a_kernel_there_is_text(monkeypatch) -> None:
+    with pytest.raises(NotImplementedError):
+        notebook_views.Shown()._ipython_display_()
+    assert notebook_views.bars(False) is None
+    monkeypatch.setattr(notebook_views, "in_kernel", lambda: True)
+    assert notebook_views.bars(False) is not None and notebook_views.bars(True) is None
+    with config.using(display="off"):
+        assert config.display == "none" and notebook_views.bars(False) is None
+    with config.using(display="auto"):
+        assert config.display == ""
