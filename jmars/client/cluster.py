@@ -308,10 +308,6 @@ class Cluster(EngineClusters, HostClusters):
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self.n_workers} workers"
-        return f"<Cluster {self.name}: {state}>"
-
     # -- for the rest of the client
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
         """Call an actor of the cluster and wait for the answer, at most `timeout` seconds."""

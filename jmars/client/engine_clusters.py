@@ -75,6 +75,15 @@ class EngineClusters(Shown):
     def jobs(self) -> list[dict[str, Any]]:
         """Jobs that the cluster remembers."""
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name in lists of clusters."""
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.n_workers} workers"
+        return f"<Cluster {self.name}: {state}>"
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """In IPython: workers, memory and running jobs, as the cluster tells them now."""
         told = repr(self) if self.closed or cycle else f"<Cluster {ClusterFacts.of(self.info(), self.jobs()).text()}>"

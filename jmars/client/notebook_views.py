@@ -1,7 +1,7 @@
-"""How clusters and jobs show themselves in a notebook: by `jmars.notebook.controls`, which is loaded on first use.
+"""How clusters and jobs show themselves in a notebook: by `jmars.notebook.controls`, loaded on first use.
 
-The notebook part stands above this floor, so `jmars/__init__.py` puts its loader into `loader`. Outside a Jupyter
-kernel nothing is loaded.
+The notebook part stands above this floor, so `jmars/__init__.py` puts a function that loads that part into `loader`.
+Outside a Jupyter kernel the function is not called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def in_kernel() -> bool:
 
 
 def bars(shown: bool) -> Any:
-    """What shows a waiting cell's progress: `jmars.notebook.controls`, or None where no bar is to be seen."""
+    """`jmars.notebook.controls`, to show the progress of a waiting cell; None where no bar is wanted."""
     wanted = config.display in ("", "widget") and not shown and bool(loader)
     if not wanted or not in_kernel() or threading.current_thread() is not threading.main_thread():
         return None
@@ -32,7 +32,7 @@ def bars(shown: bool) -> Any:
 
 
 class Shown:
-    """Base class of what has a view in notebooks."""
+    """Base class of clusters and jobs: objects with a view in notebooks."""
 
     def _ipython_display_(self) -> None:
         """Show the view; IPython falls back to the text where there is none."""

@@ -1,4 +1,4 @@
-"""Facts about the cell that a view shows beside those of its jobs: its lines, its first moment, its end."""
+"""Facts about the cell that a view shows beside facts about jobs: lines, first moment and end of the cell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CellFacts"]
 
 @dataclass
 class CellFacts:
-    """A cell as its view shows it; times are in seconds since the epoch.
+    """A cell as the view shows the cell; times are in seconds since the epoch.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class CellFacts:
         self.ended = now if self.begun is not None else None
 
     def name_of(self, file: str) -> str:
-        """ "Cell In[3]" for the file of another cell of this kernel, "a cell" of another kernel; else a file's name."""
+        """ "Cell In[3]" for a cell of this kernel, "a cell" of a further kernel; else the name of the file."""
         shell = get_ipython()
         if known := shell.compile.format_code_name(file) if shell is not None else None:
             return " ".join(known)

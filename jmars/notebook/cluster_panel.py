@@ -1,6 +1,6 @@
-"""A cluster as a widget: workers, hosts, memory and running jobs, live; buttons that scale and stop it.
+"""A cluster as a widget: workers, hosts, memory and running jobs, live; buttons that scale and stop the cluster.
 
-The widget asks the cluster every two seconds, on a thread of its own, until the cluster is closed or gone. Calls that
+The widget asks the cluster every two seconds, on a separate thread, until the cluster is closed or gone. Calls that
 take long (scale, stop) run on threads too, so that the kernel stays free.
 Source: docs/explanation/owners.md, "A button only asks"; `distributed.deploy.Cluster._ipython_display_` for the idea.
 """
@@ -79,12 +79,12 @@ class ClusterPanel:
         self._over.set()
 
     def _watch(self) -> None:
-        """Looks at the cluster until it is gone."""
+        """Looks at the cluster until the cluster is gone."""
         while not self._over.wait(SECONDS) and self._look() is not None:
             pass
 
     def _look(self) -> ClusterFacts | None:
-        """Draws the cluster as it is; None when it is gone."""
+        """Draws the cluster as found now; returns None after the end of the cluster."""
         try:
             if self._cluster.closed:
                 raise ClusterError(f"{self._cluster.name} is closed")
@@ -129,7 +129,7 @@ class ClusterPanel:
         self._apart(self._cluster.stop, "")
 
     def _apart(self, call: Callable[[], Any], done: str) -> None:
-        """Makes a call on a thread, and tells how it ended."""
+        """Makes a call on a thread, and tells how the call ended."""
 
         def work() -> None:
             try:

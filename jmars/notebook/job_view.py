@@ -1,7 +1,7 @@
 """The view of a job that a notebook shows by itself: `job` as the last line of a cell, whoever submitted the job.
 
-The same view as under a `%%jmars` cell. It stays live after its cell has ended, and the last picture, which needs no
-kernel, takes its place when the job ends.
+The same view as under a `%%jmars` cell. The view stays live after the cell has ended; when the job ends, a last picture
+that needs no kernel replaces the view.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST = 3.0  # seconds that the cell waits for the first frame
 
 
 def show_job(job: Job) -> None:
-    """Shows a job; returns when the first frame is there, or the last one of a job that has ended.
+    """Shows a job; returns when the first frame is there, or the last frame of a job that has ended.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def _reader(job: Job) -> Any:
 
 
 class _LiveView:
-    """The widget of a running job, and the sampler that feeds it."""
+    """The widget of a running job, and the sampler that feeds the widget."""
 
     def __init__(self, job: Job, run: RunState) -> None:
         self._job = job
@@ -72,7 +72,7 @@ class _LiveView:
         self._sampler.follow(job.id, job.name)
 
     def _draw(self, frame: Frame) -> None:
-        """Draws a frame; the first one makes the widget."""
+        """Draws a frame; the first frame makes the widget."""
         if self._view is not None:
             self._view.show(frame)
             return

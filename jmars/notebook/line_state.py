@@ -1,4 +1,4 @@
-"""Folds events to costs by source line: seconds, bytes and states of the operands that each line of a cell made.
+"""Folds events to costs by source line: seconds, bytes and states of the operands made by lines of a cell.
 
 The seconds of a fused operand are split evenly among the operands that were fused, since a compiled kernel tells no
 more. Rows are numbered once and keep their numbers for all jobs of the cell.
@@ -27,7 +27,7 @@ _N_STATES = len(STATE_NAMES)
 
 
 class LineState:
-    """Lines of a cell, and lines elsewhere that made operands of its jobs, with their costs.
+    """Lines of a cell, and lines elsewhere that made operands of its jobs, with costs.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class LineState:
             self._number(cell.file, number, text, "")
 
     def begin_stage(self, table: OperandTable, job: str, number: int) -> None:
-        """Follows the operands of a stage; those of the stage before stay counted."""
+        """Follows the operands of a stage; operands of the stage before stay counted."""
         if self._table is not None and self._stage != (job, number):
             self._past += self._now()
         self._table, self._stage = table, (job, number)
@@ -115,7 +115,7 @@ class LineState:
         return self._number(str(file or ""), int(line or 0), str(text or name), self._cell.name_of(str(file or "")))
 
     def _number(self, file: str, line: int, text: str, where: str) -> int:
-        """Row of a line, which is new or known."""
+        """Row of a new or known line."""
         key = (file, line)
         if key not in self._row:
             if len(self.code) >= MOST:

@@ -51,7 +51,15 @@ CALLED_FROM_OUTSIDE = {
     | {"get_current_user", "log_exception", "on_connection_close", "check_xsrf_cookie"},
     "Jupyter and IPython": {"load_ipython_extension", "unload_ipython_extension", "_load_jupyter_server_extension"}
     | {"_jupyter_labextension_paths", "_jupyter_server_extension_points", "initialize_handlers", "stop_extension"}
-    | {"_ipython_display_", "_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_", "_ipython_key_completions_"}
+    | {
+        "_ipython_display_",
+        "_repr_html_",
+        "_repr_pretty_",
+        "_repr_mimebundle_",
+        "_repr_png_",
+        "_repr_svg_",
+        "_ipython_key_completions_",
+    }
     | {"initialize_settings", "compute_etag", "__array_namespace_info__"},
     "ast.NodeVisitor": {"generic_visit"},
     "pickle": {"persistent_id", "persistent_load", "reducer_override", "find_class"},
