@@ -7,6 +7,7 @@ In reading order:
 - reducers.py: reducers of a tree reduction: sums, extremes, moments, positions
 - dtypes.py: dtypes that a chunk may have
 - program.py: `Program`, `ChunkType`, the steps
+- shared_memory.py: values of a program that lie in the memory of others
 - fusing.py: fuses several programs
 - unsized.py: chunks of unknown size
 - blocks.py: cuts a chunk into blocks that fit the cache
@@ -23,6 +24,7 @@ In reading order:
 - reduction_kernel.py: leaves and combines of a tree reduction
 - pipeline.py: generator, expression and reduction in a single pass over blocks
 - native_pipeline.py: the same pass by machine code
+- flat_views.py: the same for slices of equal strides, as lines
 - worth.py: chooses the programs that machine code makes faster
 - compile.py: `compile_program`, the entry point of this folder
 - describe.py: an exception of a kernel as a `Failure`

@@ -34,8 +34,8 @@ class Blocks:
     operands: tuple[tuple[int, ...], ...]  # shape of each operand with the same axes; 1 where it is broadcast
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]]) -> Blocks:
-        """Join the axes of `shape` that all `operands` (broadcastable to `shape`) treat alike."""
+    def of(cls, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]], apart: bool = False) -> Blocks:
+        """Join the axes of `shape` that all `operands` (broadcastable to `shape`) treat alike; none if `apart`."""
         full = [(1,) * (len(shape) - len(operand)) + operand for operand in operands]
         groups: list[list[int]] = []
         pattern: list[bool] | None = None
@@ -43,7 +43,7 @@ class Blocks:
             if length == 1:  # belongs to any group
                 continue
             here = [operand[axis] == 1 for operand in full]
-            if pattern is not None and here == pattern:
+            if pattern is not None and here == pattern and not apart:
                 groups[-1].append(axis)
             else:
                 groups.append([axis])

@@ -7,22 +7,25 @@ not ask. Elementwise parts run block by block in cache, a reduction right behind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from sys import getrefcount
 from types import FunctionType
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
+from jmars.kernels.flat_views import flat_pipeline, never_raises
 from jmars.kernels.fusing import Region, lifetimes
-from jmars.kernels.native_pipeline import native_pipeline
+from jmars.kernels.native_pipeline import native_block, native_pipeline
 from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, numexpr_there
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step, program_text
 from jmars.kernels.reduction_kernel import combine_function, leaf_function
+from jmars.kernels.shared_memory import Sharing, sharing
 
 __all__ = ["Kernel", "compile_program", "take_member"]
 
@@ -86,12 +89,15 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     first = len(program.inputs)  # number of the first step's value
     parts: list[tuple[Run, int, tuple[int, ...]]] = []  # what to run, the value that it gives, those that then end
     names: list[str] = []
+    shared = sharing(program.steps, first)
     for region, ending in lifetimes(program.steps, first):
-        run, name = _compile_region(program, region, types, backend)
+        run, name = _compile_region(program, region, types, backend, shared)
         parts.append((run, first + region.last, ending))
         names.append(name)
     members = [program.members[number - first] if program.members else 0 for _, number, _ in parts]
-    run = parts[0][0] if len(parts) == 1 else _in_sequence(parts, members, types, _reshaped(program.steps, first))
+    run = parts[0][0]
+    if len(parts) > 1:
+        run = _in_sequence(parts, members, types, _reshaped(program.steps, first), _placements(program, shared))
     order = ("llvm", "numexpr", "numpy-blocked", "numpy", "function")
     kernel: Any = _own_copy(run)
     kernel.backend = min(names, key=order.index)
@@ -110,12 +116,45 @@ def _reshaped(steps: Sequence[Step], first: int) -> dict[int, int]:
     return {first + k: step.inputs[0] for k, step in enumerate(steps) if isinstance(step, Call) and step.reshapes}
 
 
+class _Placement(NamedTuple):
+    """A value that lies in another value's memory."""
+
+    owner: int  # number of the other value
+    part: Callable[..., Array]  # of the owner's array, params and the operand's argument
+    params: tuple[Any, ...]
+    arg: int  # which of the operand's arguments; -1 for none
+    is_there: bool  # whether the elements are the owner's, and not yet to be computed
+
+    def of(self, array: Array, args: Sequence[Any], shape: tuple[int, ...]) -> Array:
+        """The value's array."""
+        return self.part(array, self.params, args[self.arg] if self.arg >= 0 else None).reshape(shape)
+
+
+def _placements(program: Program, shared: Sharing) -> dict[int, _Placement]:
+    """Where the values lie that have no memory of their own."""
+    found, first = {}, len(program.inputs)
+    for is_there, owners in ((True, shared.views), (False, shared.inside)):
+        for value, owner in owners.items():
+            number = (value if is_there else owner) - first
+            step = program.steps[number]
+            assert isinstance(step, Call)
+            part = step.view if is_there else step.target
+            assert part is not None
+            found[value] = _Placement(owner, part, step.params, _argument(program, number), is_there)
+    return found
+
+
 def _in_sequence(
-    parts: list[tuple[Run, int, tuple[int, ...]]], members: list[int], types: list[ChunkType], reshaped: dict[int, int]
+    parts: list[tuple[Run, int, tuple[int, ...]]],
+    members: list[int],
+    types: list[ChunkType],
+    reshaped: dict[int, int],
+    placed: dict[int, _Placement],
 ) -> Run:
     """Run regions in order; a value between regions lives until its last reader has run.
 
-    A reshaped value is a view; if the output reshapes a value, that value is computed in the output's memory.
+    A reshaped value is a view; if the output reshapes a value, that value is computed in the output's memory. A value
+    of `placed` lies in the memory of another.
     """
     last = parts[-1][1]
     in_out = reshaped.get(last) if reshaped.get(last) in [number for _, number, _ in parts] else None
@@ -123,18 +162,39 @@ def _in_sequence(
 
     def run(out: Any, inputs: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> Any:
         values: list[Any] = list(inputs) + [None] * (len(types) - len(inputs))
+        early: dict[int, Array] = {}  # memory of values that are computed later
+        spare: Array | None = None  # memory of a value that has ended
         done = 0
+
+        def memory(number: int) -> Array:
+            nonlocal spare
+            shape, dtype = types[number].shape, types[number].dtype
+            if number in early:
+                return early.pop(number)
+            if number in (last, in_out):
+                return cast(Array, out.reshape(shape))
+            found, spare = spare, None
+            if found is None or found.shape != shape or found.dtype != dtype:
+                return np.empty(shape, dtype)
+            found.setflags(write=True)
+            return found
+
         try:
             for part, number, ending in parts[:-1]:
+                place = placed.get(number)
                 if number in reshaped:
                     target = values[reshaped[number]].reshape(types[number].shape)
+                elif place is not None and place.is_there:
+                    target = place.of(values[place.owner], args, types[number].shape)
+                elif place is not None:
+                    early[place.owner] = owner = memory(place.owner)
+                    part(place.of(owner, args, types[number].shape), values, args, stop)
+                    target = None  # its reader finds it in place
                 else:
-                    shape = types[number].shape
-                    target = out.reshape(shape) if number == in_out else np.empty(shape, types[number].dtype)
+                    target = memory(number)
                     part(target, values, args, stop)
                     target.setflags(write=False)  # as a stored chunk is: others may still read it
-                for value in ending:
-                    values[value] = None
+                spare = _taken(values, ending)
                 values[number] = target
                 done += 1
                 if stop is not None and stop():
@@ -145,6 +205,18 @@ def _in_sequence(
             raise
 
     return run
+
+
+def _taken(values: list[Any], ending: Sequence[int]) -> Array | None:
+    """Remove values that have ended; returns one that nobody else refers to, whose memory is warm."""
+    arrays = [values[number] for number in ending if values[number] is not None and values[number].base is None]
+    for number in ending:
+        values[number] = None
+    while arrays:
+        array = arrays.pop()
+        if getrefcount(array) == 2:  # `array`, and the argument
+            return cast(Array, array)
+    return None
 
 
 def _note_member(error: BaseException, member: int) -> None:
@@ -162,7 +234,9 @@ def take_member(error: BaseException) -> int:
     return member if type(member) is int else -1
 
 
-def _compile_region(program: Program, region: Region, types: list[ChunkType], backend: str) -> tuple[Run, str]:
+def _compile_region(
+    program: Program, region: Region, types: list[ChunkType], backend: str, shared: Sharing
+) -> tuple[Run, str]:
     """Compile a region; returns its function and the name of the back end."""
     steps, first = program.steps, len(program.inputs)
     middle = steps[region.middle] if region.middle is not None else None
@@ -191,11 +265,18 @@ def _compile_region(program: Program, region: Region, types: list[ChunkType], ba
         head = steps[number]
         assert isinstance(head, Generate)
         heads.append(Head(head, first + number, _argument(program, number)))
+    touched = (*middle.inputs, first + region.last) if middle is not None and tail is None else ()
+    strided = not shared.strided.isdisjoint(touched)
+    flat = middle is not None and not heads and first + region.last in shared.inside and never_raises(middle.expression)
     if middle is not None and (backend in ("llvm", "llvm-fast") or (backend == "auto" and program.jit)):
-        native = native_pipeline(heads, middle, tail, types, program.fast or backend == "llvm-fast")
+        native = native_pipeline(heads, middle, tail, types, program.fast or backend == "llvm-fast", strided)
         if native is not None:
+            if flat:
+                native = flat_pipeline(middle, native, native_block(middle.expression))
             return native, "llvm"
-    run = pipeline(heads, middle, tail, types, in_numexpr)
+    run = pipeline(heads, middle, tail, types, in_numexpr, strided=strided)
+    if middle is not None and flat and not in_numexpr:
+        run = flat_pipeline(middle, run, None)
     chunk = middle.output if middle is not None else heads[0].step.output if heads else types[0]
     in_blocks = middle is not None and chunk.size > BLOCK_SIZE
     return run, "numexpr" if in_numexpr else "numpy-blocked" if in_blocks else "numpy"

@@ -16,6 +16,7 @@ import numpy as np
 
 from jmars.kernels.expression import Expression, Node, share
 from jmars.kernels.program import Call, ChunkType, Elementwise, Generate, Program, Reduce, Step
+from jmars.kernels.shared_memory import sharing, step_readers
 
 __all__ = ["Region", "compose", "fuse", "joined_expression", "lifetimes", "regions", "share_inputs"]
 
@@ -147,7 +148,7 @@ class Region(NamedTuple):
 
 def regions(steps: Sequence[Step], n: int) -> list[Region]:
     """Group a program's steps into regions, in an executable order; `n` is the number of inputs."""
-    readers = _readers(steps, n)
+    readers = step_readers(steps, n)
     taken: list[list[int]] = [[] for _ in steps]  # steps that run in the region of each
     found: list[Region] = []
     for k, step in enumerate(steps):
@@ -169,13 +170,14 @@ def regions(steps: Sequence[Step], n: int) -> list[Region]:
 
 def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ...]]]:
     """The regions in order, each with the numbers of the values that have no later reader."""
-    order = regions(steps, n)
+    order, views = regions(steps, n), sharing(steps, n).views
     given = {n + region.last for region in order[:-1]}
     after: list[tuple[int, ...]] = []
     seen: set[int] = set()
     for region in reversed(order):
         inside = [step for step in (*region.heads, region.middle, region.tail) if step is not None]
-        read = {value for step in inside for value in steps[step].inputs} & given
+        read = {value for step in inside for value in steps[step].inputs}
+        read = (read | {views[value] for value in read if value in views}) & given
         after.append(tuple(sorted(read - seen)))
         seen |= read
     return list(zip(order, reversed(after), strict=True))
@@ -184,23 +186,20 @@ def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ..
 def _work(steps: Sequence[Step], n: int) -> int:
     """Bytes that `steps` need beside inputs and output: values between regions, and scratch of single steps."""
     held = most = 0
-    parts = lifetimes(steps, n)
-    for place, (region, ending) in enumerate(parts):
-        size = steps[region.last].output.nbytes if place < len(parts) - 1 else 0
+    parts, (views, inside) = lifetimes(steps, n), sharing(steps, n)
+    last = n + parts[-1][0].last
+
+    def own(value: int) -> int:
+        return 0 if value in views or value in inside or value == last else steps[value - n].output.nbytes
+
+    for region, ending in parts:
+        value = n + region.last
+        early = value in inside.values()  # its memory is there since a value inside was computed
+        size = own(inside[value]) if value in inside else 0 if early else own(value)
         work = sum(steps[step].work for step in {*region.heads, region.last})
         most = max(most, held + size + work)
-        held += size - sum(steps[value - n].output.nbytes for value in ending)
+        held += size - sum(map(own, ending))
     return most
-
-
-def _readers(steps: Sequence[Step], n: int) -> list[list[int]]:
-    """List the readers of each step's value."""
-    readers: list[list[int]] = [[] for _ in steps]
-    for k, step in enumerate(steps):
-        for value in dict.fromkeys(step.inputs):
-            if value >= n:
-                readers[value - n].append(k)
-    return readers
 
 
 def _taker(steps: Sequence[Step], readers: list[int], step: Step) -> int:
@@ -219,7 +218,7 @@ def _shaped(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
 
     Returns the new steps, and for each new step the number of the old step.
     """
-    readers = _readers(steps, n)
+    readers = step_readers(steps, n)
     stands_for = list(range(n + len(steps)))  # old value: the old value that is it in the same order
     made: dict[int, ChunkType] = {}  # generator: the type of what it gives now
     for k, step in enumerate(steps):
@@ -246,7 +245,7 @@ def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
 
     Returns the new steps, and for each new step the number of the (last) old step.
     """
-    readers = _readers(steps, n)
+    readers = step_readers(steps, n)
     root = list(range(len(steps)))  # the last step of the expression that each is in
     members: dict[int, list[int]] = {}
     for k in range(len(steps) - 1, -1, -1):

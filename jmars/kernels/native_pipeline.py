@@ -28,7 +28,7 @@ from jmars.kernels.reduction_kernel import finished
 from jmars.kernels.routines import Pattern, elementwise_text, sums_text
 from jmars.kernels.scratch import scratch
 
-__all__ = ["native_pipeline", "settled"]
+__all__ = ["native_block", "native_pipeline", "settled"]
 
 Array = np.ndarray[Any, Any]
 SHORTEST = 64  # elements of a row: shorter ones are mostly the rest that does not fill a vector
@@ -91,7 +91,12 @@ def _routine(expression: Expression, pattern: Pattern, state: np.dtype[Any] | No
 
 
 def native_pipeline(
-    heads: Sequence[Head], middle: Elementwise, tail: Reduce | None, types: list[ChunkType], fast: bool = False
+    heads: Sequence[Head],
+    middle: Elementwise,
+    tail: Reduce | None,
+    types: list[ChunkType],
+    fast: bool = False,
+    strided: bool = False,
 ) -> Run | None:
     """Compile a region as `pipeline` does; None where the region has no machine code.
 
@@ -106,6 +111,9 @@ def native_pipeline(
     plain = Blocks.of(middle.output.shape, shapes)
     if middle.output.size <= BLOCK_SIZE:
         return None
+    if strided:
+        alone = tail is None and not made
+        return _elements(middle, Blocks.of(middle.output.shape, shapes, apart=True), strided) if alone else None
     if tail is None and not made:
         return _elements(middle, plain)
     if tail is not None and not made and len(blocks.shape) == 1 and kept == (1,) * len(kept):
@@ -137,6 +145,11 @@ def _by_numpy(expression: Expression) -> Callable[..., None]:
     return lambda out, parts: whole(out, parts)
 
 
+def native_block(expression: Expression) -> Callable[..., None] | None:
+    """`compute(out, *parts)` of contiguous parts of one length; None where there is no machine code."""
+    return _block(expression, ((False, True),) * len(expression.inputs))
+
+
 def _block(expression: Expression, pattern: Pattern) -> Callable[..., None] | None:
     """`compute(out, *parts)` of a block whose inputs are contiguous."""
     routine = _routine(expression, pattern, None)
@@ -151,7 +164,7 @@ def _block(expression: Expression, pattern: Pattern) -> Callable[..., None] | No
     return compute
 
 
-def _elements(middle: Elementwise, blocks: Blocks) -> Run | None:
+def _elements(middle: Elementwise, blocks: Blocks, strided: bool = False) -> Run | None:
     """Every element written, a million at a time; rows are whole where there are some."""
     if len(blocks.shape) > 2 or blocks.shape[-1] < SHORTEST:
         return None
@@ -161,12 +174,15 @@ def _elements(middle: Elementwise, blocks: Blocks) -> Run | None:
     slots, slow = middle.inputs, _by_numpy(middle.expression)
 
     def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
-        inputs = [_laid_out(values[slot], shape) for slot, shape in zip(slots, blocks.operands)]
+        lay_out = _rows_laid_out if strided else _laid_out
+        inputs = [lay_out(values[slot], shape) for slot, shape in zip(slots, blocks.operands)]
         whole, call = out.reshape(blocks.shape), routine.call
         for _, shape, index, at in blocks.cut(LONE_BLOCK):
             part, parts = whole[index], [x[i] for x, i in zip(inputs, at)]
             rows = shape[0] if len(shape) == 2 else 1
-            if call(_address(part), *map(_address, parts), rows, shape[-1]):
+            if strided and rows > 1:
+                _row_by_row(call, slow, part, parts)
+            elif call(_address(part), *map(_address, parts), rows, shape[-1]):
                 slow(part, parts)
             if stop is not None and stop():
                 raise interrupted()
@@ -176,6 +192,22 @@ def _elements(middle: Elementwise, blocks: Blocks) -> Run | None:
 
 def _laid_out(value: Array, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(value).reshape(shape)
+
+
+def _rows_laid_out(value: Array, shape: tuple[int, ...]) -> Array:
+    """An array whose rows are contiguous; they may lie apart."""
+    there = value.reshape(shape)
+    return there if shape[-1] == 1 or there.strides[-1] == there.itemsize else np.ascontiguousarray(there)
+
+
+def _row_by_row(call: Callable[..., Any], slow: Callable[..., None], out: Array, parts: Sequence[Array]) -> None:
+    """Compute the rows of two axes, each contiguous; a single row of an input is read for all."""
+    at, to = [_address(x) for x in parts], _address(out)
+    steps = [x.strides[0] if x.ndim == 2 and len(x) > 1 else 0 for x in parts]
+    columns = out.shape[1]
+    for row in range(len(out)):
+        if call(to + row * out.strides[0], *(a + row * step for a, step in zip(at, steps)), 1, columns):
+            slow(out[row], [x[row if len(x) > 1 else 0] for x in parts])
 
 
 def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Blocks) -> Run | None:

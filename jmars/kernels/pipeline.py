@@ -57,10 +57,11 @@ def pipeline(
     types: list[ChunkType],
     in_numexpr: bool = False,
     block: Callable[..., None] | None = None,
+    strided: bool = False,
 ) -> Run:
     """Compile a region: generators whose elements `middle` reads, or else `tail`; `types` are the types of all values.
 
-    `block(out, *parts)` computes `middle` if given.
+    `block(out, *parts)` computes `middle` if given; `strided`: rows of what is read or written may lie apart.
     """
     read = middle.inputs if middle is not None else (heads[0].value,) if heads else tail.inputs if tail else ()
     heads = sorted(heads, key=lambda head: read.index(head.value))
@@ -68,7 +69,7 @@ def pipeline(
     slots = [v for i, v in enumerate(read) if i not in made]
     chunk = middle.output if middle is not None else types[read[0]]
     kept = tuple(1 if tail and axis in tail.axes else n for axis, n in enumerate(chunk.shape))
-    blocks = Blocks.of(chunk.shape, [*(types[v].shape for v in slots), kept])
+    blocks = Blocks.of(chunk.shape, [*(types[v].shape for v in slots), kept], apart=strided)
     one_pass = tail is None or isinstance(tail.reducer, UfuncReducer)
     single = len(heads) + (middle is not None) + (tail is not None) == 1
     alone = one_pass and single and (middle is None or middle.expression.ops <= 1)

@@ -178,6 +178,10 @@ class Call:
     retries: int = -1  # how often a call that raised is tried again; -1: as the setting says
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
     reshapes: bool = False  # gives its only input in another shape: between other steps that copies nothing
+    # `view(input, params, arg)`: the same elements without a copy, of any shape
+    view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
+    # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
+    target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)

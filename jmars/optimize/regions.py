@@ -1,8 +1,9 @@
 """Fuses regions: operands with several inputs and a single output that run in one pass over the blocks of a chunk.
 
 An operand joins its readers if all readers are in the same group and take its elements block by block: elementwise
-operands and generators join elementwise operands and reductions of the same shape; so do functions (slices,
-transposes), a few per group, since their chunks are held meanwhile. Only the output leaves a group, so no path leaves a
+operands and generators join elementwise operands and reductions of the same shape; so do slices, which are read where
+they are, and functions, a few per group, since their chunks are held meanwhile. An elementwise operand also joins the
+assignment that writes its elements to a slice. Only the output leaves a group, so no path leaves a
 group and returns: the graph of groups has no cycle. A value with several readers is inside with all its readers, or
 stays a chunk. Lines (chains.py) of the remaining operands are fused afterwards.
 Source: Legate Diffuse (ASPLOS 2025); Mars `optimization/physical/numexpr.py`.
@@ -61,7 +62,7 @@ def fuse_regions(
     apart : shape (graph.n,)
         Rows with different numbers here (devices, requested workers) never join.
     """
-    whole = np.array([*map(_gives_whole, graph.programs), False], np.bool_)[graph.program]
+    whole = np.array([*map(_is_held, graph.programs), False], np.bool_)[graph.program]
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
     heavy = np.array([*map(_is_heavy, graph.programs), False], np.bool_)[graph.program]
     few = np.bincount(graph.layer, minlength=len(graph.layers)) < workers
@@ -222,9 +223,18 @@ def _gives_whole(program: Program) -> bool:
     return len(program.steps) == 1 and isinstance(program.steps[0], Call) and not program.has_unsized
 
 
+def _is_held(program: Program) -> bool:
+    """Whether a program's chunk is held while a pass reads it."""
+    return _gives_whole(program) and not _is_view(program)
+
+
+def _is_view(program: Program) -> bool:
+    return any(isinstance(step, Call) and step.view is not None for step in program.steps[:1])
+
+
 def _is_heavy(program: Program) -> bool:
     """Whether a program may take longer than a pass over its output."""
-    return any(isinstance(step, Call | Generate) for step in program.steps)
+    return any(isinstance(step, Call | Generate) for step in program.steps) and not _is_view(program)
 
 
 def _takes_blocks(program: Program) -> Bools:
@@ -232,6 +242,9 @@ def _takes_blocks(program: Program) -> Bools:
     n = len(program.inputs)
     passes = [region for region in regions(program.steps, n) if _is_pass(program, region)]
     takes = np.zeros(n, np.bool_)
+    only = program.steps[0]
+    if len(program.steps) == 1 and isinstance(only, Call) and only.target is not None:
+        takes[only.inputs[-1]] = only.inputs[-1] not in only.inputs[:-1]
     if not passes:
         return takes
     last = passes[-1]  # only the last of several passes takes blocks, so that no block is held for two passes

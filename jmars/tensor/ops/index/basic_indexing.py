@@ -19,7 +19,7 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["AxisSlice", "Slice", "axis_slices", "local_slice", "slice_tensor"]
+__all__ = ["AxisSlice", "Slice", "axis_slices", "local_slice", "slice_tensor", "view_slice"]
 
 Array = np.ndarray[Any, Any]
 Basic = int | slice | None  # an entry of an index, in bounds
@@ -123,7 +123,8 @@ class Slice(Operand):
             shape = tuple(1 if e is None else next(counts) for e in self.index if not isinstance(e, int))
             params = tuple((count, step) for (_, count), step in zip(kinds[k], steps))
             chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
-            return single(self.name, (chunk,), Call(copy_slice, params, (0,), ChunkType(shape, output.dtype), True))
+            step = Call(copy_slice, params, (0,), ChunkType(shape, output.dtype), True, view=view_slice)
+            return single(self.name, (chunk,), step)
 
         begin = [np.array([part.start for part in parts]) for parts in cuts]
         where = np.nonzero(touched) if cuts else ()
@@ -138,7 +139,13 @@ class Slice(Operand):
 
 def copy_slice(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
     """Copies the part of a chunk that begins at `arg`; `params` are (count, step) for each axis."""
-    index: tuple[Any, ...] = (*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)
-    part = inputs[0][index]
+    part = view_slice(inputs[0], params, arg)
     assert math.prod(part.shape) == out.size
     np.copyto(out.reshape(part.shape), part)
+
+
+def view_slice(chunk: Array, params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> Array:
+    """The part of a chunk that begins at `arg`, as a view; `params` are (count, step) for each axis."""
+    index: tuple[Any, ...] = (*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)
+    part: Array = chunk[index]
+    return part

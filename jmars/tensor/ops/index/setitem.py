@@ -20,7 +20,7 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import astype, cast_and_broadcast, where
-from jmars.tensor.ops.index.basic_indexing import axis_slices, local_slice
+from jmars.tensor.ops.index.basic_indexing import axis_slices, local_slice, view_slice
 from jmars.tensor.ops.index.boolean_mask import assign_by_mask
 from jmars.tensor.ops.index.getitem import Index, is_bool_scalar
 from jmars.tensor.ops.index.scatter import match_ndim, set_by_arrays
@@ -169,7 +169,9 @@ class SetSlice(Operand):
             part = tuple((count, step) for (_, count, _), step in zip(kinds[k], steps))
             read = [ChunkType(tuple(n for _, _, n in kinds[k]), g.dtype) for g in values]
             if not all(n == count for n, count, _ in kinds[k]):
-                step = Call(write_slice, (part, self.number), tuple(range(1 + len(read))), chunk, True)
+                fits = read == [ChunkType(tuple(n for n, _ in part), chunk.dtype)] and all(by == 1 for _, by in part)
+                into = part_of_output if fits else None
+                step = Call(write_slice, (part, self.number), tuple(range(1 + len(read))), chunk, True, target=into)
                 return single(self.name, (chunk, *read), step)
             if self.number is not None:
                 value = Expression((), (Node(CONSTANT, (), output.dtype, self.number),))
@@ -196,15 +198,37 @@ def overwrite_chunk(out: Array, inputs: Sequence[Array], params: tuple[tuple[int
     out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)] = inputs[0]
 
 
-def write_slice(out: Array, inputs: Sequence[Array], params: tuple[Any, bytes | None], arg: tuple[int, ...]) -> None:
+def write_slice(
+    out: Array, inputs: Sequence[Array | None], params: tuple[Any, bytes | None], arg: tuple[int, ...]
+) -> None:
     """Copies a chunk and writes the value to the slice that begins at `arg`.
 
-    `params` are (count, step) for each axis, and a value as bytes, or None if the second input is the value.
+    `params` are (count, step) for each axis, and a value as bytes, or None if the second input is the value; that input
+    is None if the value has been computed in `out`.
     """
     part, number = params
-    np.copyto(out, inputs[0])
+    old = inputs[0]
+    assert old is not None
+    if number is None and inputs[1] is None:
+        _copy_around(out, old, [(at, count) for at, (count, _) in zip(arg, part)])
+        return
+    np.copyto(out, old)
     value = inputs[1] if number is None else np.frombuffer(number, out.dtype)[0]
     out[tuple(local_slice(at, count, step) for at, (count, step) in zip(arg, part))] = value
+
+
+def part_of_output(out: Array, params: tuple[Any, bytes | None], arg: tuple[int, ...]) -> Array:
+    """The slice of `out` that `write_slice` writes."""
+    return view_slice(out, params[0], arg)
+
+
+def _copy_around(out: Array, old: Array, box: Sequence[tuple[int, int]]) -> None:
+    """Copies all elements outside of a box, given by (start, count) for each axis."""
+    inner: tuple[slice, ...] = ()
+    for start, count in box:
+        for beside in (slice(0, start), slice(start + count, None)):
+            out[(*inner, beside)] = old[(*inner, beside)]
+        inner = (*inner, slice(start, start + count))
 
 
 @offers("copyto")

@@ -1,0 +1,62 @@
+"""Finds the values of a program that need no memory of their own, because they lie in that of another value.
+
+A slice that only elementwise steps read is a view of the sliced value. A value that is written to a slice is computed
+there. `sharing` sees the steps only, so that planned and used memory agree.
+Source: in-place operands of compilers, such as LLVM's bufferization in MLIR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jmars.kernels.program import Call, Elementwise, Reduce, Step
+
+__all__ = ["Sharing", "sharing", "step_readers"]
+
+
+class Sharing(NamedTuple):
+    """Values, by number, in the memory of others."""
+
+    views: dict[int, int]  # slice: the value that it is a view of
+    inside: dict[int, int]  # value computed in a part of a later value: that value
+
+    @property
+    def strided(self) -> frozenset[int]:
+        """Values whose elements may lie apart."""
+        return frozenset((*self.views, *self.inside))
+
+
+def sharing(steps: Sequence[Step], n: int) -> Sharing:
+    """The values of `steps` that need no memory of their own; `n` is the number of inputs."""
+    views: dict[int, int] = {}
+    inside: dict[int, int] = {}
+    if not any(isinstance(step, Call) and (step.view or step.target) for step in steps):
+        return Sharing(views, inside)
+    readers = step_readers(steps, n)
+
+    def is_pass(k: int) -> bool:
+        """Whether a step writes elements one by one; sums stay those of contiguous blocks, to the last bit."""
+        reduced = len(readers[k]) == 1 and isinstance(steps[readers[k][0]], Reduce)
+        return isinstance(steps[k], Elementwise) and not reduced
+
+    for k, step in enumerate(steps[:-1]):
+        is_slice = isinstance(step, Call) and step.view is not None and step.inputs[0] not in views
+        if is_slice and all(map(is_pass, readers[k])):
+            views[n + k] = step.inputs[0]
+    for k, step in enumerate(steps):
+        if isinstance(step, Call) and step.target is not None:
+            value = step.inputs[-1]
+            if value >= n and value not in step.inputs[:-1] and readers[value - n] == [k] and is_pass(value - n):
+                inside[value] = n + k
+    return Sharing(views, inside)
+
+
+def step_readers(steps: Sequence[Step], n: int) -> list[list[int]]:
+    """List the readers of each step's value."""
+    readers: list[list[int]] = [[] for _ in steps]
+    for k, step in enumerate(steps):
+        for value in dict.fromkeys(step.inputs):
+            if value >= n:
+                readers[value - n].append(k)
+    return readers

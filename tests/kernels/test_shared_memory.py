@@ -1,0 +1,144 @@
+"""Slices that programs read in place, and values that programs compute where they are written."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.config import config
+from jmars.kernels.flat_views import flattened, never_raises
+from jmars.kernels.machine_code import llvm_there
+from jmars.kernels.program import Elementwise
+from jmars.kernels.shared_memory import sharing
+from jmars.optimize import compile_graph
+from jmars.tensor.engine import current_engine, set_engine
+from jmars.tensor.tensor_graph import TensorGraph
+from tests.tensor import engine
+
+BACKENDS = ["numpy", "numexpr", *["llvm"] * llvm_there()]
+SHAPES = [(400,), (20_000,), (30, 20), (150, 150), (30, 31, 32), (1, 200, 200)]
+
+
+@pytest.fixture(autouse=True)
+def fused(monkeypatch):
+    """Compute in this process, fused."""
+    monkeypatch.setattr(engine, "tiled", lambda graph: compile_graph(graph, config.task).after)
+    before = current_engine()
+    yield
+    set_engine(before)
+
+
+def heat(u, steps=3):
+    for _ in range(steps):
+        u[1:-1, 1:-1] = (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]) / 4
+    return u
+
+
+def program_of(x):
+    """The only program of a fused graph, apart from stored arrays."""
+    graph = TensorGraph.of([x.data])
+    for number, _, _ in graph.arrays():
+        graph.replace_by_stored(number, f"k{number}")
+    (program,) = compile_graph(graph, config.task).after.programs
+    return program
+
+
+@st.composite
+def slices(draw, length, count):
+    """A slice of `count` elements of an axis."""
+    step = draw(st.sampled_from([1, 1, 1, 2, -1]))
+    span = (count - 1) * abs(step) + 1
+    if span > length:
+        step, span = 1, count
+    start = draw(st.integers(0, length - span))
+    if step > 0:
+        return slice(start, start + span, step)
+    stop = start - 1
+    return slice(start + span - 1, stop if stop >= 0 else None, step)
+
+
+@st.composite
+def statements(draw):
+    shape = draw(st.sampled_from(SHAPES))
+    made = []
+    for _ in range(draw(st.integers(1, 4))):
+        counts = [draw(st.sampled_from([n, max(1, n - 2), max(1, n // 2)])) for n in shape]
+        into, *read = (tuple(draw(slices(n, c)) for n, c in zip(shape, counts)) for _ in range(4))
+        made.append((into, read, draw(st.sampled_from(["mean", "half", "root", "sum"]))))
+    return shape, made
+
+
+def run_on(u, made):
+    for into, (a, b, c), kind in made:
+        if kind == "mean":
+            u[into] = (u[a] + u[b] + u[c]) / 3
+        elif kind == "half":
+            u[into] *= 0.5
+        elif kind == "root":
+            u[into] = np.sqrt(abs(u[a] - u[b])) + 1
+        else:
+            u[into] = u[a] + u[b].sum()
+    return u
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(case=statements(), pieces=st.sampled_from([1, 1, 2]))
+@settings(max_examples=40)
+def test_statements_on_slices_give_numpys_elements(backend, case, pieces):
+    shape, made = case
+    set_engine(engine.OneByOne(backend=backend))
+    a = np.random.default_rng(1).random(shape)
+    u = mt.asarray(a.copy(), chunk_size=tuple(-(-n // pieces) for n in shape))
+    # a sum is that of chunks and blocks, so its last bits are not NumPy's
+    assert np.allclose(run_on(u, made).fetch(), run_on(a, made), rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_stencil_is_one_operand_of_numpys_bits(backend):
+    set_engine(engine.OneByOne(backend=backend))
+    a = np.random.default_rng(2).random((200, 150))
+    assert np.array_equal(heat(mt.asarray(a.copy())).fetch(), heat(a))
+    assert program_of(heat(mt.asarray(a.copy()))).name.count("setitem") == 3
+
+
+def test_slices_need_no_memory_and_values_are_computed_where_they_are_written():
+    program = program_of(heat(mt.ones((300, 300), dtype="f4") * mt.ones((300, 300), chunk_size=300), steps=5))
+    views, inside = sharing(program.steps, len(program.inputs))
+    assert len(views) == 5 * 4 and len(inside) == 5
+    assert program.work <= 2 * 300 * 300 * 8  # two of the arrays between the statements
+
+
+def test_a_slice_that_is_summed_or_given_to_a_function_is_copied():
+    a = mt.asarray(np.ones((200, 200)))
+    for x in (a[1:].sum(), np.linalg.norm(a[1:], "nuc"), np.sort(a[1:, 5:], axis=1)):
+        program = program_of(x)
+        assert not sharing(program.steps, len(program.inputs)).views
+
+
+def test_elements_between_rows_raise_nothing():
+    for function, safe in ((np.add, True), (np.power, False)):
+        b = mt.asarray(np.arange(90_000).reshape(300, 300))
+        b[1:-1, 1:-1] = function(b[2:, 1:-1], b[:-2, 1:-1])
+        steps = [step for step in program_of(b).steps if isinstance(step, Elementwise)]
+        assert [never_raises(step.expression) for step in steps] == [safe]
+
+
+def test_negative_powers_beside_the_slice_do_not_raise():
+    set_engine(engine.OneByOne())
+    a = np.full((200, 200), 2)
+    a[:, [0, -1]] = -1
+    expected = a.copy()
+    for u in (b := mt.asarray(a), expected):
+        u[1:-1, 1:-1] = u[1:-1, 1:-1] ** u[1:-1, 1:-1]
+    assert np.array_equal(b.fetch(), expected)
+
+
+def test_lines_are_of_equal_strides_with_few_elements_between():
+    a, b = np.arange(60.0).reshape(6, 10), np.arange(60.0).reshape(10, 6)
+    assert [len(line) for line in flattened([a[1:, 1:], a[:-1, :-1]])] == [49, 49]
+    assert flattened([a[1:, 1:6], b[1:6, 1:]]) is None  # other strides
+    assert flattened([a[:, ::2]]) is None
+    assert flattened([a[::3]]) is None  # most elements lie between
+    assert flattened([a[::-1]]) is None
+    assert flattened([a[:0]]) is None
