@@ -1,7 +1,7 @@
-"""LastingChannel: a dialogue of actors of two hosts that outlives its connections.
+"""LastingChannel: a dialogue of actors of two hosts that outlives connections.
 
-`Delivery` numbers the messages, so that each takes effect exactly once and in order although connections break and are
-made again (tls_link.py). The conversation ends when it is given up: by this host, by the peer, or because the peer is
+`Delivery` numbers the messages, so that every message takes effect exactly once and in order although connections break
+and are made again (tls_link.py). The conversation ends when it is given up: by this host, by the peer, or because the peer is
 another incarnation. Until then messages to a peer that is away are kept, up to a limit.
 """
 
@@ -53,7 +53,7 @@ class Link(ABC):
     Attributes
     ----------
     identity
-        The peer, as its certificate proves it.
+        The peer, as the certificate says.
     """
 
     identity: Identity
@@ -64,7 +64,7 @@ class Link(ABC):
 
     @abstractmethod
     def cut(self) -> None:
-        """End the connection at once; what is under way may be lost."""
+        """End the connection at once; messages under way may be lost."""
 
     @abstractmethod
     def hang_up(self) -> None:
@@ -96,7 +96,7 @@ class LastingChannel(Dialogue):
     round_trip
         Seconds of the last beat to the peer and back; None before the first.
     hello
-        The first frame on each connection, of the dialling end and then of the listening end.
+        The first frame on a connection, of the dialling end and then of the listening end.
     why
         Why the conversation has ended; "" before.
     ended
@@ -174,7 +174,7 @@ class LastingChannel(Dialogue):
         return ""
 
     def attach(self, link: Link, session: bytes) -> None:
-        """Use a new connection that is not refused; an older one is cut, and what it may have lost is sent again."""
+        """Use a new connection; an older connection is cut, and messages without receipt are sent again."""
         self.last_heard = now = self._loop.time()
         if link.identity.incarnation != self._delivery.peer:
             self._meet(link.identity, now)
@@ -201,7 +201,7 @@ class LastingChannel(Dialogue):
                 self.on_down(self, why)
 
     def heard(self, link: Link, frame: Any) -> None:
-        """Act on a frame; a peer that sends anything else is given up."""
+        """Act on a frame; a peer that sends an unknown frame is given up."""
         if link is not self._link:
             return  # of a connection that was replaced: its frames come again
         try:
@@ -258,7 +258,7 @@ class LastingChannel(Dialogue):
         self._post(self._delivery.due(self._loop.time()))
 
     def _on_beat(self) -> None:
-        """Send a beat where nothing else was sent for long; look again when it may be time."""
+        """Send a beat after a long silence, and plan the next."""
         now = self._loop.time()
         due = self._last_sent + self.beat
         if due <= now and self._link is not None:

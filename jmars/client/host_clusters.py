@@ -56,7 +56,7 @@ class HostClusters:
         """A cluster of several hosts, each with its workers, memory and disk; becomes the default cluster.
 
         A host reads chunks of another host when an operand needs them. A host that is lost costs what only it had,
-        which is computed again. Hosts prove themselves by certificates of the cluster, and everything between them is
+        which is computed again. Hosts authenticate by certificates of the cluster, and all traffic between hosts is
         encrypted.
 
         Parameters
@@ -132,7 +132,7 @@ class HostClusters:
 
     @classmethod
     def ssh(cls, hosts: Sequence[str], **settings: Any) -> Self:
-        """A cluster of hosts that ssh reaches: `Cluster.hosts` under the name by which people look for it.
+        """A cluster of hosts reached by ssh: `Cluster.hosts` under a name that people look for.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Roster: the hosts of a cluster as its head knows them: their links, what they report, what they read by the head.
+"""Roster: the hosts of a cluster in the head: links, reports, and reads through the head.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -74,13 +74,13 @@ class Roster:
     back
         Called with the number of a host that is here again, in the same process.
     again
-        Gives a host what it needs to join again after it was given up: number of a ticket and secret; 0 for nothing.
+        Gives a given-up host the number of a ticket and the secret to join again; 0 for no ticket.
     silent
         Hosts that were given up for their silence, and that may join again.
     two_listen
         Set when two hosts can be dialled.
     environment
-        Gives the variables with which a host must start again, by name and facts; empty for a host that may join.
+        Gives the variables for a restart of a host, by name and facts; empty if the host may join.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class Roster:
             await asyncio.sleep(LOOK_SECONDS)
 
     def now(self) -> float:
-        """Seconds of the clock by which hosts are judged, and tickets are valid."""
+        """Seconds of the clock for beats of hosts and for tickets."""
         return asyncio.get_running_loop().time()
 
     def close(self) -> None:
@@ -310,7 +310,7 @@ class Seat:
 
     @remote_method
     def join(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """The host joins; returns what it must know of the cluster."""
+        """The host joins; returns facts of the cluster."""
         if self.number in self._roster.links:
             raise HostRefusedError(f"host {self.number} has joined already")
         told = {
@@ -338,7 +338,7 @@ class Seat:
 
     @remote_method
     def carried(self, source: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]]) -> None:
-        """Chunks came to the host from another one; `marks` are those of `Transfers`."""
+        """Chunks came to the host from another host; `marks` as in `Transfers`."""
         self._roster.transferred(source, self.number, chunks, nbytes, seconds, marks)
 
     @remote_method
@@ -348,7 +348,7 @@ class Seat:
 
     @remote_method
     async def read(self, host: int, chunk: int, start: int, stop: int) -> tuple[bytes, bytes]:
-        """Bytes of a chunk of another host, and their checksum."""
+        """Bytes of a chunk of a remote host, and the checksum."""
         link = self._roster.links.get(host)
         if link is None:
             raise ClusterLostError(f"host {host} is gone")
@@ -370,11 +370,11 @@ class Seat:
 
 
 def _not_measured(source: int, reader: int, nbytes: int, seconds: float) -> None:
-    """Nobody plans with links."""
+    """Does nothing: no plans with links."""
 
 
 def _nobody_asks(number: int) -> None:
-    """Nobody looks after the processes of hosts."""
+    """Does nothing: no processes to watch."""
 
 
 async def _no_opinion(number: int) -> str:

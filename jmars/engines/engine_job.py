@@ -1,8 +1,8 @@
 """EngineJob: the operands and groups of one job on an engine.
 
-Groups run ahead of the scheduler, which orders and counts operand by operand: what became of an operand is kept back
+Groups run ahead of the scheduler, which orders and counts operand by operand: the end of an operand is kept back
 until the scheduler has ordered it. Operands of a group that broke run as tasks of their own when they are ready, and
-what they read that is nowhere is reported as missing. Source: docs/explanation/seeds.md, "Execution control".
+inputs without a copy are reported as missing. Source: docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EngineJob:
     table
         Its operands.
     groups
-        In an order in which each group reads only chunks of groups before it.
+        Ordered so that a group reads only chunks of earlier groups.
     results
         Chunks of all jobs.
     link

@@ -208,7 +208,7 @@ def _in_sequence(
 
 
 def _taken(values: list[Any], ending: Sequence[int]) -> Array | None:
-    """Remove values that have ended; returns one that nobody else refers to, whose memory is warm."""
+    """Remove values that have ended; returns a value without other references, since warm memory is faster."""
     arrays = [values[number] for number in ending if values[number] is not None and values[number].base is None]
     for number in ending:
         values[number] = None

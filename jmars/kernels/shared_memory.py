@@ -2,7 +2,6 @@
 
 A slice that only elementwise steps read is a view of the sliced value. A value that is written to a slice is computed
 there. `sharing` sees the steps only, so that planned and used memory agree.
-Source: in-place operands of compilers, such as LLVM's bufferization in MLIR.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ STALL_SECONDS = 1.0  # a head that looks later than this was stalled itself
 
 @dataclass(frozen=True)
 class SilenceLimits:
-    """Seconds of silence after which a host is suspect, and gone; `busy` is for hosts that somebody vouches for."""
+    """Seconds of silence before a host is suspect, and gone; `busy`: for hosts with a witness."""
 
     suspect: float = 3.0
     gone: float = 8.0
@@ -60,8 +60,8 @@ class HostBack:
 class HostGone:
     """A host is gone for good under this incarnation.
 
-    `how` is "silent", "stopped" (its control process is stopped, though the machine answers), "busy" (its control
-    process does nothing else for too long), "late" (it did not join), "replaced" (it joined again) or "ended" (it left,
+    `how` is "silent", "stopped" (the control process is stopped, though the machine answers), "busy" (its control
+    process is busy for too long), "late" (it did not join), "replaced" (it joined again) or "ended" (it left,
     or its process has ended).
     """
 
@@ -132,7 +132,7 @@ class Membership:
 
     # -- what happens
     def expect(self, host: int, now: float, seconds: float = JOIN_SECONDS) -> Identity:
-        """A host of this number is started, and must join within `seconds`; returns its identity, never used before."""
+        """A host of this number is started, and must join within `seconds`; returns a new identity."""
         incarnation = self._incarnations[host] = self._incarnations.get(host, 0) + 1
         identity = Identity(host, incarnation)
         self._known[identity] = _Known("joining", now, now + seconds)
@@ -140,7 +140,7 @@ class Membership:
         return identity
 
     def joined(self, identity: Identity, now: float) -> list[Change]:
-        """A host that was expected joins; it takes the place of its incarnation before."""
+        """An expected host joins and replaces the incarnation before."""
         known = self._known.get(identity)
         if known is None or known.state != "joining":
             return []
@@ -231,7 +231,7 @@ class Membership:
         return HostGone(identity, how, why)
 
     def _plan_look(self, now: float) -> None:
-        """The next look is when a host may change its state, at least as often as a stall must be noticed."""
+        """Seconds until a host may change state, at most the time to notice a stall."""
         due = now + STALL_SECONDS if self._known else math.inf
         for known in self._known.values():
             _, since, limit = self._case(known, now)
