@@ -1,8 +1,8 @@
 """LastingChannel: a dialogue of actors of two hosts that outlives connections.
 
 `Delivery` numbers the messages, so that every message takes effect exactly once and in order although connections break
-and are made again (tls_link.py). The conversation ends when it is given up: by this host, by the peer, or because the peer is
-another incarnation. Until then messages to a peer that is away are kept, up to a limit.
+and are made again (tls_link.py). The conversation ends when it is given up: by this host, by the peer, or because the
+peer is another incarnation. Until then messages to a peer that is away are kept, up to a limit.
 """
 
 from __future__ import annotations
