@@ -26,6 +26,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "jit": ("auto", "on", "fast", "off"),
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),
+    "gpu": ("auto", "prefer", "only", "off"),
     "replan": (True, False),
     "dispatch": ("central", "late"),
     "retries": ("auto", *range(11)),

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.graph.dag import Dag
+from jmars.kernels.program import Program
 from jmars.kernels.worth import marked
 from jmars.optimize.chains import fuse_chains
 from jmars.optimize.colors import fuse_colors
@@ -106,6 +107,7 @@ def compile_graph(
     room: int | None = None,
     workers: int = 1,
     most: int | None = None,
+    runs_on_gpu: Callable[[Program], bool] | None = None,
 ) -> Compiled:
     """Compiles a tensor graph.
 
@@ -124,6 +126,8 @@ def compile_graph(
         Operands that can run at a time; fusion stops where fewer operands would be left.
     most
         Most chunk-level operands before fusion; None: no bound.
+    runs_on_gpu
+        Keeps operands whose program a GPU can run apart from others, so that these do not keep it from the GPU.
 
     Raises
     ------
@@ -148,12 +152,12 @@ def compile_graph(
         after, group = prune(tiled)
     if switch["fuse_enabled"]:
         go_on()
-        joined = _fused(after, switch["fuse"], limits, workers, keep_apart(after))
+        joined = _fused(after, switch["fuse"], limits, workers, keep_apart(after, runs_on_gpu))
         after, group = joined.graph, np.append(joined.group, np.int32(-1))[group]  # -1, pruned, reads the end
     copied = None
     if switch["fuse_enabled"] and switch["redraw"]:
         memory = None if room is None else 2 * room * workers  # `room` is half of a share
-        redrawn = rematerialise(after, memory, keep_apart(after))
+        redrawn = rematerialise(after, memory, keep_apart(after, runs_on_gpu))
         if redrawn is not None:
             copied = group, redrawn
             after, group = redrawn.graph, np.append(redrawn.first, np.int32(-1))[group]

@@ -12,9 +12,11 @@ shards.py      a job's operands spread over several shards
 picture.py     the graph for the live view
 ranking.py     the order that a job runs in (Machine, rank_operands)
 fitting.py     refuses operands that can never fit in memory
+device_plan.py   cores or GPUs for the operands of a job
 pins.py        workers that users annotated operands with
 retries.py     how often an operand that raised is tried again (RetryRule)
 prepare.py     compiles a graph, plans it and lays it out for workers
+plan_size.py   bytes of a prepared graph
 plans.py       prepared graphs by structure, to be run again
 plan_links.py  the links between hosts that a plan uses
 event_log.py   numbered events, bounded in memory (EventLog)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jmars.errors import GraphError, UnsupportedError
+from jmars.errors import GraphError
 from jmars.tensor.chunk import ChunkGraph, GraphLayer
 
 __all__ = ["pinned_workers", "preferred_workers"]
@@ -20,8 +20,6 @@ def pinned_workers(graph: ChunkGraph, workers: Sequence[str]) -> dict[int, int]:
     ------
     GraphError
         If there is no such worker.
-    UnsupportedError
-        If an operand needs a GPU.
     """
     return _by_operand(graph, [_worker(layer, workers) for layer in graph.layers])
 
@@ -54,8 +52,6 @@ def _worker(layer: GraphLayer, workers: Sequence[str]) -> int:
     """The worker of a layer's operands; -1 for any."""
     if layer.annotation is None:
         return -1
-    if layer.annotation.gpu:
-        raise UnsupportedError(f"{layer.name} is annotated with gpu=True, and workers have no GPU; leave it out")
     worker = layer.annotation.worker
     if worker is None:
         return -1

@@ -15,17 +15,20 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jmars.flow import FlowGraph, Pool
-from jmars.kernels.program import Call, Generate
+from jmars.kernels.program import Call
 from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan import Plan, PlanGraph, Workers, make_plan
+from jmars.scheduler.device_plan import device_classes, kept_apart
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
 from jmars.scheduler.picture import graph_built, prediction, with_lines
 from jmars.scheduler.pins import pinned_workers, preferred_workers
 from jmars.scheduler.plan_monitor import PlanMonitor
+from jmars.scheduler.plan_size import plan_size
 from jmars.scheduler.ranking import Machine, Ranked, rank_operands
 from jmars.scheduler.retries import RetryRule
 from jmars.tensor.chunk import GraphLayer
@@ -85,6 +88,7 @@ class Prepared:
     refined: int = 0  # how often it was planned again with what its runs taught
     wanted: Mapping[int, int] = field(default_factory=dict)  # workers of operands that users chose
     places: Mapping[tuple[str, int], int] = field(default_factory=dict)  # of stored chunks, see `Machine.places`
+    classes: NDArray[np.uint8] | None = None  # what each operand may run on; None without a GPU
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
     def open(self, job: str, number: int, base: int, bound: Bindings) -> JobTable:
@@ -117,6 +121,7 @@ class Prepared:
             tight=shared.tight,
             late=shared.late,
             pinned=shared.pinned,
+            device=shared.device,
         )
 
     def retry_rule(self, operand: int) -> RetryRule:
@@ -137,13 +142,13 @@ class Prepared:
     def planned_again(self, executors: int, machine: Machine) -> Prepared:
         """The same structure with an order by the costs that are known now; for a thread."""
         there = replace(machine, row_of=lambda name, index: self.places.get((name, index), -1))
-        ranked = rank_operands(self.compiled, self.settings, executors, there, PATIENCE, str, self.wanted)
+        ranked = rank_operands(self.compiled, self.settings, executors, there, PATIENCE, str, self.wanted, self.classes)
         assign = self.plan.assign if ranked.assign is None else ranked.assign.astype(np.int16)
-        planned = [] if ranked.assign is None else ranked.assign.tolist()
+        planned = [] if ranked.assign is None or machine.rows is None else ranked.assign.tolist()
         return replace(
             self,
             plan=Plan(self.plan.dag, assign.copy(), ranked.rank.copy()),
-            table=replace(self.table, rank=ranked.rank.tolist(), planned=planned),
+            table=replace(self.table, rank=ranked.rank.tolist(), planned=planned, device=ranked.device),
             assign=assign.tolist(),
             picture=self.picture | prediction(self.compiled, ranked.predicted, ranked.seconds),
             watched=_watched(ranked, self.settings, executors, machine),
@@ -243,7 +248,8 @@ def prepare(
     pinned = pinned_workers(after, workers)
     wanted = preferred_workers(after, workers) | pinned
     key_of = None if bound is None else bound.key
-    ranked = rank_operands(compiled, settings, len(workers), machine, key_of=key_of, wanted=wanted)
+    classes = device_classes(compiled, settings, workers, pinned, *(() if bound is None else (bound.line,)))
+    ranked = rank_operands(compiled, settings, len(workers), machine, key_of=key_of, wanted=wanted, classes=classes)
     laps.append(time.monotonic())
     check()
     stored = after.program < 0
@@ -269,10 +275,11 @@ def prepare(
         stored=np.flatnonzero(stored).tolist(),
         readers=flow.succs,
         results=kept.tolist(),
-        planned=[] if ranked.assign is None else plan.assign.tolist(),
+        planned=[] if ranked.assign is None or machine is None or machine.rows is None else plan.assign.tolist(),
         tight=machine is not None and 2 * int(after.nbytes.sum()) > machine.memory,
         late=settings.get("dispatch") == "late",
         pinned=pinned,
+        device=ranked.device,
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
@@ -290,13 +297,14 @@ def prepare(
         stored_chunks,
         {name: ids.ravel().tolist() for name, ids in after.results.items()},
         _slots(after.args),
-        _size(compiled) + (60 * after.n if ranked.graph is not None else 0),
+        plan_size(compiled) + (60 * after.n if ranked.graph is not None else 0),
         _watched(ranked, settings, len(workers), machine),
         dict(settings),
         places={} if machine is None or bound is None else machine.places(stored_chunks, bound.key),
         hungriest=hungriest(after, machine is not None and machine.rows is not None),
         made=laps[-1],
         wanted=wanted,
+        classes=classes,
         phases=tuple((name, after - before) for name, (before, after) in zip(PHASES, pairwise(laps), strict=True)),
     )
 
@@ -329,8 +337,9 @@ def _compiled(
     bound: Bindings | None,
 ) -> Compiled:
     """The graph compiled for a machine; refused where it has too many operands for the memory."""
+    apart = kept_apart(settings, workers)
     if machine is None:
-        return compile_graph(graph, settings, check, None, len(workers))
+        return compile_graph(graph, settings, check, None, len(workers), runs_on_gpu=apart)
 
     def refuse(n: int, each: int, layer: GraphLayer) -> None:
         line = bound.line(layer.line) if bound is not None else None
@@ -338,7 +347,7 @@ def _compiled(
 
     room, most = machine.share(len(workers)) // 2, machine.memory // TILED_BYTES
     try:
-        compiled = compile_graph(graph, settings, check, room, len(workers), most)
+        compiled = compile_graph(graph, settings, check, room, len(workers), most, apart)
     except TooManyOperandsError as error:
         refuse(error.n, TILED_BYTES, error.layer)
         raise
@@ -349,7 +358,7 @@ def _compiled(
 
 
 def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machine: Machine | None) -> Watched | None:
-    if ranked.graph is None or machine is None or not settings.get("replan", True):
+    if ranked.graph is None or machine is None or ranked.device or not settings.get("replan", True):
         return None
     if executors < 2 and machine.rows is None:  # further hosts may come
         return None
@@ -369,26 +378,3 @@ def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:
         for place, arg in enumerate(row)
         if type(arg) is tuple and arg and type(arg[0]) is Slot
     ]
-
-
-def _size(compiled: Compiled) -> int:
-    """Estimated bytes that a kept graph takes: measured with tracemalloc, plus users' functions."""
-    before, after = compiled.before, compiled.after
-    args = 150 * after.n if after.args is not None else 0
-    steps = [step for program in after.programs for step in program.steps]
-    args += sum(_brought(step.params) for step in steps if isinstance(step, Call | Generate))
-    args += sum(map(_brought, after.args or ()))
-    return 15_000 + 40 * before.n + 400 * after.n + 8 * before.input_idx.size + 60 * after.input_idx.size + args
-
-
-def _brought(row: tuple[Any, ...]) -> int:
-    """Bytes of pickles and arrays in a row."""
-    found = 0
-    for one in row:
-        if type(one) is bytes:
-            found += len(one)
-        elif type(one) is np.ndarray:
-            found += one.nbytes
-        elif type(one) is tuple:
-            found += _brought(one)
-    return found

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from jmars.errors import MemoryLimitError
 from jmars.optimize import Compiled
-from jmars.plan import Choice, PlanGraph, Profile, Workers, annotate, choose, one_host
+from jmars.plan import CPU, GPU, Choice, PlanGraph, Profile, Workers, annotate, choose, one_host
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
+from jmars.plan.cost.gpu_seconds import host_with_gpus
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.simulation.predict import predict_from_simulation
+from jmars.scheduler.device_plan import on_devices, spread
 from jmars.scheduler.fitting import LIMIT, raise_limit
 from jmars.switches import TASK_DEFAULTS
 from jmars.units import format_bytes
@@ -46,6 +48,8 @@ class Machine:
         Gives the row that stores a chunk now, by the chunk's number in the cluster; -1 where it is not known.
     balances
         Whether the machines balance work by themselves, so that no run is planned anew.
+    gpus
+        Of one host: bytes of each GPU for chunks and scratch. The last workers are its GPUs.
     """
 
     profile: Profile
@@ -56,6 +60,7 @@ class Machine:
     row_of: Callable[[str, int], int] = lambda key, index: -1
     row_of_chunk: Callable[[int], int] = lambda chunk: -1
     balances: bool = False
+    gpus: Sequence[int] = ()
 
     @property
     def largest(self) -> int:
@@ -97,7 +102,7 @@ class Ranked:
 
     `graph` is the planner's input, None without a plan; `predicted` is the field of the GraphBuilt event; `assign` has
     the worker of each operand where machines share no memory; `seconds` is the predicted cost of each operand, None
-    without a machine.
+    without a machine. `device` is the field of `JobTable`, empty where all operands run on cores.
     """
 
     rank: NDArray[np.int64]
@@ -105,6 +110,7 @@ class Ranked:
     predicted: dict[str, Any] | None = None
     assign: NDArray[np.int64] | None = None
     seconds: NDArray[np.float64] | None = None
+    device: bytes = b""
 
 
 def rank_operands(
@@ -115,6 +121,7 @@ def rank_operands(
     patience: float = 1.0,
     key_of: Callable[[str], str] | None = None,
     wanted: Mapping[int, int] | None = None,
+    classes: NDArray[np.uint8] | None = None,
 ) -> Ranked:
     """The order of a compiled graph.
 
@@ -132,12 +139,16 @@ def rank_operands(
         Gives the key of a kept tensor that the graph reads, by its name in the graph.
     wanted
         Workers of operands that users chose.
+    classes
+        From `device_classes`; None where no worker is a GPU.
     """
+    if classes is not None and (machine is None or machine.rows is None):
+        return _with_gpus(compiled, settings, executors, machine, patience, wanted or {}, classes)
     order = settings.get("order", TASK_DEFAULTS["order"])
     if machine is None or not compiled.after.n:
         return Ranked(compiled.rank)
     if machine.rows is not None:
-        return _on_machines(compiled, settings, machine, machine.rows, patience, key_of, wanted or {})
+        return _on_machines(compiled, settings, machine, machine.rows, patience, key_of, wanted or {}, classes)
     workers = one_host(machine.profile, executors, machine.memory)
     graph = annotate(compiled.after, compiled.dag, machine.profile)
     budget = patience * seconds_to_plan(graph, workers)
@@ -165,6 +176,31 @@ def rank_operands(
     return Ranked(rank, graph, predicted, seconds=graph.cost)
 
 
+def _with_gpus(
+    compiled: Compiled,
+    settings: Mapping[str, Any],
+    executors: int,
+    machine: Machine | None,
+    patience: float,
+    wanted: Mapping[int, int],
+    classes: NDArray[np.uint8],
+) -> Ranked:
+    """Order, device and worker of each operand on a host with GPUs, whose workers come after those of the cores."""
+    ranked, must = Ranked(compiled.rank), classes == GPU
+    gpus = () if machine is None else machine.gpus
+    cores = executors - max(1, len(gpus))
+    if machine is not None and compiled.after.n and gpus:
+        rows = host_with_gpus(machine.profile, cores, machine.memory, gpus)
+        numbers = [0, *range(cores, executors)]
+        apart = replace(machine, rows=rows, numbers=numbers, row_of=lambda key, index: 0)
+        pins = {one: worker if worker >= cores else 0 for one, worker in wanted.items()}
+        ranked = _on_machines(compiled, settings, apart, rows, patience, str, pins, classes)
+    assign = np.where(must, cores, 0) if ranked.assign is None else ranked.assign
+    assign = np.where(compiled.after.program < 0, -1, assign)
+    device = ranked.device or (np.where(must, GPU, CPU).astype(np.uint8).tobytes() if must.any() else b"")
+    return replace(ranked, assign=spread(assign, ranked.rank.astype(np.int64), cores), device=device)
+
+
 def _on_machines(
     compiled: Compiled,
     settings: Mapping[str, Any],
@@ -173,8 +209,10 @@ def _on_machines(
     patience: float,
     key_of: Callable[[str], str] | None,
     wanted: Mapping[int, int],
+    classes: NDArray[np.uint8] | None = None,
 ) -> Ranked:
-    """Order and worker of each operand on machines that share no memory; a stored chunk lies where `machine` says.
+    """Order and worker of each operand on machines that share no memory, or on cores and GPUs; a stored chunk lies
+    where `machine` says.
 
     The order that the settings name holds where it is not "auto".
     """
@@ -189,8 +227,14 @@ def _on_machines(
     if key_of is not None:
         for operand, (name, index) in compiled.after.stored.items():
             placed[operand] = machine.row_of(key_of(name), index)
+    device = b""
     try:
-        choice = choose(graph, rows, prefer=prefer, budget=budget, placed=placed)
+        if classes is None:
+            choice = choose(graph, rows, prefer=prefer, budget=budget, placed=placed)
+        else:
+            graph = replace(graph, device=classes)
+            graph, choice = on_devices(compiled.after, graph, settings, rows, machine.profile, placed, budget)
+            device = graph.device.tobytes() if np.any(graph.device == GPU) else b""
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
         return Ranked(compiled.rank)
     numbers = np.asarray(machine.numbers, np.int64)
@@ -206,7 +250,7 @@ def _on_machines(
         "lower_bound": choice.lower_bound,
         "tried": _told(choice),
     }
-    return Ranked(rank, graph, predicted, assign, graph.cost)
+    return Ranked(rank, graph, predicted, assign, graph.cost, device)
 
 
 def _rows_wanted(wanted: Mapping[int, int], numbers: Sequence[int], rows: Workers, n: int) -> NDArray[np.int16]:

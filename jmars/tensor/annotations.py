@@ -1,4 +1,4 @@
-"""Annotations of operands: the worker that must run them, whether they need a GPU, and whether they may be fused.
+"""Annotations of operands: the worker that must run them, GPU or core, and whether they may be fused.
 
 `annotate` puts an annotation on all operands that are made within its block. Operands with different annotations are
 never fused, merged or drawn again within each other.
@@ -24,7 +24,7 @@ class Annotation:
     worker
         Number or name of the only worker that may run it; None for any.
     gpu
-        Whether it needs a GPU.
+        True: it runs on a GPU. False: on a core. None: the plan chooses.
     fuse
         Whether it may become one operand with others of the same annotation.
     prefer
@@ -32,7 +32,7 @@ class Annotation:
     """
 
     worker: int | str | None = None
-    gpu: bool = False
+    gpu: bool | None = None
     fuse: bool = True
     prefer: int | str | None = None
 
@@ -61,7 +61,8 @@ def annotate(
         The only worker that may run them: its number, from 0, or its name, as in `Cluster.info()["workers"]`. A name
         that the cluster does not have is an error of the job. On the workers of Dask or Ray it is a wish.
     gpu
-        Whether they need a GPU. Workers have none yet, so that the job fails with UnsupportedError.
+        True: they run on a GPU, and the job fails with UnsupportedError where no worker is a GPU. False: they run on
+        cores. An operand without a kernel for GPUs is computed by the GPU's process, on a core.
     fuse
         False: each of them stays an operand of its own.
     prefer
@@ -79,7 +80,7 @@ def annotate(
     >>> with annotate(worker=1):
     ...     x = mt.ones(4, chunk_size=2)
     >>> x.data.op.annotation
-    Annotation(worker=1, gpu=False, fuse=True, prefer=None)
+    Annotation(worker=1, gpu=None, fuse=True, prefer=None)
     """
     for name, place in (("worker", worker), ("prefer", prefer)):
         if isinstance(place, bool) or not isinstance(place, int | str | None):

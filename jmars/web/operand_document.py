@@ -238,7 +238,7 @@ def _annotation(given: Any) -> Annotation | None:
     places = [*given[:1], *given[3:]] if type(given) is list and len(given) in (3, 4) else [given]
     if not all(isinstance(one, str | int | None) for one in places):
         raise ValueError("its annotation is a worker, whether it needs a GPU and may be fused, and perhaps a wish")
-    if any(type(one) is bool for one in places) or [type(one) for one in given[1:3]] != [bool, bool]:
+    if any(type(one) is bool for one in places) or not isinstance(given[1], bool | None) or type(given[2]) is not bool:
         raise ValueError("its annotation has a number or a name, two booleans, and perhaps a number or a name")
     named = [one[:1000] if isinstance(one, str) else one for one in (*places, None)]
     return Annotation(named[0], given[1], given[2], named[1])

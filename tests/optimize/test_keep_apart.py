@@ -10,7 +10,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
 from jmars.optimize.keep_apart import keep_apart
-from jmars.tensor.annotations import annotate
+from jmars.tensor.annotations import Annotation, annotate
 from jmars.tensor.tensor_graph import TensorGraph
 
 FUSIONS = ("region", "chain", "color")
@@ -82,10 +82,19 @@ def test_inner_blocks_override_outer_blocks() -> None:
     with annotate(worker="worker-1", fuse=False), annotate(worker=0):
         x = mt.ones(3)
     annotation = x.data.op.annotation
-    assert annotation is not None and (annotation.worker, annotation.fuse, annotation.gpu) == (0, False, False)
+    assert annotation is not None and (annotation.worker, annotation.fuse, annotation.gpu) == (0, False, None)
     assert mt.ones(3).data.op.annotation is None
-    with annotate(), annotate(gpu=False):
+    with annotate(), annotate(fuse=True):
         assert mt.ones(3).data.op.annotation is None, "that asks for nothing"
+    with annotate(gpu=True), annotate(gpu=False):
+        assert mt.ones(3).data.op.annotation == Annotation(gpu=False)
+
+
+def test_programs_that_a_gpu_can_run_are_not_fused_with_others_where_that_is_asked() -> None:
+    graph = TensorGraph.of([(mt.random.default_rng(1).random(80, chunk_size=40) + 1).data])
+    assert compile_graph(graph, {}).after.n == 2
+    apart = compile_graph(graph, {}, runs_on_gpu=lambda program: bool(program.inputs)).after
+    assert sorted({apart.programs[row].name for row in apart.program.tolist()}) == ["add", "random"]
 
 
 @pytest.mark.parametrize("given", [{"worker": 1.0}, {"worker": True}, {"worker": -1}, {"gpu": 1}, {"fuse": "no"}])

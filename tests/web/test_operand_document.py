@@ -101,7 +101,7 @@ def test_annotations_travel():
     before, after = (TensorGraph.of([one]).operands for one in (value.data, back))
     notes = [one.annotation for one in before if not isinstance(one, FromArray)]
     assert notes == [one.annotation for one in after if not isinstance(one, FromArray)]
-    assert Annotation("worker-1", False, False, "host-2") in notes
+    assert Annotation("worker-1", None, False, "host-2") in notes
 
 
 def test_a_mapped_function_of_ours_is_taken_apart_and_put_together():

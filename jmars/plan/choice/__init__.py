@@ -3,6 +3,7 @@
 candidates  assignments and orders to try, cheap plans first
 choose      the best plan for several workers
 one_host    the best order for a single host
+devices     cores or GPUs for each operand
 explain     a plan as data that a notebook draws
 drift       measured speed of workers against the plan
 replan      a plan for the rest of a run

@@ -6,5 +6,6 @@ cost_table    measured seconds by key and size class
 profile_file  the file that keeps measured costs between sessions
 accuracy      errors of past predictions
 profile       measured costs of this machine
+gpu_seconds   seconds of operands on a GPU; this host with its GPUs as workers
 annotate      a compiled graph with the costs of operands
 """

@@ -1,0 +1,261 @@
+"""Chooses between cores and GPUs for each operand: a minimum cut between compute time and copies.
+
+All operands of a group, such as those of a line of the user's code, get the same device. Each group has seconds on
+cores and on GPUs, and each chunk whose maker and reader are apart costs a copy. The division with the least sum is a
+minimum cut. `choose_devices` simulates runs by the cut and by the divisions that use one device as much as possible,
+and takes the fastest.
+Source: Stone 1977, "Multiprocessor scheduling with the aid of network flow algorithms".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jmars.errors import MemoryLimitError
+from jmars.plan.choice.choose import Choice, choose
+from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph
+from jmars.plan.workers import Workers
+
+__all__ = ["OnDevices", "choose_devices", "device_choices"]
+
+_NEVER = 1e7  # seconds: what a group costs where it cannot run
+_GAIN = 1.2  # how many times as fast a run with GPUs must be: its seconds may be estimates
+_LARGE = 2000  # groups above which the cut takes too long
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevices:
+    """A plan with a device for each operand; `graph` has these devices and their seconds, `way` names the choice."""
+
+    graph: PlanGraph
+    choice: Choice
+    way: str
+
+
+def choose_devices(
+    graph: PlanGraph,
+    gpu_cost: NDArray[np.float64],
+    workers: Workers,
+    group: ArrayLike,
+    placed: NDArray[np.int64],
+    *,
+    ways: Sequence[str] = ("cores", "both", "gpus"),
+    prefer: str = "lean",
+    budget: float | None = None,
+) -> OnDevices:
+    """Chooses devices, workers and order: the fastest simulated run, where a run on cores counts as 1.2 times as fast.
+
+    Parameters
+    ----------
+    graph, gpu_cost, workers, group, placed
+        As for `device_choices`.
+    ways
+        Names of choices of `device_choices` to try.
+    prefer, budget
+        As for `choose`, for all ways together.
+
+    Raises
+    ------
+    GraphError
+        If no worker may run an operand.
+    MemoryLimitError
+        If an operand does not fit in any way.
+
+    Examples
+    --------
+    >>> from jmars.graph import Dag
+    >>> rows = Workers.build(2, cores=[2, 1], device=[CPU, GPU], bandwidth=1e9)
+    >>> pair = PlanGraph.build(Dag.from_edges(2, [0], [1]), cost=[0.0, 9.0], nbytes=10**9)
+    >>> found = choose_devices(pair, np.array([0.0, 0.1]), rows, [0, 1], np.array([0, -1]))
+    >>> found.way, found.graph.device.tolist(), found.choice.plan.assign.tolist()
+    ('both', [1, 2], [-1, 1])
+    """
+    best, least = cast("OnDevices | None", None), np.inf
+    devices = device_choices(graph, gpu_cost, workers, group, placed)
+    tried: list[NDArray[np.uint8]] = []
+    refused: MemoryLimitError | None = None
+    for way in ways:
+        device = devices.get(way)
+        if device is None or any(np.array_equal(device, one) for one in tried):
+            continue
+        tried.append(device)
+        here = replace(graph, cost=np.where(device == GPU, gpu_cost, graph.cost), device=device)
+        try:
+            share = None if budget is None else budget / len(ways)
+            choice = choose(here, workers, prefer=prefer, budget=share, placed=placed)
+        except MemoryLimitError as error:
+            refused = error
+            continue
+        score = choice.predicted.makespan / (_GAIN if way == "cores" else 1.0)
+        if score < least:
+            best, least = OnDevices(here, choice, way), score
+    if best is None:
+        raise refused or MemoryLimitError("no choice of devices was tried; name one of cores, both, gpus")
+    return best
+
+
+def _fits_a_gpu(graph: PlanGraph, workers: Workers) -> NDArray[np.bool_]:
+    """Whether inputs, output and scratch of each operand fit in the memory of a GPU of `workers`, shape (n,)."""
+    largest = int(workers.memory[workers.device == GPU].max(initial=0))
+    src, dst = graph.dag.edges()
+    taken = graph.nbytes + graph.work
+    np.add.at(taken, dst, graph.nbytes[src])
+    return taken <= largest
+
+
+def device_choices(
+    graph: PlanGraph, gpu_cost: NDArray[np.float64], workers: Workers, group: ArrayLike, placed: NDArray[np.int64]
+) -> dict[str, NDArray[np.uint8]]:
+    """Devices of the operands in several ways, each of shape (n,) and without ANY.
+
+    Parameters
+    ----------
+    graph
+        The operands; `device` ANY leaves the choice open, and `cost` are seconds on a core.
+    gpu_cost
+        Seconds of each operand on a GPU, with the copy of its output to shared memory, shape (n,).
+    workers
+        Rows of cores and rows of GPUs.
+    group
+        Group of each operand, shape (n,), from 0 on; operands of a group get one device where they may.
+    placed
+        Row that stores an operand's chunk already, shape (n,), -1 for none.
+
+    Returns
+    -------
+    dict of str to ndarray
+        "cores": as many operands on cores as possible; "both": the minimum cut; "gpus": as many on GPUs as possible.
+
+    Examples
+    --------
+    A cheap operand on stored data stays, since the copies take longer; a dear operand goes:
+
+    >>> from jmars.graph import Dag
+    >>> rows = Workers.build(2, cores=[2, 1], device=[CPU, GPU], bandwidth=1e9)
+    >>> stored, gpu_cost = np.array([0, -1]), np.array([0.0, 0.1])
+    >>> def both(cost):
+    ...     pair = PlanGraph.build(Dag.from_edges(2, [0], [1]), cost=[0.0, cost], nbytes=10**9)
+    ...     return device_choices(pair, gpu_cost, rows, [0, 1], stored)["both"].tolist()
+    >>> both(1.0), both(9.0)
+    ([1, 1], [1, 2])
+    """
+    stored = placed >= 0
+    able = (graph.device == GPU) | ((graph.device == ANY) & _fits_a_gpu(graph, workers))
+    able &= ~stored
+    cores = np.where(graph.device == GPU, GPU, CPU).astype(np.uint8)
+    most = np.where(able, GPU, CPU).astype(np.uint8)
+    cut = _cut(graph, gpu_cost, workers, np.asarray(group, np.int64), able, stored)
+    return {"cores": cores} | ({} if cut is None else {"both": cut}) | {"gpus": most}
+
+
+def _cut(
+    graph: PlanGraph,
+    gpu_cost: NDArray[np.float64],
+    workers: Workers,
+    group: NDArray[np.int64],
+    able: NDArray[np.bool_],
+    stored: NDArray[np.bool_],
+) -> NDArray[np.uint8] | None:
+    """Devices by the minimum cut; None for too many groups."""
+    # operands of a group that may differ in their device are groups of their own
+    kinds = group * 4 + np.where(stored, 0, np.where(graph.device == GPU, 2, np.where(able, 1, 0)))
+    kinds, of = np.unique(kinds, return_inverse=True)
+    k = len(kinds)
+    if k > _LARGE:
+        return None
+    on_gpu = workers.device == GPU
+    gpus, cores = int(on_gpu.sum()), int(workers.cores[~on_gpu].sum())
+    count = np.bincount(of, minlength=k)
+    link = float(workers.bandwidth[np.ix_(~on_gpu, on_gpu)].mean()) * gpus
+    computed = ~stored
+    core_seconds = np.bincount(of, graph.cost * computed, k) / np.minimum(count, cores)
+    gpu_seconds = np.bincount(of, gpu_cost * computed, k) / np.minimum(count, gpus)
+    gpu_seconds[kinds % 4 == 0] = _NEVER
+    core_seconds[kinds % 4 == 2] = _NEVER
+    src, dst = graph.dag.edges()
+    outside = of[src] != of[dst]
+    src, dst = src[outside], dst[outside]
+    leaving = np.zeros(graph.n, np.bool_)
+    leaving[src] = True
+    copied = np.bincount(of, graph.nbytes * leaving, k) / link
+    net = _Network(3 * k + 2)
+    cpu, gpu = 3 * k, 3 * k + 1
+    for one in range(k):
+        net.join(cpu, one, float(gpu_seconds[one]))  # cut where the group is on GPUs
+        net.join(one, gpu, float(core_seconds[one]))
+        if copied[one]:  # once in each direction, however many readers
+            net.join(one, k + one, float(copied[one]))
+            net.join(2 * k + one, one, float(copied[one]))
+    for pair in np.unique(of[src].astype(np.int64) << 32 | of[dst]).tolist():
+        maker, reader = pair >> 32, pair & 0xFFFFFFFF
+        net.join(k + maker, reader, np.inf)
+        net.join(reader, 2 * k + maker, np.inf)
+    near = net.side(cpu, gpu)
+    return np.where(near[:k][of], CPU, GPU).astype(np.uint8)
+
+
+class _Network:
+    """A flow network with capacities in seconds; `side` finds the maximum flow by Dinic's algorithm."""
+
+    def __init__(self, n: int) -> None:
+        self._edges: list[list[int]] = [[] for _ in range(n)]  # of each node; edge e is undone by edge e ^ 1
+        self._to: list[int] = []
+        self._left: list[float] = []
+
+    def join(self, a: int, b: int, capacity: float) -> None:
+        """Adds an edge."""
+        for source, target, left in ((a, b, capacity), (b, a, 0.0)):
+            self._edges[source].append(len(self._to))
+            self._to.append(target)
+            self._left.append(left)
+
+    def side(self, source: int, sink: int) -> NDArray[np.bool_]:
+        """Nodes that the source still reaches when the flow is greatest: its side of the minimum cut, shape (n,)."""
+        while (level := self._levels(source))[sink] >= 0:
+            place = [0] * len(self._edges)
+            while self._push(source, sink, level, place):
+                pass
+        return np.array(level) >= 0
+
+    def _levels(self, source: int) -> list[int]:
+        level = [-1] * len(self._edges)
+        level[source], line = 0, deque([source])
+        while line:
+            node = line.popleft()
+            for edge in self._edges[node]:
+                to = self._to[edge]
+                if level[to] < 0 and self._left[edge] > 1e-12:
+                    level[to] = level[node] + 1
+                    line.append(to)
+        return level
+
+    def _push(self, source: int, sink: int, level: list[int], place: list[int]) -> bool:
+        """Sends flow along one path of rising levels; False where there is none left."""
+        path: list[int] = []
+        node = source
+        while node != sink:
+            edges = self._edges[node]
+            while place[node] < len(edges):
+                edge = edges[place[node]]
+                if self._left[edge] > 1e-12 and level[self._to[edge]] == level[node] + 1:
+                    break
+                place[node] += 1
+            else:
+                if not path:
+                    return False
+                node = self._to[path.pop() ^ 1]
+                place[node] += 1
+                continue
+            path.append(edge)
+            node = self._to[edge]
+        sent = min(self._left[edge] for edge in path)
+        for edge in path:
+            self._left[edge] -= sent
+            self._left[edge ^ 1] += sent
+        return True

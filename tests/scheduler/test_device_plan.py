@@ -1,0 +1,119 @@
+"""Which operands of a job run on a GPU: by kernels, annotations and the switch `gpu`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import GraphError, UnsupportedError
+from jmars.plan import CPU, GPU, Profile
+from jmars.scheduler.prepare import Prepared, prepare
+from jmars.scheduler.ranking import Machine
+from jmars.tensor.annotations import annotate
+from jmars.tensor.tensor_graph import TensorGraph
+
+CORES = ["worker-0", "worker-1"]
+WITH_GPU = [*CORES, "gpu-0"]
+HOST = Machine(Profile(), 2**34)
+GPU_HOST = replace(HOST, gpus=(2**33,))
+
+
+def prepared(x, workers=WITH_GPU, machine=GPU_HOST, **settings) -> Prepared:
+    graph = TensorGraph.of([x.data])
+    for number, *_ in graph.arrays():
+        graph.replace_by_stored(number, f"array-{number}")
+    return prepare(graph, settings, workers, lambda: None, machine)
+
+
+def devices(one: Prepared) -> dict[str, int]:
+    """Device by the name of the program; 0 where the table has none."""
+    told = one.table.device or bytes(len(one.table.program))
+    return {one.table.programs[k].name: told[i] for i, k in enumerate(one.table.program) if k >= 0}
+
+
+def dear(x):
+    for _ in range(12):
+        x = mt.sin(x)
+    return x
+
+
+def test_without_a_gpu_nothing_is_added():
+    x = dear(mt.ones(40_000_000, chunk_size=10_000_000))
+    plain = prepared(x, CORES, HOST)
+    assert plain.table.device == b"" and plain.table.planned == [] and plain.classes is None
+    for mode in ("auto", "prefer", "off"):
+        again = prepared(x, CORES, HOST, gpu=mode)
+        assert again.table.rank == plain.table.rank and again.assign == plain.assign and again.table.device == b""
+        assert again.compiled.after.n == plain.compiled.after.n
+
+
+def test_a_dear_chain_goes_to_the_gpu_and_a_cheap_operand_stays():
+    x = mt.tensor(np.zeros(40_000_000), chunk_size=10_000_000)
+    with annotate(gpu=False):
+        y = x * 2
+    found = prepared(dear(y))
+    assert set(devices(found).values()) == {CPU, GPU}
+    owners = np.array(found.assign)
+    told = np.frombuffer(found.table.device, np.uint8)
+    assert set(owners[told == GPU].tolist()) == {2} and set(owners[told == CPU].tolist()) == {-1, 0, 1}, "-1: stored"
+    assert found.table.planned == [], "all of a host share its memory"
+    assert found.open("job", 1, 0, None).device == found.table.device
+    assert prepared(x + 1).table.device == b""
+
+
+def test_off_and_prefer():
+    x = mt.random.default_rng(1).random(4000, chunk_size=1000)
+    assert devices(prepared(x + 1, gpu="prefer")) == {"random": CPU, "add": GPU}, "and both are not fused"
+    assert set(devices(prepared(dear(x), gpu="off")).values()) == {0}
+
+
+def user(block):
+    return block
+
+
+def test_what_only_cores_can_run_never_goes_to_a_gpu():
+    x = mt.random.default_rng(1).random(4000, chunk_size=1000)
+    for y in (x.map_blocks(user, dtype=float), x.astype("longdouble") * 2, x.astype("U32")):
+        assert GPU not in devices(prepared(y, gpu="prefer")).values()
+
+
+def test_annotations():
+    with annotate(gpu=True):
+        x = mt.ones(4000, chunk_size=1000)
+        mapped = mt.ones(40).map_blocks(user, dtype=float)
+    assert set(devices(prepared(x)).values()) == {GPU}
+    assert GPU in devices(prepared(mapped)).values(), "a user's function, where that asks"
+    with annotate(gpu=False):
+        y = x * 2
+    assert devices(prepared(y, gpu="prefer")) == {"ones": GPU, "multiply": CPU}
+    with pytest.raises(UnsupportedError, match="ones is annotated with gpu=True, and no worker is a GPU"):
+        prepared(x, CORES, HOST)
+    with annotate(gpu=True, worker=0):
+        z = mt.ones(4)
+    with pytest.raises(GraphError, match=r"ones is annotated with gpu=True and with worker-0"):
+        prepared(z)
+    with annotate(worker="gpu-0"):
+        w = mt.ones(4)
+    assert set(devices(prepared(w)).values()) == {GPU}
+
+
+def test_only_refuses_with_the_line_and_the_name():
+    x = mt.random.default_rng(1).random(4000, chunk_size=1000)
+    assert devices(prepared(mt.sin(x), gpu="only")) == {"random": CPU, "sin": GPU}, "made on cores, computed on the GPU"
+    with pytest.raises(UnsupportedError, match=r"^user \(line \d+: .*map_blocks\(user.*has no GPU kernel"):
+        prepared(x.map_blocks(user, dtype=float) + 1, gpu="only")
+    with pytest.raises(UnsupportedError, match="no worker of the cluster is a GPU"):
+        prepared(x + 1, CORES, HOST, gpu="only")
+
+
+def test_a_plan_made_again_keeps_to_the_devices():
+    with annotate(fuse=False):
+        x = mt.random.default_rng(1).random(40_000_000, chunk_size=10_000_000)
+    found = prepared(dear(x).map_blocks(user, dtype=float))
+    again = found.planned_again(3, GPU_HOST)
+    assert np.array_equal(again.classes, found.classes) and again.table.device
+    only_cores = np.flatnonzero(found.classes == CPU)
+    assert all(again.table.device[i] == CPU and again.assign[i] in (-1, 0, 1) for i in only_cores)
