@@ -21,7 +21,7 @@ Apart: TypeAlias = NDArray[np.int64] | None
 
 
 def keep_apart(graph: ChunkGraph, runs_on_gpu: Callable[[Program], bool] | None = None) -> Apart:
-    """A number for each row, shape (graph.n,): equal for rows that may be fused; None if all may.
+    """A number for each row, shape (graph.n,): equal for rows that may be fused; None without annotations.
 
     `runs_on_gpu` keeps rows whose program a GPU can run apart from others.
     """

@@ -1,7 +1,7 @@
-"""Cores or GPUs for the operands of a job: what each operand may run on, and the choice.
+"""Cores or GPUs for the operands of a job: device classes, and the choice.
 
 `device_classes` reads the programs, the user's annotations and the switch `gpu`; `on_devices` plans order and workers
-with the GPUs. Neither is called for a cluster without a GPU, but to refuse operands that ask for one.
+with the GPUs. For a cluster without a GPU only `device_classes` is called, which refuses operands that need a GPU.
 Source: Mars's `gpu` of operands; docs/explanation/devices.md, "Which operands run on a GPU".
 """
 
@@ -49,15 +49,15 @@ def device_classes(
     pinned: Mapping[int, int],
     line_of: LineOf = lambda line: line,
 ) -> NDArray[np.uint8] | None:
-    """`ANY`, `CPU` or `GPU` of each operand; None where no worker is a GPU.
+    """`ANY`, `CPU` or `GPU` of every operand; None for a cluster without a GPU.
 
     Raises
     ------
     UnsupportedError
-        If an operand asks for a GPU and there is none; under `gpu: only` also if there is no GPU, or if a GPU has no
-        kernel for an operand that reads other operands. The text has the operation's name and the user's line.
+        If an operand asks for a GPU and the cluster has no GPU; under `gpu: only` also for an operand with inputs and
+        without a kernel of a GPU. The text has the operation's name and the user's line.
     GraphError
-        If an operand is annotated with one device and with a worker of the other.
+        If an operand is annotated with a device and with a worker of the other kind.
     """
     after, mode = compiled.after, settings.get("gpu", TASK_DEFAULTS["gpu"])
     told = [None if layer.annotation is None else layer.annotation.gpu for layer in after.layers]
@@ -89,7 +89,7 @@ def device_classes(
 
 
 def kept_apart(settings: Mapping[str, Any], workers: Sequence[str]) -> Callable[[Program], bool] | None:
-    """What fusion keeps apart: programs with kernels of a GPU from others; None where no worker is a GPU.
+    """What fusion keeps apart: programs with kernels of a GPU from others; None without a GPU.
 
     Under `gpu: auto` programs without inputs, such as random numbers, are fused with their readers, which then run on
     cores: generated in cache they cost no memory traffic.
@@ -111,7 +111,7 @@ def _refuse(
     bars: NDArray[np.bool_],
     line_of: LineOf,
 ) -> None:
-    """Raises UnsupportedError for the first operand with inputs that has no kernel of a GPU, fused or not."""
+    """Raises UnsupportedError for the first operand with inputs and without a kernel of a GPU, fused or not."""
     after, tiled = compiled.after, compiled.tiled
     kinds = np.stack([after.layer, after.program])
     _, firsts = np.unique(kinds, axis=1, return_index=True)
@@ -141,7 +141,7 @@ def on_devices(
     placed: NDArray[np.int64],
     budget: float,
 ) -> tuple[PlanGraph, Choice]:
-    """The plan of a compiled graph on cores and GPUs, and the graph with a device for each operand.
+    """The plan of a compiled graph on cores and GPUs, and the graph with devices.
 
     Parameters
     ----------
@@ -150,9 +150,9 @@ def on_devices(
     rows
         Cores and GPUs, as `host_with_gpus`.
     placed
-        Row that stores a chunk already, by operand, -1 for none.
+        Row that stores the chunk already, by operand, else -1.
     budget
-        Seconds for planning. With 0, for short jobs, `gpu: auto` leaves all operands on cores that may run there.
+        Seconds for planning. With 0, for short jobs, `gpu: auto` leaves operands on cores.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def on_devices(
 
 
 def spread(assign: NDArray[np.int64], rank: NDArray[np.int64], cores: int) -> NDArray[np.int64]:
-    """Workers of a host from a plan in which worker 0 stands for all cores: these are used in turn, by rank.
+    """Workers of a host from a plan in which worker 0 stands for the cores: cores are used in turn, by rank.
 
     Examples
     --------

@@ -40,7 +40,7 @@ class Machine:
     fresh
         Bytes of it that nobody has touched yet.
     rows, numbers
-        Machines that share no memory, and the number of each machine's first worker; None for one host.
+        Machines that share no memory, and the number of every machine's first worker; None for one host.
     row_of
         Gives the row that stores a chunk of a kept tensor, by the tensor's key and the chunk's number in C order; -1
         where it is not known.
@@ -49,7 +49,7 @@ class Machine:
     balances
         Whether the machines balance work by themselves, so that no run is planned anew.
     gpus
-        Of one host: bytes of each GPU for chunks and scratch. The last workers are its GPUs.
+        Of a single host: bytes of every GPU for chunks and scratch. The last workers are its GPUs.
     """
 
     profile: Profile
@@ -77,7 +77,7 @@ class Machine:
     def places(
         self, stored: Mapping[str, Sequence[tuple[int, int]]], key_of: Callable[[str], str]
     ) -> dict[tuple[str, int], int]:
-        """Row of each stored chunk by its tensor's name and its number; none where all share memory."""
+        """Row of every stored chunk by its tensor's name and its number; none where all share memory."""
         if self.rows is None:
             return {}
         keys = {name: key_of(name) for name in stored}
@@ -101,8 +101,8 @@ class Ranked:
     """An order, with the predicted cost of a simulated order.
 
     `graph` is the planner's input, None without a plan; `predicted` is the field of the GraphBuilt event; `assign` has
-    the worker of each operand where machines share no memory; `seconds` is the predicted cost of each operand, None
-    without a machine. `device` is the field of `JobTable`, empty where all operands run on cores.
+    the worker of every operand where machines share no memory; `seconds` is the predicted cost of every operand, None
+    without a machine. `device` is the field of `JobTable`.
     """
 
     rank: NDArray[np.int64]
@@ -140,7 +140,7 @@ def rank_operands(
     wanted
         Workers of operands that users chose.
     classes
-        From `device_classes`; None where no worker is a GPU.
+        From `device_classes`; None without a GPU.
     """
     if classes is not None and (machine is None or machine.rows is None):
         return _with_gpus(compiled, settings, executors, machine, patience, wanted or {}, classes)
@@ -185,7 +185,7 @@ def _with_gpus(
     wanted: Mapping[int, int],
     classes: NDArray[np.uint8],
 ) -> Ranked:
-    """Order, device and worker of each operand on a host with GPUs, whose workers come after those of the cores."""
+    """Order, device and worker of operands on a host with GPUs; the GPUs are the last workers."""
     ranked, must = Ranked(compiled.rank), classes == GPU
     gpus = () if machine is None else machine.gpus
     cores = executors - max(1, len(gpus))
@@ -211,7 +211,7 @@ def _on_machines(
     wanted: Mapping[int, int],
     classes: NDArray[np.uint8] | None = None,
 ) -> Ranked:
-    """Order and worker of each operand on machines that share no memory, or on cores and GPUs; a stored chunk lies
+    """Order and worker of every operand on machines without common memory, or on cores and GPUs; a stored chunk lies
     where `machine` says.
 
     The order that the settings name holds where it is not "auto".
@@ -254,7 +254,7 @@ def _on_machines(
 
 
 def _rows_wanted(wanted: Mapping[int, int], numbers: Sequence[int], rows: Workers, n: int) -> NDArray[np.int16]:
-    """Row of the worker that each operand is to run on; -1 for any, and for workers that are not planned for."""
+    """Row of the worker that every operand is to run on; -1 for any, and for workers that are not planned for."""
     row_of = {first + one: row for row, first in enumerate(numbers) for one in range(int(rows.cores[row]))}
     pin = np.full(n, -1, np.int16)
     for operand, worker in wanted.items():

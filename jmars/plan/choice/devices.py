@@ -1,9 +1,9 @@
-"""Chooses between cores and GPUs for each operand: a minimum cut between compute time and copies.
+"""Chooses between cores and GPUs for every operand: a minimum cut between compute time and copies.
 
-All operands of a group, such as those of a line of the user's code, get the same device. Each group has seconds on
-cores and on GPUs, and each chunk whose maker and reader are apart costs a copy. The division with the least sum is a
-minimum cut. `choose_devices` simulates runs by the cut and by the divisions that use one device as much as possible,
-and takes the fastest.
+The operands of a group, such as the operands of a line of the user's code, get the same device. A group has seconds on
+cores and on GPUs, and a chunk between cores and GPUs costs a copy. The division with the least sum is a minimum cut.
+`choose_devices` simulates runs by the cut, by cores alone and by as many operands on GPUs as possible, and takes the
+fastest run.
 Source: Stone 1977, "Multiprocessor scheduling with the aid of network flow algorithms".
 """
 
@@ -31,7 +31,7 @@ _LARGE = 2000  # groups above which the cut takes too long
 
 @dataclass(frozen=True, eq=False)
 class OnDevices:
-    """A plan with a device for each operand; `graph` has these devices and their seconds, `way` names the choice."""
+    """A plan with devices; `graph` has the devices and the seconds on them, `way` names the choice."""
 
     graph: PlanGraph
     choice: Choice
@@ -58,14 +58,14 @@ def choose_devices(
     ways
         Names of choices of `device_choices` to try.
     prefer, budget
-        As for `choose`, for all ways together.
+        As for `choose`, for the ways together.
 
     Raises
     ------
     GraphError
-        If no worker may run an operand.
+        If an operand has no worker.
     MemoryLimitError
-        If an operand does not fit in any way.
+        If an operand does not fit, whatever the way.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def choose_devices(
 
 
 def _fits_a_gpu(graph: PlanGraph, workers: Workers) -> NDArray[np.bool_]:
-    """Whether inputs, output and scratch of each operand fit in the memory of a GPU of `workers`, shape (n,)."""
+    """Whether inputs, output and scratch of an operand fit in the memory of a GPU of `workers`, shape (n,)."""
     largest = int(workers.memory[workers.device == GPU].max(initial=0))
     src, dst = graph.dag.edges()
     taken = graph.nbytes + graph.work
@@ -112,20 +112,20 @@ def _fits_a_gpu(graph: PlanGraph, workers: Workers) -> NDArray[np.bool_]:
 def device_choices(
     graph: PlanGraph, gpu_cost: NDArray[np.float64], workers: Workers, group: ArrayLike, placed: NDArray[np.int64]
 ) -> dict[str, NDArray[np.uint8]]:
-    """Devices of the operands in several ways, each of shape (n,) and without ANY.
+    """Devices of the operands by way, shape (n,) without ANY.
 
     Parameters
     ----------
     graph
         The operands; `device` ANY leaves the choice open, and `cost` are seconds on a core.
     gpu_cost
-        Seconds of each operand on a GPU, with the copy of its output to shared memory, shape (n,).
+        Seconds of an operand on a GPU, with the copy of its output to shared memory, shape (n,).
     workers
         Rows of cores and rows of GPUs.
     group
-        Group of each operand, shape (n,), from 0 on; operands of a group get one device where they may.
+        Group of an operand, shape (n,), from 0 on; its operands get the same device where they may.
     placed
-        Row that stores an operand's chunk already, shape (n,), -1 for none.
+        Row that stores the operand's chunk already, shape (n,), else -1.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def _cut(
     for one in range(k):
         net.join(cpu, one, float(gpu_seconds[one]))  # cut where the group is on GPUs
         net.join(one, gpu, float(core_seconds[one]))
-        if copied[one]:  # once in each direction, however many readers
+        if copied[one]:  # once in every direction, however many readers
             net.join(one, k + one, float(copied[one]))
             net.join(2 * k + one, one, float(copied[one]))
     for pair in np.unique(of[src].astype(np.int64) << 32 | of[dst]).tolist():
@@ -204,7 +204,7 @@ class _Network:
     """A flow network with capacities in seconds; `side` finds the maximum flow by Dinic's algorithm."""
 
     def __init__(self, n: int) -> None:
-        self._edges: list[list[int]] = [[] for _ in range(n)]  # of each node; edge e is undone by edge e ^ 1
+        self._edges: list[list[int]] = [[] for _ in range(n)]  # of every node; edge e is undone by edge e ^ 1
         self._to: list[int] = []
         self._left: list[float] = []
 
@@ -236,7 +236,7 @@ class _Network:
         return level
 
     def _push(self, source: int, sink: int, level: list[int], place: list[int]) -> bool:
-        """Sends flow along one path of rising levels; False where there is none left."""
+        """Sends flow along a path of rising levels; False without such a path."""
         path: list[int] = []
         node = source
         while node != sink:

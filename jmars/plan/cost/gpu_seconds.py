@@ -67,7 +67,7 @@ def gpu_seconds(program: Program, profile: Profile) -> float:
 
 
 def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int]) -> Workers:
-    """Describes this host as a row for all cores, which share a memory, and a row for each GPU.
+    """Describes this host as a row for the cores, which share a memory, and a row for every GPU.
 
     Chunks go from row to row at the speed of PCIe; a GPU whose memory is full moves chunks to shared memory, so PCIe
     takes the place of its disk.
@@ -75,11 +75,11 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
     Parameters
     ----------
     cores
-        Processes that compute on cores.
+        Number of executors on cores.
     memory
         Bytes that chunks and scratch may take in shared memory.
     gpus
-        Bytes of each GPU for chunks and scratch.
+        Bytes of every GPU for chunks and scratch.
 
     Examples
     --------
