@@ -3,17 +3,20 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { ServerConnection } from '@jupyterlab/services';
 import { LabIcon } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
+import { SplitPanel, TabPanel, Widget } from '@lumino/widgets';
 import { h } from '../draw/dom';
 import { ClusterRow, JobRow } from './api';
 import { JobPanel } from './job_panel';
 import { Timeline } from './timeline';
 
+const LEAST_BELOW = 0.45; // share of the height for the area below in Notebook 7, which opens as a narrow strip
+
 /** Shows `node` in a tab of its own; an open one of that id comes to the front. Notebook 7 has no tabs: the area below. */
 function open(app: JupyterFrontEnd, id: string, label: string, icon: LabIcon, make: () => { node: HTMLElement; end: () => void }): void {
   for (const area of ['main', 'down']) {
-    if ([...app.shell.widgets(area)].some(one => one.id === id)) {
-      app.shell.activateById(id);
+    const known = [...app.shell.widgets(area)].find(one => one.id === id);
+    if (known) {
+      toFront(app, known);
       return;
     }
   }
@@ -32,7 +35,23 @@ function open(app: JupyterFrontEnd, id: string, label: string, icon: LabIcon, ma
   if (!widget.isAttached) {
     app.shell.add(widget, 'down');
   }
-  app.shell.activateById(id);
+  toFront(app, widget);
+}
+
+function toFront(app: JupyterFrontEnd, widget: Widget): void {
+  const below = widget.parent?.parent; // Notebook 7 activates a widget of the area below without showing its tab
+  if (below instanceof TabPanel) {
+    below.currentWidget = widget;
+    const split = below.parent;
+    if (split instanceof SplitPanel) {
+      const at = split.widgets.indexOf(below);
+      const sizes = split.relativeSizes();
+      if (sizes[at] < LEAST_BELOW) {
+        split.setRelativeSizes(sizes.map((size, i) => (i === at ? LEAST_BELOW : size * (1 - LEAST_BELOW))));
+      }
+    }
+  }
+  app.shell.activateById(widget.id);
 }
 
 export function openJob(app: JupyterFrontEnd, settings: ServerConnection.ISettings, icon: LabIcon, cluster: ClusterRow, job: JobRow): void {
