@@ -1,4 +1,4 @@
-"""The side bar, its commands and notifications in Notebook 7, which has neither tabs nor a status bar; under a prefix."""
+"""The side bar, its commands and notifications in Notebook 7, which has neither tabs nor a status bar."""
 
 from __future__ import annotations
 
