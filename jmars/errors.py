@@ -1,4 +1,4 @@
-"""All errors of jmars, as one tree.
+"""All errors of jmars, as one tree::
 
     JmarsError
     ├── ChunkSizeError (ValueError)            a chunk_size that does not fit the array

@@ -52,7 +52,7 @@ class Accuracy:
             self.fresh = min(KEPT, self.fresh + 1)
 
     def errors(self) -> dict[str, Any]:
-        """Median of |predicted - measured| / measured of "makespan" and "peak" (None below 3), and number of "runs"."""
+        """Median of `|predicted - measured| / measured` of "makespan" and "peak" (None below 3), number of "runs"."""
         found: dict[str, Any] = {"runs": len(self.rows)}
         for k, name in enumerate(_NAMES):
             pairs = [(row[2 * k], row[2 * k + 1]) for row in self.rows if row[2 * k] > 0 and row[2 * k + 1] > 0]

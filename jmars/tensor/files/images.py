@@ -52,7 +52,7 @@ def from_images(paths: str | Sequence[str | os.PathLike[str]], chunk_size: Chunk
     Parameters
     ----------
     paths
-        A pattern such as "folder/*.png", whose files are sorted by name, or a list of files.
+        A pattern such as `"folder/*.png"`, whose files are sorted by name, or a list of files.
     chunk_size, chunks
         Chunk sizes; by default whole images, up to the default chunk size.
 

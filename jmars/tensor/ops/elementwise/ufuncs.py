@@ -343,7 +343,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 @offers("isclose")
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """`np.isclose`: |a - b| <= atol + rtol * |b|, infinities equal to themselves."""
+    """`np.isclose`: `|a - b| <= atol + rtol * |b|`, infinities equal to themselves."""
     formula = Formula("isclose")
     x, y = formula.read(a), formula.read(b)
     if isinstance(y.kind, np.dtype) and y.kind.kind in "biu":
