@@ -29,6 +29,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "gpu": ("auto", "prefer", "only", "off"),
     "replan": (True, False),
     "dispatch": ("central", "late"),
+    "ephemeral": (False, True),
     "retries": ("auto", *range(11)),
     "shards": tuple(range(1, 17)),
     "assigner": ("bfs", "dfs", "random", "bfs-v1", "ncd"),

@@ -192,6 +192,7 @@ class Dispatcher:
                 continue
             if batch is None:
                 batch = self.building = Batch(table)
+                batch.ends_unsized = table.ephemeral
             batch.operands.append(operand)
             batch.outs.append(slot)
             batch.capped |= users
@@ -199,14 +200,14 @@ class Dispatcher:
             args = table.args[operand] if table.args is not None else ()
             if not loose:
                 wire.append((program, slot, inputs_of(table, operand), args))
-                if table.late:
+                if table.late or table.ephemeral:
                     break
                 continue
             wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
             if self._must_ask(table, row, slot):
                 batch.ends_unsized = True
                 break
-            if table.late:
+            if table.late or table.ephemeral:
                 break
             if len(wire) > waiting // (LOOSE * len(self._workers)):
                 batch.ends_unsized = len(wire) == 1

@@ -1,11 +1,14 @@
-"""Recycles workers: replaces an executor process for retained or refused memory."""
+"""Recycles workers: replaces an executor process for retained or refused memory, or after each operand of a job.
+
+Source: docs/explanation/seeds.md, "Cost-driven graph partitioning".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from jmars.dispatch.speculation import SpeculativeExecution
-from jmars.dispatch.workers import DISCARDED, RECYCLED, Worker
+from jmars.dispatch.workers import DISCARDED, RECYCLED, Batch, Worker
 from jmars.memory import HostMemory
 
 __all__ = ["WorkerRecycling"]
@@ -34,8 +37,15 @@ class WorkerRecycling:
         worker.state = RECYCLED
         worker.link.kill(DISCARDED)
 
+    def batch_ended(self, worker: Worker, batch: Batch) -> None:
+        """A batch has ended; the process ends too if it is ephemeral, or recycled and without further batches."""
+        if batch.table.ephemeral and worker.state in ("", RECYCLED):
+            self.recycle(worker)
+        else:
+            self.rested(worker)
+
     def rested(self, worker: Worker) -> None:
-        """A batch has ended: replace the process of a recycled worker without further batches."""
+        """Replace the process of a recycled worker without further batches."""
         if worker.state == RECYCLED and not worker.batches:
             worker.link.kill(DISCARDED)
 

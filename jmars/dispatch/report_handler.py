@@ -90,6 +90,7 @@ class ReportHandler:
             else:  # stopped, as its duplicate was, which is reported
                 worker.batches.popleft()
                 self._speculation.drop(batch)
+                self._recycling.batch_ended(worker, batch)
                 self._dispatcher.dispatch()
                 return
         table = batch.table
@@ -109,7 +110,7 @@ class ReportHandler:
             stop = None
         elif stop is not None or not batch.operands:
             worker.batches.popleft()
-            self._recycling.rested(worker)
+            self._recycling.batch_ended(worker, batch)
         self._dispatcher.hold()
         try:
             if count:

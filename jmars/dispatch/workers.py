@@ -50,7 +50,8 @@ class Batch:
     Attributes
     ----------
     ends_unsized
-        Whether no batch follows until this one has ended: the last operand asks for a slot, or few operands wait.
+        Whether no batch follows until this one has ended: the last operand asks for a slot, few operands wait, or the
+        process ends with the batch.
     duplicate
         The same operands on another worker; the first of the two to finish one of them counts.
     is_copy

@@ -122,6 +122,7 @@ class Prepared:
             late=shared.late,
             pinned=shared.pinned,
             device=shared.device,
+            ephemeral=shared.ephemeral,
         )
 
     def retry_rule(self, operand: int) -> RetryRule:
@@ -280,6 +281,7 @@ def prepare(
         late=settings.get("dispatch") == "late",
         pinned=pinned,
         device=ranked.device,
+        ephemeral=settings.get("ephemeral", False),
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():

@@ -1,13 +1,17 @@
 """Seed 004's shared memory with page-out, and its workers: what goes to disk first, and runs that leave nothing."""
 
+import os
+
 import numpy as np
 import psutil
 import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
+from jmars.config import config
 from jmars.storage.arena import PAGE, Allocator
 from jmars.storage.chunks import Chunks
+from tests.contract.engine.kinds import until
 
 
 def four_chunks() -> Chunks:
@@ -51,3 +55,25 @@ def test_s4_7_workers_that_live_long_or_for_one_run_give_equal_results_and_leave
             assert int(cluster.submit(work(k)).result()) == found[k] == int((np.arange(1000) * k).sum())
     gone, alive = psutil.wait_procs(processes, timeout=10)
     assert len(gone) >= 3 and not alive
+
+
+def _pid(block):
+    return block * 0 + os.getpid()
+
+
+def test_s4_7_an_ephemeral_worker_computes_one_operand_and_ends():
+    def pids():
+        return mt.map_blocks(_pid, mt.ones(12, chunk_size=1), dtype=float).execute().fetch().astype(int).tolist()
+
+    x = mt.arange(1000, chunk_size=100)
+    with Cluster(n_workers=2) as cluster:
+        kept = pids()
+        with config.using(task=config.task | {"ephemeral": True}):
+            own = pids()
+            total = (x * x[::-1]).sum().execute().fetch()
+        assert len(set(kept)) <= 2 and len(set(own)) == 12
+        until(lambda: not any(map(psutil.pid_exists, own)))
+        assert total == (np.arange(1000) * np.arange(1000)[::-1]).sum()
+        again = pids()  # the workers are there still, with other processes
+        assert len(set(again)) <= 2 and not set(again) & set(own)
+        assert {worker["state"] for worker in cluster.info()["workers"]} <= {"idle", "busy", "starting", ""}
