@@ -111,7 +111,10 @@ ROWS = {
     "S4.7": Row("workers that live on, or for one subgraph"),
     "S4.8": Row("a manager starts workers and gives out subgraphs", "batches of operands, not subgraphs"),
     "S4.9": Row("a task: inputs, function, outputs", "no schemas"),
-    "S4.10": Row("a file of tasks, split into subgraphs", "parts are for looking at: what a process runs is an operand with one output, or operands that are all ready"),
+    "S4.10": Row(
+        "a file of tasks, split into subgraphs",
+        "parts are for looking at: a process runs operands of one output each that are all ready",
+    ),
     "S4.11": Row("as breadth first as memory allows"),
     "S4.12": Row("partition by merging", FUNCTION),
     "S4.13": Row("which neighbour joins a part", FUNCTION),
