@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import asyncssh
@@ -109,7 +110,8 @@ class SshServer:
         """End it and its sessions; what was started in them goes on."""
         for pid in self._machine.pids().values():
             if _name(pid).startswith("sshd"):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # a session may have ended since
+                    os.kill(pid, signal.SIGKILL)
         self._process.wait(10)
         self._reader.join(10)
 
