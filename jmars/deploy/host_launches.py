@@ -131,7 +131,7 @@ class HostLaunches:
         log.info("host %d (%s) runs: %s", number, launcher.place, self._launched[number].answer)
 
     def back(self, number: int) -> None:
-        """A host is here again, in the same process: learn which janitor it has now."""
+        """A host is here again, in the same process: learn the process id of the new janitor."""
         launched = self._launched.get(number)
         if launched is not None:  # else another way than ours started it
             task = asyncio.ensure_future(launched.recognize_again(self._roster.facts[number]["janitor"]))

@@ -209,7 +209,7 @@ class HostsHead(ClusterHead):
         return len(self.hosts.here)
 
     def _here(self) -> list[HostRow]:
-        """Hosts of the cluster; where none is here, those that are awaited: clients choose chunks for some size."""
+        """Hosts of the cluster; awaited hosts where no host is here: clients choose chunks for some size."""
         return self.hosts.here or [self.hosts.rows[number] for number in sorted(self.roster.silent)]
 
     @property

@@ -87,7 +87,7 @@ class InsideHead(HostsHead):
         super()._changed(number, state, why)
 
     def hosts_may_come(self) -> bool:
-        """Whether a worker of the engine is to get another host."""
+        """Whether a worker of the engine is to get a further host."""
         return super().hosts_may_come() or (self._launches is not None and self._launches.keeps)
 
     async def scale(self, n: int | Sequence[str]) -> None:

@@ -151,7 +151,7 @@ class InsideLaunches:
 
     @property
     def keeps(self) -> bool:
-        """Whether a worker gets another host when its host has ended."""
+        """Whether workers get further hosts."""
         return any(not one.done() for one in self._keepers.values())
 
     def back(self, number: int) -> None:

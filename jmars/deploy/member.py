@@ -102,7 +102,7 @@ class Member:
         self._pulls: set[asyncio.Task[str]] = set()
 
     def facts(self) -> dict[str, Any]:
-        """What the head must know of this host: numbers of workers, bytes, the id of its janitor."""
+        """Facts of this host for the head: numbers of workers, bytes, process id of the janitor."""
         arena, folders = self.machine.arena, self.folders
         return {
             "workers": len(self.machine.names),

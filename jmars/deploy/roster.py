@@ -374,7 +374,7 @@ def _not_measured(source: int, reader: int, nbytes: int, seconds: float) -> None
 
 
 def _nobody_asks(number: int) -> None:
-    """Does nothing: no processes to watch."""
+    """No launcher looks after the processes of hosts."""
 
 
 async def _no_opinion(number: int) -> str:

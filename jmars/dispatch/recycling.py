@@ -38,7 +38,7 @@ class WorkerRecycling:
         worker.link.kill(DISCARDED)
 
     def batch_ended(self, worker: Worker, batch: Batch) -> None:
-        """A batch has ended; the process ends too if it is ephemeral, or recycled and without further batches."""
+        """A batch has ended: end an ephemeral process, or a recycled process without further batches."""
         if batch.table.ephemeral and worker.state in ("", RECYCLED):
             self.recycle(worker)
         else:

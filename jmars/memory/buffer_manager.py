@@ -2,7 +2,7 @@
 
 Requests that do not fit at once stand in a queue: an operand with inputs and output, a chunk that a client
 uploads, chunks that a client fetches. Operands are sorted by rank, clients by arrival. Only the head of the queue takes
-slots. With all slots it leaves the queue and waits for reads, so no request holds memory that another one needs.
+slots. With all slots the head leaves the queue and waits for reads, so no request holds memory that others need.
 Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -114,7 +114,7 @@ class BufferManager:
         self.advance()
 
     def withdraw(self, wanted: Callable[[AllocationRequest], bool]) -> None:
-        """Remove requests, free their slots, and stop reads from other hosts that nobody else waits for."""
+        """Remove requests, free their slots, and stop reads from other hosts without further readers."""
         left: set[int] = set()
         for where, request in [(line, r) for line in (self.queue, self.loading) for r in line if wanted(r)]:
             where.remove(request)

@@ -79,7 +79,7 @@ class ChunkReads:
         self._withdraw[chunk] = self._pull(chunk, 0, size, slot, away.hosts, urgency, partial(self._came, chunk))
 
     def withdraw(self, chunks: set[int]) -> None:
-        """Nobody waits for chunks any more: stop reads from other hosts. No effect on reads from files."""
+        """Stop reads of chunks from other hosts; no effect on reads from files."""
         for chunk in chunks.intersection(self.fetches) - self.withdrawn:
             self.withdrawn.add(chunk)
             self._withdraw[chunk]()

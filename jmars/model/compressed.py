@@ -1,4 +1,4 @@
-"""Compression of long messages between machines by zlib; the reader knows beforehand how much memory it takes.
+"""Compression of long messages between machines by zlib, with a bound on the memory of the reader.
 
 Source: RFC 1950.
 """
