@@ -6,6 +6,7 @@ give the very view.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,15 +117,14 @@ def _by_axes(whole: Array, view: Array) -> Path | None:
 
 
 def _by_reshape(whole: Array, view: Array) -> Path | None:
-    """A reshape to axes that have the strides of the view, and a basic index."""
+    """A reshape to axes whose strides divide those of the view, and a basic index."""
     size = whole.itemsize
     steps = sorted({abs(step) // size for n, step in zip(view.shape, view.strides, strict=True) if n > 1 and step})
     lengths, left = [], whole.size
     for step in reversed(steps):
-        if step == 0 or left % step:
-            return None
-        lengths.append(left // step)
-        left = step
+        stride = math.gcd(step, left)
+        lengths.append(left // stride)
+        left = stride
     shape = (*lengths, left)
     path = _by_axes(whole.reshape(shape), view)
     return None if path is None else lambda x: path(x.reshape(shape))

@@ -149,6 +149,9 @@ def test_steps_are_found_or_none():
         path = path_to(base, view)
         assert path is None or np.array_equal(path(base), view)
         assert path is not None or view.shape == (2, 55)
+    six = np.arange(6)
+    for view in (six.reshape(-1, 2)[::2], six.reshape(3, 2)[::-2, 1], six.reshape(2, 3)[1, 1:]):
+        assert np.array_equal(path_to(six, view)(six), view)
     assert path_to(base[1:2], base[2]) is None and path_to(base, base.view("f8")) is None
     odd = np.lib.stride_tricks.sliding_window_view(base[0, 0], 3)
     assert path_to(base, odd) is None
