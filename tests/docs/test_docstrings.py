@@ -19,7 +19,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 STARTS_CLUSTER = {
     module.name for module in modules() if re.search(r">>> with jmars\.(Cluster|new_session)\(", module.text)
 }
-NEEDS_CLUSTER = ("tensor", "client", "deploy")
+NEEDS_CLUSTER = ("jmars", "jmars.tensor", "jmars.client", "jmars.deploy")
 
 PROGRAM = """
 import doctest, importlib, sys
@@ -35,7 +35,7 @@ sys.exit(failed != 0)
 """
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_EXAMPLES if name.split(".")[1] not in NEEDS_CLUSTER])
+@pytest.mark.parametrize("name", [name for name in WITH_EXAMPLES if ".".join(name.split(".")[:2]) not in NEEDS_CLUSTER])
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "_", None, raising=False)  # what an example shows is not left for IPython to find
     result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
@@ -45,7 +45,7 @@ def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("own", [False, True], ids=["open before", "of their own"])
 def test_examples_on_a_cluster(own: bool) -> None:
-    modules = [name for name in WITH_EXAMPLES if name.split(".")[1] in NEEDS_CLUSTER]
+    modules = [name for name in WITH_EXAMPLES if ".".join(name.split(".")[:2]) in NEEDS_CLUSTER]
     names = [name for name in modules if (name in STARTS_CLUSTER) == own]
     environment = os.environ | {"JMARS_DISPLAY": "none"}
     command = [sys.executable, "-c", PROGRAM, *names]

@@ -1,28 +1,32 @@
 // Replay data, which jmars/notebook/replay_data.py makes: unpacks it, and folds it to the picture at any moment. Operands
-// move here as in jmars/notebook/operand_table.py; the other parts come from the newest keyframe before the moment.
+// move as replay_table.ts says; the other parts come from the newest keyframe before the moment.
 import { fromJson } from './bytes';
-import { DONE, N_STATES, sentence } from './states';
+import { plural } from './format';
+import { Column, Numbers, Table, TableHead } from './replay_table';
 import { Picture, STATE_NAMES } from './view';
 
 export const REPLAY_TYPE = 'application/vnd.jmars.replay.v1+json';
 const LARGEST = 256 * 2 ** 20; // bytes of unpacked data
 const SNAPSHOTS = 48; // of the operands of a run: a jump folds no more than the moves between two of them
 
-type Column = [number, number, string];
-type Numbers = Uint8Array | Uint16Array | Uint32Array | Int16Array | Int32Array | Float64Array;
-
-interface TableHead {
-  moment: number;
-  earlier: number[];
-  n: number;
-  aggregated: boolean;
-  rows: [number, number];
-  marks: number[];
-  label: Column;
-  assigned: Column;
-  group: Column;
-  stage: Column;
-}
+/** What events are, in words. */
+const EVENTS: Record<string, string> = {
+  JobSubmitted: 'the job is submitted',
+  JobPrepared: 'the plan is made',
+  JobMoved: 'the job has a new state',
+  GraphBuilt: 'the graph is built',
+  OperandsTimed: 'times of operands are told',
+  MemoryChanged: 'memory is measured',
+  WorkerMoved: 'a worker has a new state',
+  HostMoved: 'a host has a new state',
+  ChunksMoved: 'chunks came from another host',
+  ChunksLost: 'chunks are lost',
+  LinkMeasured: 'a link is measured',
+  Expected: 'the time left is estimated',
+  Replanned: 'the rest is planned anew',
+  Stalled: 'a reason for waiting is told',
+  SchedulerMoved: 'a scheduler has a new state'
+};
 
 interface Head {
   version: number;
@@ -91,151 +95,6 @@ async function inflate(packed: Uint8Array): Promise<Uint8Array> {
     at += part.length;
   }
   return raw;
-}
-
-/** The operands of a stage. */
-class Table {
-  states: Uint8Array;
-  workers: Int16Array;
-  counts: Uint32Array; // of rows before fusion, then after, N_STATES each
-  private label: Numbers;
-  private group: Int32Array; // operand after fusion of each kept operand before fusion
-  private stage: Numbers;
-  private first: Uint32Array; // place of an operand's first member in `members`
-  private members: Uint32Array; // stages of the operands before fusion, by operand after fusion
-  private marks: { order: Uint32Array; begin: Uint32Array }[] = [];
-  readonly assigned: Numbers;
-
-  constructor(
-    readonly head: TableHead,
-    column: (at: Column) => Numbers,
-    private notable: number[]
-  ) {
-    const { n, rows } = head;
-    this.states = new Uint8Array(n);
-    this.workers = new Int16Array(n).fill(-1);
-    this.counts = new Uint32Array((rows[0] + rows[1]) * N_STATES);
-    this.label = column(head.label);
-    this.assigned = column(head.assigned);
-    this.group = Int32Array.from(column(head.group));
-    this.stage = column(head.stage);
-    if (this.label.length !== n || this.assigned.length !== n || this.group.length !== this.stage.length) {
-      throw new Error('its columns differ in length');
-    }
-    this.group.forEach((gap, i) => (this.group[i] = gap + (i ? this.group[i - 1] : 0)));
-    this.first = new Uint32Array(n + 1);
-    this.group.forEach(into => (this.first[into + 1] += 1));
-    for (let i = 0; i < n; i++) {
-      this.first[i + 1] += this.first[i];
-    }
-    const next = this.first.slice();
-    this.members = new Uint32Array(this.group.length);
-    this.group.forEach((into, i) => (this.members[next[into]++] = this.stage[i]));
-    this.stage.forEach(row => (this.counts[row * N_STATES] += 1));
-    this.label.forEach(row => (this.counts[(rows[0] + row) * N_STATES] += 1));
-    if (head.aggregated) {
-      this.marks = [layOut(this.stage, head.marks.slice(0, rows[0])), layOut(this.label, head.marks.slice(rows[0]))];
-    }
-  }
-
-  move(ids: Uint32Array, state: number, worker: number): void {
-    const above = this.head.rows[0];
-    for (const id of ids) {
-      const old = this.states[id];
-      this.states[id] = state;
-      if (worker >= 0) {
-        this.workers[id] = worker;
-      }
-      const row = (above + this.label[id]) * N_STATES;
-      this.counts[row + old] -= 1;
-      this.counts[row + state] += 1;
-      for (let i = this.first[id]; i < this.first[id + 1]; i++) {
-        const stage = this.members[i] * N_STATES;
-        this.counts[stage + old] -= 1;
-        this.counts[stage + state] += 1;
-      }
-    }
-  }
-
-  /** Operands after fusion by state. */
-  byState(): number[] {
-    const sums = this.head.earlier.length ? this.head.earlier.slice() : new Array<number>(N_STATES).fill(0);
-    for (let i = this.head.rows[0] * N_STATES; i < this.counts.length; i++) {
-      sums[i % N_STATES] += this.counts[i];
-    }
-    return sums;
-  }
-
-  /** Operands that run and that are done, of the first `n` workers. */
-  byWorker(n: number, state: number): { running: number[]; done: number[] } {
-    const running = new Array<number>(n).fill(0);
-    const ended = new Array<number>(n).fill(0);
-    this.states.forEach((now, id) => {
-      const worker = this.workers[id];
-      if (worker >= 0 && worker < n) {
-        running[worker] += Number(now === state);
-        ended[worker] += Number(DONE.includes(now));
-      }
-    });
-    return { running, done: ended };
-  }
-
-  /** `Picture.operand_states`, `operand_workers`, `operand_marks` and `stages`. */
-  parts(): Partial<Picture> {
-    const stages = Array.from({ length: this.head.rows[0] }, (_, row) => Array.from(this.counts.subarray(row * N_STATES, (row + 1) * N_STATES)));
-    if (this.head.aggregated) {
-      const counts = new DataView(new ArrayBuffer(4 * this.counts.length));
-      this.counts.forEach((value, i) => counts.setUint32(4 * i, value, true));
-      return { stages, operand_states: counts, operand_workers: null, operand_marks: view(this.shownMarks()) };
-    }
-    const ran = Uint8Array.from(this.states, (_, i) => this.mark(i));
-    return { stages, operand_states: view(this.states.slice()), operand_workers: view(ran), operand_marks: null };
-  }
-
-  /** Worker + 1 of an operand: where it ran, or was first assigned. */
-  private mark(id: number): number {
-    const worker = this.workers[id] >= 0 ? this.workers[id] : this.assigned[id];
-    return Math.min(255, Math.max(0, worker + 1));
-  }
-
-  private shownMarks(): Uint8Array {
-    const rank = new Uint8Array(N_STATES);
-    this.notable.forEach((state, i) => (rank[state] = i));
-    const n = this.head.marks.reduce((sum, one) => sum + one, 0);
-    const found = new Uint8Array(2 * n);
-    let at = 0;
-    this.marks.forEach(({ order, begin }, side) => {
-      for (let k = 0; k < begin.length; k++, at++) {
-        let most = -1;
-        for (let i = begin[k]; i < (k + 1 < begin.length ? begin[k + 1] : order.length); i++) {
-          const id = side ? order[i] : this.group[order[i]];
-          most = Math.max(most, (rank[this.states[id]] << 8) | this.mark(id));
-        }
-        found[at] = this.notable[most >> 8];
-        found[n + at] = most & 255;
-      }
-    });
-    return found;
-  }
-}
-
-/** Marks of boxes as jmars/notebook/marks.py has them: operands by box, and the place of each mark's first one. */
-function layOut(box: Numbers, counts: number[]): { order: Uint32Array; begin: Uint32Array } {
-  const sizes = new Uint32Array(counts.length);
-  box.forEach(row => (sizes[row] += 1));
-  const firsts = new Uint32Array(counts.length);
-  for (let i = 1; i < firsts.length; i++) {
-    firsts[i] = firsts[i - 1] + sizes[i - 1];
-  }
-  const next = firsts.slice();
-  const order = new Uint32Array(box.length);
-  box.forEach((row, i) => (order[next[row]++] = i));
-  const begin = counts.flatMap((n, row) => Array.from({ length: n }, (_, k) => firsts[row] + Math.floor((k * sizes[row]) / Math.max(n, 1))));
-  return { order, begin: Uint32Array.from(begin) };
-}
-
-function view(values: Uint8Array): DataView {
-  return new DataView(values.buffer, values.byteOffset, values.byteLength);
 }
 
 /** The last index whose value is at most `wanted`; -1 if there is none. */
@@ -377,11 +236,10 @@ function fold(head: Head, bytes: Uint8Array): Replay {
     told: at => {
       const move = last(moment, at);
       if (move < 0 || moment[move] !== at) {
-        return head.kinds[kind[at]] ?? '';
+        return EVENTS[head.kinds[kind[at]]] ?? head.kinds[kind[at]] ?? '';
       }
-      const counts = new Array<number>(N_STATES).fill(0);
-      counts[state[move]] = size[move];
-      return `${sentence(counts) || STATE_NAMES[state[move]]}${worker[move] >= 0 ? `, worker ${worker[move]}` : ''}`;
+      const rows = kept('workers', at) as Picture['workers'] | null;
+      return `${plural(size[move], 'operand')} ${STATE_NAMES[state[move]]}${worker[move] >= 0 ? ` on ${rows?.[worker[move]]?.name ?? `worker ${worker[move]}`}` : ''}`;
     },
     picture
   };
