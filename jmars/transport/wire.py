@@ -12,9 +12,14 @@ numbers are little-endian. A length beyond the limit of the kind is refused befo
 | 5 LOST | source | reason u8 · text: the source sends no further part of the piece |
 | 6 DROP | reader | empty: the piece is not wanted any more |
 | 10 BEAT | both | u64, sent back by the source |
+| 11 OFFER | reader | a secret 32 · version of UCX 3 · address of the reader in UCX: send parts there |
+| 12 ANSWER | source | yes u8 · devices u8 · the source's address in UCX, or why not; no, too, when UCX fails later |
+| 13 PROBE | reader | how u8 · parts u8: prove the secret by UCX, or send parts of ticket 0 to measure |
+| 14 AWAY | source | offset u64 · size u32 · zero u32 · tag u64 · checksums: a PART whose bytes come by UCX |
 
 A piece is named by ticket and place of an ASK. The source ends every piece once: by LAST, END or LOST.
-Numbers 7 to 9 are free for pushed chunks. Source: RFC 9113, section 4 (frames of HTTP/2).
+A reader that takes parts by UCX sets BY_UCX in its ASK. Numbers 7 to 9 are free for pushed chunks.
+Source: RFC 9113, section 4 (frames of HTTP/2).
 """
 
 from __future__ import annotations
@@ -28,8 +33,12 @@ from jmars.errors import ProtocolError
 from jmars.storage.spill import CHECKED
 
 __all__ = [
+    "ANSWER",
     "ASK",
+    "AWAY",
     "BEAT",
+    "BY_TLS",
+    "BY_UCX",
     "DAMAGED",
     "DROP",
     "END",
@@ -40,29 +49,43 @@ __all__ = [
     "MOST_ASKED",
     "MOST_PIECES",
     "NOT_HERE",
+    "OFFER",
     "PART",
     "PART_BYTES",
     "PART_FIXED",
+    "PROBE",
+    "PROVE",
     "REFUSED",
     "WITHDRAWN",
     "Hello",
+    "answer",
     "ask",
+    "away",
     "beat",
     "cluster_id",
     "drop",
     "end",
     "lost",
+    "offer",
+    "parse_answer",
     "parse_ask",
+    "parse_away",
     "parse_head",
     "parse_hello",
     "parse_lost",
     "parse_number",
+    "parse_offer",
     "parse_part",
+    "parse_probe",
     "part",
+    "probe",
 ]
 
 HELLO, ASK, PART, END, LOST, DROP, BEAT = 1, 2, 3, 4, 5, 6, 10
-LAST = 1  # flag of a PART
+OFFER, ANSWER, PROBE, AWAY = 11, 12, 13, 14
+LAST = 1  # flag of a PART, and of AWAY
+BY_UCX = 1  # flag of an ASK; and what a PROBE asks for, as are:
+PROVE, BY_TLS = 0, 2
 NOT_HERE, DAMAGED, WITHDRAWN, REFUSED = 1, 2, 3, 4  # reasons of LOST
 
 HEAD = 16  # bytes before a body
@@ -70,11 +93,13 @@ PART_BYTES = 2**20  # most bytes of a chunk in one PART, so that urgent pieces g
 MOST_PIECES = 64  # of one ASK
 MOST_ASKED = 16 * 2**20  # bytes of one piece
 MOST_TEXT = 200  # bytes of a text in LOST
+MOST_ADDRESS = 4096  # bytes of an address in UCX
 MAGIC = b"jmars-b1"
 
 _HEAD = Struct("<BBHIQ")
 _HELLO = Struct("<8s16sIQIQQ8s")
 _URGENCY, _PIECE, _PART, _NUMBER = Struct("<q"), Struct("<qQQ"), Struct("<QII"), Struct("<Q")
+_OFFER, _ANSWER, _PROBE, _AWAY = Struct("<32s3s"), Struct("<BB"), Struct("<BB"), Struct("<QIIQ")
 PART_FIXED = _PART.size  # bytes of a PART's body before the checksums
 _BLOCKS = -(-PART_BYTES // CHECKED)
 # Least and most bytes of a body, by kind.
@@ -86,6 +111,10 @@ _LENGTHS = {
     LOST: (1, 1 + MOST_TEXT),
     DROP: (0, 0),
     BEAT: (_NUMBER.size, _NUMBER.size),
+    OFFER: (_OFFER.size + 1, _OFFER.size + MOST_ADDRESS),
+    ANSWER: (_ANSWER.size, _ANSWER.size + MOST_ADDRESS),
+    PROBE: (_PROBE.size, _PROBE.size),
+    AWAY: (_AWAY.size, _AWAY.size + 8 * _BLOCKS),
 }
 
 
@@ -143,10 +172,10 @@ def parse_hello(body: bytes | memoryview) -> Hello:
     return Hello(*fields)
 
 
-def ask(ticket: int, urgency: int, pieces: Sequence[tuple[int, int, int]]) -> bytes:
+def ask(ticket: int, urgency: int, pieces: Sequence[tuple[int, int, int]], flags: int = 0) -> bytes:
     """ASK for pieces `(chunk, start, stop)`; the piece of the lowest urgency is sent first."""
     body = _URGENCY.pack(urgency) + b"".join([_PIECE.pack(*piece) for piece in pieces])
-    return _HEAD.pack(ASK, 0, 0, ticket, len(body)) + body
+    return _HEAD.pack(ASK, flags, 0, ticket, len(body)) + body
 
 
 def parse_ask(body: bytes | memoryview) -> tuple[int, list[tuple[int, int, int]]]:
@@ -217,3 +246,59 @@ def parse_number(body: bytes | memoryview) -> int:
     """The number of END or BEAT."""
     number: int = _NUMBER.unpack(body)[0]
     return number
+
+
+def offer(secret: bytes, version: bytes, address: bytes) -> bytes:
+    """OFFER of the reader's `address` in UCX; the other end proves the secret, 32 bytes, by UCX."""
+    body = _OFFER.pack(secret, version) + address
+    return _HEAD.pack(OFFER, 0, 0, 0, len(body)) + body
+
+
+def parse_offer(body: bytes) -> tuple[bytes, bytes, bytes]:
+    """Secret, version and address of OFFER."""
+    secret, version = _OFFER.unpack_from(body)
+    return secret, version, body[_OFFER.size :]
+
+
+def answer(yes: bool, devices: int, told: bytes) -> bytes:
+    """ANSWER to an OFFER: the source's address in UCX, or why not."""
+    body = _ANSWER.pack(yes, devices) + told[:MOST_ADDRESS]
+    return _HEAD.pack(ANSWER, 0, 0, 0, len(body)) + body
+
+
+def parse_answer(body: bytes) -> tuple[bool, int, bytes]:
+    """Whether the source says yes, its devices, and address or reason."""
+    yes, devices = _ANSWER.unpack_from(body)
+    return bool(yes), devices, body[_ANSWER.size :]
+
+
+def probe(how: int, parts: int) -> bytes:
+    """PROBE: PROVE, or BY_UCX or BY_TLS with a number of parts."""
+    return _HEAD.pack(PROBE, 0, 0, 0, _PROBE.size) + _PROBE.pack(how, parts)
+
+
+def parse_probe(body: bytes) -> tuple[int, int]:
+    """What a PROBE asks for, and the number of parts."""
+    how, parts = _PROBE.unpack(body)
+    return how, parts
+
+
+def away(ticket: int, piece: int, offset: int, size: int, tag: int, sums: bytes, is_last: bool) -> bytes:
+    """AWAY for a part that comes by UCX under a tag."""
+    body = _AWAY.pack(offset, size, 0, tag) + sums
+    return _HEAD.pack(AWAY, LAST if is_last else 0, piece, ticket, len(body)) + body
+
+
+def parse_away(body: bytes) -> tuple[int, int, int, bytes]:
+    """Offset, size, tag and checksums of AWAY.
+
+    Raises
+    ------
+    ProtocolError
+        If the numbers do not fit each other.
+    """
+    offset, size, zero, tag = _AWAY.unpack_from(body)
+    sums = body[_AWAY.size :]
+    if zero or not 0 < size <= PART_BYTES or len(sums) != 8 * -(-size // CHECKED):
+        raise ProtocolError(f"a part of {size} bytes has {len(sums)} bytes of checksums; the other end is no jmars")
+    return offset, size, tag, sums

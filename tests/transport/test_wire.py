@@ -105,3 +105,23 @@ def test_a_length_that_no_frame_of_the_kind_has_is_refused(kind, length):
     head = bytes([kind, 0]) + bytes(6) + length.to_bytes(8, "little")
     with pytest.raises(ProtocolError, match="no jmars"):
         wire.parse_head(head)
+
+
+@given(st.binary(min_size=32, max_size=32), st.binary(min_size=3, max_size=3), st.binary(min_size=1, max_size=4096))
+def test_an_offer_and_its_answer_come_back(secret, version, address):
+    head, body = cut(wire.offer(secret, version, address))
+    assert head[0] == wire.OFFER and wire.parse_offer(body) == (secret, version, address)
+    head, body = cut(wire.answer(True, 3, address))
+    assert head[0] == wire.ANSWER and wire.parse_answer(body) == (True, 3, address)
+    head, body = cut(wire.probe(wire.BY_UCX, 16))
+    assert head[0] == wire.PROBE and wire.parse_probe(body) == (wire.BY_UCX, 16)
+
+
+@given(U32, U16, U64, st.integers(1, wire.PART_BYTES), U64, st.booleans())
+def test_a_part_that_comes_by_ucx_is_announced(ticket, piece, offset, size, tag, is_last):
+    sums = bytes(8 * -(-size // CHECKED))
+    head, body = cut(wire.away(ticket, piece, offset, size, tag, sums, is_last))
+    assert head == (wire.AWAY, wire.LAST if is_last else 0, piece, ticket)
+    assert wire.parse_away(body) == (offset, size, tag, sums)
+    with pytest.raises(ProtocolError, match="bytes of checksums"):
+        wire.parse_away(body + bytes(8))
