@@ -3,14 +3,15 @@
 Only a host with peers has a carrier. The control process decides about places: it names holders and slots, and answers
 the requests of peers. A connection is a thread (transport/lanes.py); the main thread, here, has all books.
 
-Orders: `("begin", {cluster, host, incarnation, key, certificate, ca, bind})`, once and first; `("peer", host,
-incarnation, address)`; `("gone", host, incarnation)`, refused for ever from here on; `("pull", ticket, urgency,
-chunk, start, stop, offset, holders)`; `("withdraw", ticket)`; `("give", request, place)`, where `place` is
-`("memory", offset, size)`, `("file", path, checksums, size)` or `("none", why)`. Answers: `("listening", port)`;
-`("asked", request, host, chunk, start, stop)`; `("given", request, bytes, error of the file)`, once per place but
-"none"; `("pulled", ticket, error, host, bytes, [microseconds until started, loaded, received, unloaded])`;
-`("withdrawn", ticket)`; `("link", host, bytes a second, seconds)`. The carrier does not write into a slot any more
-after "pulled" or "withdrawn". Source: docs/explanation/reliability.md.
+Orders: `("begin", {cluster, host, incarnation, key, certificate, ca, bind, ucx})`, once and first, where `ucx` is
+"no", "auto" or "always"; `("peer", host, incarnation, address)`; `("gone", host, incarnation)`, refused for ever from
+here on; `("pull", ticket, urgency, chunk, start, stop, offset, holders)`; `("withdraw", ticket)`; `("give", request,
+place)`, where `place` is `("memory", offset, size)`, `("file", path, checksums, size)` or `("none", why)`. Answers:
+`("listening", port)`; `("asked", request, host, chunk, start, stop)`; `("given", request, bytes, error of the file)`,
+once per place but "none"; `("pulled", ticket, error, host, bytes, [microseconds until started, loaded, received,
+unloaded])`; `("withdrawn", ticket)`; `("link", host, bytes a second, seconds)`; `("transport", host, "tls" or "ucx",
+why)`. The carrier does not write into a slot any more after "pulled" or "withdrawn". Source:
+docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from jmars.transport.pulling import Puller
 from jmars.transport.pulls import PullOrder
 from jmars.transport.serving import ChunkServer
 from jmars.transport.tls_sockets import HostIdentity, listen
+from jmars.transport.ucx import Ucx
+from jmars.transport.ucx_reader import UcxWish
 
 __all__ = ["Carrier", "run_carrier"]
 
@@ -102,10 +105,14 @@ class Carrier:
 
     # -- orders
     def _begin(self, given: dict[str, Any]) -> None:
-        bind = given.pop("bind")
+        bind, wanted = given.pop("bind"), given.pop("ucx", "no")
         identity = HostIdentity(**given)
-        self._puller = Puller(identity, self._memory, self._report, self._events.put)
-        self._server = ChunkServer(identity, self._memory, self._report, self._events.put)
+        if wanted != "no":
+            os.dup2(2, 1)  # libraries below UCX write to standard output, where launchers read
+        wish = UcxWish(Ucx(), always=wanted == "always") if wanted != "no" else None
+        common = (identity, self._memory, self._report, self._events.put)
+        self._puller = Puller(*common, wish=wish)
+        self._server = ChunkServer(*common, wish.ucx if wish is not None else None)
         try:
             self._listener = listen(bind)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Chunks between hosts, process to process, over TLS.
+"""Chunks between hosts, process to process, over TLS or UCX.
 
 - wire.py: frames of the bulk connection
 - frame_reader.py: frames out of a stream (FrameReader)
@@ -7,6 +7,11 @@
 - part_queue.py: chooses the next part to send (PartQueue)
 - tls_sockets.py: connections with both identities checked (HostIdentity)
 - inbox.py: messages to a thread that waits for sockets (Inbox)
+- ucx_choice.py: chooses between UCX and TLS (TransportChoice)
+- ucx.py: messages by UCX (Ucx)
+- ucx_greeting.py: agrees on UCX over a TLS connection (agree)
+- ucx_reader.py: parts that a lane receives by UCX (UcxReader)
+- ucx_source.py: parts that a lane sends by UCX (UcxSource)
 - lanes.py: an end of a connection, and the thread there (BulkLane)
 - pull_lanes.py: the end that reads chunks (PullLane)
 - serve_lanes.py: the end that has chunks (ServeLane)

@@ -94,6 +94,9 @@ class BulkLane(ABC):
     def tick(self, now: float) -> float | None:
         """Look at the time; returns seconds until the next look, None for no further look."""
 
+    def ended(self) -> None:  # noqa: B027
+        """The connection has ended: let go of what belongs to it."""
+
     # -- what they use
     def send(self, frame: bytes | memoryview) -> None:
         """Send a small frame."""
@@ -137,6 +140,7 @@ class BulkLane(ABC):
             if link is not None:
                 link.close()
             self._out.clear()
+            self.ended()
             self.inbox.close()
             self.events(("closed", self, self._why))
 

@@ -33,6 +33,7 @@ class ServeJob:
     path: str = ""
     sums: bytes = b""
     size: int = 0  # bytes of the file
+    by_ucx: bool = False  # parts may be sent by UCX
     sent: int = 0
     read: int = 0  # bytes that were read from the file, or are being read
     is_over: bool = False  # nothing more is sent

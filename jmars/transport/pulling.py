@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
 from jmars.transport.pull_lanes import PullLane
 from jmars.transport.pulls import Holder, PullOrder, PullRange, Pulls
 from jmars.transport.tls_sockets import HostIdentity
+from jmars.transport.ucx_choice import TLS, UCX
+from jmars.transport.ucx_reader import UcxWish
 from jmars.transport.wire import MOST_PIECES, PART_BYTES
 
 __all__ = ["Puller"]
@@ -33,6 +36,7 @@ class _Route:
         self.lanes: list[PullLane] = []  # open, or being dialled
         self.wait = DIAL_SECONDS  # before the next retry
         self.not_before = 0.0  # time of the next retry
+        self.transport = ""  # that was chosen, "" while it is not
 
 
 class Puller:
@@ -46,6 +50,8 @@ class Puller:
         Takes events of lanes, in any thread; they come back by `event`.
     lanes
         Connections to one host, at most.
+    wish
+        UCX, for hosts that have it, too; None for TLS only.
     """
 
     def __init__(
@@ -55,7 +61,9 @@ class Puller:
         report: Callable[..., None],
         events: Callable[..., None],
         lanes: int | None = None,
+        wish: UcxWish | None = None,
     ) -> None:
+        self._wish = wish
         self._identity, self._memory, self._report, self._events = identity, memory, report, events
         self._context: ssl.SSLContext = identity.context(is_server=False)
         self._most_lanes = lanes or min(4, max(1, (os.cpu_count() or 1) // 4))
@@ -104,6 +112,11 @@ class Puller:
                 self._routes[lane.holder].wait = DIAL_SECONDS
         elif kind == "trip" and lane.holder in self._routes:
             pulls.rate(lane.holder).trip(args[0])
+        elif kind == "transport" and lane.holder in self._routes:
+            route, (choice,) = self._routes[lane.holder], args
+            if route.transport != choice.transport:
+                route.transport = choice.transport
+                self._report("transport", lane.holder[0], *choice)
         elif kind == "let go":
             ranges.discard(args[0])
             pulls.let_go(args[0], now)
@@ -209,7 +222,10 @@ class Puller:
         return sum(one.stop - one.start for one in self._ranges[lane])
 
     def _dial(self, holder: Holder, route: _Route, now: float) -> None:
-        lane = PullLane(holder, route.address, self._context, self._identity, self._memory, self._events)
+        wish = self._wish
+        if wish is not None:
+            wish = None if route.transport == TLS else replace(wish, is_known=route.transport == UCX)
+        lane = PullLane(holder, route.address, self._context, self._identity, self._memory, self._events, wish)
         try:
             lane.start()
         except RuntimeError as error:  # the system has no thread left

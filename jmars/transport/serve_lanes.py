@@ -22,6 +22,8 @@ from jmars.transport.frame_reader import FrameReader
 from jmars.transport.lanes import BulkLane
 from jmars.transport.part_queue import ChunkPart, PartQueue, ServeJob
 from jmars.transport.tls_sockets import HostIdentity, accept
+from jmars.transport.ucx import Ucx
+from jmars.transport.ucx_source import UcxSource
 
 __all__ = ["ServeLane"]
 
@@ -54,12 +56,15 @@ class ServeLane(BulkLane):
         memory: memoryview,
         files: Executor,
         events: Callable[..., None],
+        ucx: Ucx | None = None,
     ) -> None:
-        super().__init__("lane of a host", events, FrameReader({wire.ASK, wire.DROP, wire.BEAT}))
+        kinds = {wire.ASK, wire.DROP, wire.BEAT, wire.OFFER, wire.PROBE}
+        super().__init__("lane of a host", events, FrameReader(kinds))
         self.host = self.incarnation = -1
         self._raw, self._context, self._identity, self._refusal = raw, context, identity, refusal
         self._files = files
-        self._asked: dict[tuple[int, int], tuple[int, int, int]] = {}  # by ticket and piece: urgency, start, stop
+        self._ucx = UcxSource(ucx, self.send, self.inbox.put)
+        self._asked: dict[tuple[int, int], tuple[int, int, int, bool]] = {}  # urgency, start, stop, by UCX
         self._queue = PartQueue(memory, self._read_file)
         self._sent: list[ChunkPart] = []  # parts that may still lie in buffers to send
         self._over: list[tuple[ServeJob, str]] = []  # jobs whose last part does, and errors of their files
@@ -83,6 +88,10 @@ class ServeLane(BulkLane):
                 self.send(wire.lost(ticket, piece, wire.WITHDRAWN, ""))
             if job is not None:
                 self._over.append((job, ""))
+        elif kind == wire.OFFER:
+            self._ucx.offered(body)
+        elif kind == wire.PROBE:
+            self._ucx.probed(body)
         else:
             urgency, pieces = wire.parse_ask(body)
             if len(self._asked) + len(self._queue) > MOST_REQUESTS:
@@ -90,13 +99,15 @@ class ServeLane(BulkLane):
             for number, (_, start, stop) in enumerate(pieces):
                 if (ticket, number) in self._asked or (ticket, number) in self._queue:
                     raise ProtocolError(f"{self.name}: ticket {ticket} came twice")
-                self._asked[ticket, number] = (urgency, start, stop)
+                self._asked[ticket, number] = (urgency, start, stop, bool(flags & wire.BY_UCX))
             self.events(("asked", self, ticket, pieces))
 
     def take(self, message: Any) -> None:
-        """Handle an order, or bytes of a file."""
+        """Handle an order, bytes of a file, or the end of a message by UCX."""
         if message[0] == "give":
             self._give(*message[1:])
+        elif message[0] == "sent":
+            self._ucx.sent(message[1])
         else:
             self._came(*message[1:])
 
@@ -104,8 +115,8 @@ class ServeLane(BulkLane):
         asked = self._asked.pop((ticket, piece), None)
         why = ""
         if asked is not None:
-            urgency, start, stop = asked
-            job = ServeJob((ticket, piece), request, urgency, start, stop)
+            urgency, start, stop, by_ucx = asked
+            job = ServeJob((ticket, piece), request, urgency, start, stop, by_ucx=by_ucx)
             if place[0] == "memory":
                 _, job.offset, size = place
             elif place[0] == "file":
@@ -136,10 +147,12 @@ class ServeLane(BulkLane):
 
     # -- sending
     def fill(self) -> None:
-        """Send small parts together, or a large part alone."""
+        """Send small parts together, or a large part alone; by UCX while the lane has not too many there."""
         self._release()
         gathered = 0
-        while gathered < GATHERED:
+        while gathered < GATHERED and not self._ucx.is_full:
+            if self._ucx.probe():
+                return
             part = self._queue.next()
             if part is None:
                 return
@@ -151,7 +164,13 @@ class ServeLane(BulkLane):
             if not size:
                 self.send(wire.end(ticket, piece, 0))
                 continue
-            self.send(wire.part(ticket, piece, part.offset, size, block_sums(part.view), part.is_last))
+            sums = block_sums(part.view)
+            if part.job.by_ucx and size > COPIED:
+                tag = self._ucx.send(part.view)
+                if tag is not None:
+                    self.send(wire.away(ticket, piece, part.offset, size, tag, sums, part.is_last))
+                    return
+            self.send(wire.part(ticket, piece, part.offset, size, sums, part.is_last))
             if size > COPIED:
                 self.send_view(part.view)
                 return
@@ -166,6 +185,10 @@ class ServeLane(BulkLane):
             self.events(("given", self, job.request, job.sent, error))
         self._sent.clear()
         self._over.clear()
+
+    def ended(self) -> None:
+        """End the connection by UCX."""
+        self._ucx.close()
 
     def tick(self, now: float) -> float:
         """Close the lane of a host that waits and is silent, or is idle for long."""

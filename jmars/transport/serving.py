@@ -17,6 +17,7 @@ from jmars.actors.crowd import gives_way
 from jmars.transport.pulls import Holder
 from jmars.transport.serve_lanes import ServeLane
 from jmars.transport.tls_sockets import HostIdentity
+from jmars.transport.ucx import Ucx
 
 __all__ = ["ChunkServer"]
 
@@ -43,11 +44,19 @@ class ChunkServer:
         Sends a message to the control process.
     events
         Takes events of lanes, in any thread; they come back by `event`.
+    ucx
+        Sends parts to hosts that ask for it; None for TLS only.
     """
 
     def __init__(
-        self, identity: HostIdentity, memory: memoryview, report: Callable[..., None], events: Callable[..., None]
+        self,
+        identity: HostIdentity,
+        memory: memoryview,
+        report: Callable[..., None],
+        events: Callable[..., None],
+        ucx: Ucx | None = None,
     ) -> None:
+        self._ucx = ucx
         self._identity, self._memory, self._report, self._events = identity, memory, report, events
         self._context: ssl.SSLContext = identity.context(is_server=True)
         self._files = ThreadPoolExecutor(1, "spilled chunks")  # starts its thread when it reads first
@@ -81,7 +90,8 @@ class ChunkServer:
         except OSError:  # it has ended, or the system has no descriptor left
             raw.close()
             return
-        lane = ServeLane(raw, self._context, self._identity, self._refusal, self._memory, self._files, self._events)
+        known = (self._context, self._identity, self._refusal, self._memory)
+        lane = ServeLane(raw, *known, self._files, self._events, self._ucx)
         try:
             lane.start()
         except RuntimeError:  # the system has no thread left; the host tries again

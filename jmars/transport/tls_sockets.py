@@ -17,7 +17,7 @@ from jmars.actors.tls_link import tune
 from jmars.errors import AuthenticationError, ProtocolError
 from jmars.transport import wire
 
-__all__ = ["HELLO_SECONDS", "HostIdentity", "accept", "dial", "listen"]
+__all__ = ["HELLO_SECONDS", "HostIdentity", "accept", "dial", "listen", "read_frame"]
 
 HELLO_SECONDS = 5.0  # for a connection, for TLS and for each HELLO
 
@@ -142,11 +142,17 @@ def _read_hello(link: ssl.SSLSocket) -> wire.Hello:
     return wire.parse_hello(_read(link, length))
 
 
+def read_frame(link: ssl.SSLSocket) -> tuple[int, bytes]:
+    """Kind and body of the next frame, on a connection that blocks."""
+    kind, _, _, _, length = wire.parse_head(_read(link, wire.HEAD))
+    return kind, _read(link, length)
+
+
 def _read(link: ssl.SSLSocket, size: int) -> bytes:
-    data = b""
+    data = bytearray()
     while len(data) < size:
         more = link.recv(size - len(data))
         if not more:
-            raise ConnectionError("the other end hung up before it said who it is")
+            raise ConnectionError("the other end hung up before all was said")
         data += more
-    return data
+    return bytes(data)

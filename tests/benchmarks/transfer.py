@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 
 from jmars.transport.tls_sockets import HostIdentity, accept, dial
 from tests.benchmarks.machine import cpu_between, cpu_by_process, describe, this_machine
-from tests.contract.transport.carriers import CarrierHost, noise, pump
+from tests.contract.transport.carriers import UCX, CarrierHost, noise, pump
 from tests.transport.certificates import identity
 
 SHARE = 0.7  # goal
@@ -132,8 +132,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--mib", type=int, default=256, help="MiB of a round, a multiple of 64")
     parser.add_argument("--chunk", type=int, default=16, help="MiB of a chunk, a divisor of 64")
+    parser.add_argument("--ucx", action="store_true", help="carriers move parts by UCX, as UCX_TLS says")
     parser.add_argument("--check", action="store_true", help="exit 1 when the goal is missed")
     given = parser.parse_args()
+    UCX["ucx"] = "always" if given.ucx else "no"
     print(f"machine: {this_machine()}")
     size = given.mib * MIB
     figures: dict[str, list[tuple[float, float]]] = {"plain TLS socket": [], "carriers": []}

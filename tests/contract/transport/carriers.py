@@ -10,6 +10,8 @@ import select
 import socket
 from contextlib import contextmanager
 
+import pytest
+
 from jmars.actors.frames import Decoder, pack, unpack
 from jmars.processes.zygote import start_zygote
 from jmars.storage.spill import write_chunk
@@ -17,6 +19,8 @@ from tests.transport.certificates import identity
 
 ARENA = 64 * 2**20
 _open = set()  # hosts of this process
+UCX = {"ucx": "no"}  # what hosts are started with
+WAYS = {"tls": "", "ucx-tcp": "tcp", "ucx-memory": "posix,sysv"}  # transports, and UCX_TLS
 PATIENCE = 30.0  # seconds that a test waits for a message; only a failing test waits so long
 
 
@@ -29,14 +33,16 @@ class CarrierHost:
         Place of each chunk; requests for other chunks are answered with "none".
     answers
         How many requests are still answered; None for all.
-    asked, given, pulled, withdrawn, links
-        Reports of the carrier; `given` by request, `pulled` by ticket: (error, host, bytes, microseconds).
+    asked, given, pulled, withdrawn, links, transports
+        Reports of the carrier; `given` by request, `pulled` by ticket: (error, host, bytes, microseconds);
+        `transports`: host, transport and reason, in order.
     """
 
     def __init__(self, who, bind="127.0.0.1:0", arena=ARENA):
         self.who, self.number, self.holder = who, who.host, (who.host, who.incarnation)
         self.places, self.answers = {}, None
         self.asked, self.given, self.pulled, self.withdrawn, self.links = [], {}, {}, set(), {}
+        self.transports = []
         self.port = self._ticket = 0
         self._waiting = []
         self._status = None
@@ -53,7 +59,7 @@ class CarrierHost:
         _open.add(self)
         kind, _, self.pid = self.of_zygote()
         assert kind == "forked"
-        self.send("begin", dataclasses.asdict(who) | {"bind": bind})
+        self.send("begin", dataclasses.asdict(who) | {"bind": bind} | UCX)
         pump([self], lambda: self.port)
 
     def of_zygote(self):
@@ -107,6 +113,8 @@ class CarrierHost:
             elif kind == "withdrawn":
                 assert args[0] not in self.withdrawn, "a pull ended twice"
                 self.withdrawn.update(args)
+            elif kind == "transport":
+                self.transports.append(tuple(args))
             else:
                 assert kind == "link"
                 self.links[args[0]] = tuple(args[1:])
@@ -176,6 +184,16 @@ def carriers(*identities, acquainted=True):
     finally:
         for host in hosts:
             host.close()
+
+
+@contextmanager
+def moving_by(transport):
+    """Hosts that are started within move parts in this way, a key of WAYS."""
+    with pytest.MonkeyPatch.context() as patch:
+        if WAYS[transport]:
+            patch.setenv("UCX_TLS", WAYS[transport])
+            patch.setitem(UCX, "ucx", "always")
+        yield
 
 
 def noise(size, seed=0):

@@ -18,6 +18,8 @@ class Proxy:
     ----------
     connections
         Number of connections so far.
+    passed
+        Bytes that passed.
     """
 
     def __init__(self, port):
@@ -28,7 +30,7 @@ class Proxy:
         self._pairs = []
         self._holds = self._ends = False
         self._wake, self._waker = socket.socketpair()
-        self._passed, self._limit = 0, None
+        self.passed, self._limit = 0, None
         self._reached = threading.Event()
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
@@ -36,7 +38,7 @@ class Proxy:
     def after(self, nbytes, what):
         """Cut (what="cut") or hold ("hold") all connections when so many bytes more have passed; waits for that."""
         self._reached.clear()
-        self._limit = (self._passed + nbytes, what)
+        self._limit = (self.passed + nbytes, what)
         self._waker.send(b"x")
         return self._reached
 
@@ -64,7 +66,7 @@ class Proxy:
                     self._pairs.append((one.accept()[0], socket.create_connection(("127.0.0.1", self._to))))
                 elif one in ends:
                     self._pass(one, ends[one])
-            if self._limit is not None and self._passed >= self._limit[0]:
+            if self._limit is not None and self.passed >= self._limit[0]:
                 if self._limit[1] == "cut":
                     self._cut()
                 else:
@@ -79,7 +81,7 @@ class Proxy:
         try:
             data = one.recv(2**16)
             if data:
-                self._passed += len(data)
+                self.passed += len(data)
                 other.sendall(data)
                 return
         except OSError:
@@ -158,9 +160,13 @@ def rogue_reader(who, host):
 
 
 def read_frame(link):
-    """The next frame: kind, piece, ticket, body."""
+    """The next frame: kind, piece, ticket, body; offers of UCX are declined."""
     kind, _, piece, ticket, length = wire.parse_head(read_exactly(link, wire.HEAD))
-    return kind, piece, ticket, read_exactly(link, length)
+    body = read_exactly(link, length)
+    if kind == wire.OFFER:
+        link.sendall(wire.answer(False, 0, b"a test"))
+        return read_frame(link)
+    return kind, piece, ticket, body
 
 
 def read_exactly(link, size):
