@@ -49,6 +49,7 @@ class HostClusters:
         spill_dir: PerHost[str | None] = None,
         python: PerHost[str | None] = None,
         same_bits: bool = True,
+        ucx: bool | str = False,
         name: str = "",
         detach: bool = False,
         lease: float = LEASE,
@@ -72,6 +73,10 @@ class HostClusters:
             hosts have this one.
         same_bits
             Have hosts use only CPU features that all have, else the last bits of values may differ; False to go on.
+        ucx
+            "auto" to read chunks of other hosts by UCX where both hosts have RDMA or CUDA memory and a probe finds it
+            faster, True on any device. UCX does not encrypt: everybody on the network can read chunks, and a host that
+            is broken into can change them. `info()["links"]` tells the choice and the reason. See docs/how-to/ucx.md.
         name
             What lists of clusters show.
         detach, lease
@@ -110,7 +115,7 @@ class HostClusters:
             "spill": _by_place("spill_dir", spill_dir, places, None),
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease)))
+        return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease), ucx=_ucx(ucx)))
 
     def evacuate(self, *hosts: str) -> None:
         """Have hosts leave a cluster of several hosts; returns when the hosts have left.
@@ -160,6 +165,7 @@ class HostClusters:
         spill_dir: str | None = None,
         addresses: Sequence[str] = (),
         same_bits: bool = True,
+        ucx: bool | str = False,
         name: str = "",
     ) -> Self:
         """A cluster of hosts that a command of a batch system starts: `srun` of SLURM, `mpiexec` of MPI.
@@ -179,7 +185,7 @@ class HostClusters:
             Of each host, as of `Cluster`; the defaults are those of the host.
         addresses
             Names or addresses of this machine as the hosts reach it; those that the machine knows by default.
-        same_bits
+        same_bits, ucx
             As of `Cluster.hosts`.
         name
             What lists of clusters show.
@@ -209,7 +215,7 @@ class HostClusters:
         }
         if name:
             refuse_twin(name)
-        return cls.of_host(HostsHost([], name, same_bits, batch=order))
+        return cls.of_host(HostsHost([], name, same_bits, batch=order, ucx=_ucx(ucx)))
 
     def ticket(
         self,
@@ -291,6 +297,15 @@ def _settings(
         "threads": whole_number("threads_per_worker", threads),
         "spill": spill_dir,
     }
+
+
+def _ucx(wanted: bool | str) -> str:
+    """Checks `ucx`: "no", "auto" or "always"; raises ValueError."""
+    if wanted not in (False, True, "auto"):
+        raise ValueError(f'ucx is {wanted!r}; give "auto", True or False')
+    if wanted == "auto":
+        return "auto"
+    return "always" if wanted else "no"
 
 
 def _size(limit: str | int | None) -> str | int | None:

@@ -65,6 +65,7 @@ class HostsHead(ClusterHead):
         self.hosts = Hosts()
         self.roster = Roster(self.hosts, self._costs, self._changed, self.transferred)
         self._events = HostsEvents()
+        self.roster.ucx = orders.get("ucx", "no")
         self._links = HostLinks(self._events.linked)
         self.roster.passed = self._links.passed
         self._profile = Profile()
@@ -271,6 +272,7 @@ class HostsHead(ClusterHead):
             "janitor": {"pid": self.janitor},
             "memory": total | {"processes": processes | {"head": here}},
             "plans": plans,
+            "links": self._links.info({number: row.name for number, row in rows.items()}),
             **(self._elastic.info() if self._elastic is not None else {}),
         }
 
@@ -321,7 +323,7 @@ class HostsHead(ClusterHead):
         told = await self.roster.ask_all("member", "look", self.scheduler.active, patience=PATIENCE)
         self._told = told
         for number, one in told.items():
-            self._links.measured(number, one["links"])
+            self._links.measured(number, one["links"], one["transports"])
         self._status = merged_status({self.hosts.rows[number].name: one["status"] for number, one in told.items()})
         self._moved = sum(one["moved"] for one in told.values())
         self._log_memory()

@@ -35,6 +35,8 @@ class HostsHost(ControlProcess):
         Whether the cluster outlives this process.
     lease
         Seconds that a detached cluster lives on when nobody uses it.
+    ucx
+        Whether hosts read chunks by UCX: "no", "auto" or "always".
     batch
         Hosts that a batch system starts, in place of `places`; see BatchLaunch.
 
@@ -55,9 +57,10 @@ class HostsHost(ControlProcess):
         detached: bool = False,
         lease: float = math.inf,
         batch: dict[str, Any] | None = None,
+        ucx: str = "no",
     ) -> None:
         super().__init__(name, "hosts", None, detached)
         if batch is not None:
             self.start_seconds = QUEUE_SECONDS
-        orders = {"hosts": list(places), "same_bits": same_bits, "lease": lease, "batch": batch}
+        orders = {"hosts": list(places), "same_bits": same_bits, "lease": lease, "batch": batch, "ucx": ucx}
         self._begin(orders, threads=1)

@@ -144,8 +144,8 @@ class Member:
         self._begin = partial(begin, ticket.cluster, *ticket.identity, credentials, address)
         self._address = address
 
-    def _begin_carrier(self) -> None:
-        self._begin()
+    def _begin_carrier(self, ucx: str) -> None:
+        self._begin(ucx)
 
     def _listening(self, port: int) -> None:
         address = f"[{self._address}]" if ":" in self._address else self._address
@@ -235,6 +235,7 @@ class MemberActor:
             "status": host_status(machine.execution),
             "moved": machine.moved(),
             "links": dict(self._member.exchange.carrier.links),
+            "transports": dict(self._member.exchange.carrier.transports),
         }
 
     @remote_method

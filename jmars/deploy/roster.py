@@ -73,6 +73,8 @@ class Roster:
         Set at each join; cleared by the caller that waits.
     back
         Called with the number of a host that is here again, in the same process.
+    ucx
+        Whether hosts read chunks by UCX: "no", "auto" or "always".
     again
         Gives a given-up host the number of a ticket and the secret to join again; 0 for no ticket.
     silent
@@ -102,6 +104,7 @@ class Roster:
         self.passed: Callable[[int, int, int, float], None] = _not_measured
         self.come = asyncio.Event()
         self.back: Callable[[int], None] = _nobody_asks
+        self.ucx = "no"
         self.again: Callable[[int], tuple[int, bytes]] = _never_again
         self.environment: Callable[[str, HostFacts], dict[str, str]] = _no_environment
         self.on_news: dict[int, Callable[[], None]] = {}  # called when a host that leaves has reported, or is gone
@@ -229,7 +232,7 @@ class Roster:
         self.silent.discard(number)
         log.info("host %d (%s) joined with %d workers and %d bytes", number, row.name, row.workers, row.memory)
         if len(self.links) > 1:
-            self.tell_all("peers", "begin")
+            self.tell_all("peers", "begin", self.ucx)
         for other, address in self.addresses.items():
             link.channel.tell("peers", "add", other, self.channels[other].peer.incarnation, address)
         peer, before = self.channels[number].peer, self._lost.pop(number, "")

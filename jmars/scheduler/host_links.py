@@ -7,6 +7,7 @@ plan keeps its value while a link changes by less than half, since plans made fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ LATENCY = 1e-3
 CHANGE = 1.5  # factor by which a link must change to be told again
 ENOUGH = 2**20  # bytes of a read by the head that tell a bandwidth
 NEWEST = 0.3  # weight of the newest read by the head
+_CHANGED = {"head": "the head passes bytes on", "tls": "parts come by TLS now", "ucx": "parts come by UCX now"}
 
 
 class MeasuredLink(NamedTuple):
@@ -26,7 +28,7 @@ class MeasuredLink(NamedTuple):
 
     bandwidth: float  # bytes a second
     latency: float  # seconds of a round trip; 0.0 where unknown
-    transport: str  # "tls", or "head" where the head passes bytes on
+    transport: str  # "tls" or "ucx", or "head" where the head passes bytes on
 
 
 class HostLinks:
@@ -50,12 +52,25 @@ class HostLinks:
     def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
         self._tell = tell
         self._links: dict[tuple[int, int], MeasuredLink] = {}
+        self._reasons: dict[tuple[int, int], str] = {}  # of the choice of the transport
         self._by_head: dict[tuple[int, int], float] = {}  # mean bytes a second of reads by the head
 
-    def measured(self, reader: int, links: Mapping[int, tuple[float, float]]) -> None:
-        """What a host measured: bytes a second and seconds of a round trip, by the host that it reads."""
+    def measured(
+        self,
+        reader: int,
+        links: Mapping[int, tuple[float, float]],
+        transports: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+    ) -> None:
+        """What a host measured: bytes a second and seconds of a round trip, by the host that it reads.
+
+        Parameters
+        ----------
+        transports
+            How bytes come, and why, where the host had a choice.
+        """
         for source, (bandwidth, latency) in links.items():
-            self._take(source, reader, MeasuredLink(bandwidth, latency, "tls"))
+            transport, reason = transports.get(source, ("tls", ""))
+            self._take(source, reader, MeasuredLink(bandwidth, latency, transport), reason)
 
     def passed(self, source: int, reader: int, nbytes: int, seconds: float) -> None:
         """The head passed bytes on from one host to another."""
@@ -65,9 +80,17 @@ class HostLinks:
         mean = self._by_head[source, reader] = newest if mean is None else mean + NEWEST * (newest - mean)
         self._take(source, reader, MeasuredLink(mean, 0.0, "head"))
 
+    def info(self, names: Mapping[int, str]) -> list[dict[str, Any]]:
+        """Each link with what was told of it last; see Cluster.info."""
+        return [
+            {"from": names[a], "to": names[b], **link._asdict(), "why": self._reasons.get((a, b), "")}
+            for (a, b), link in sorted(self._links.items())
+            if a in names and b in names
+        ]
+
     def lost(self, host: int) -> None:
         """A host is gone; it may be back over other links."""
-        for known in (self._links, self._by_head):
+        for known in (self._links, self._by_head, self._reasons):
             for pair in [pair for pair in known if host in pair]:
                 del known[pair]
 
@@ -83,12 +106,12 @@ class HostLinks:
         known = [link.latency for link in map(self._links.get, pairs) if link is not None and link.latency]
         return (sum(known) + LATENCY * (len(pairs) - len(known))) / len(pairs) if pairs else LATENCY
 
-    def _take(self, source: int, reader: int, link: MeasuredLink) -> None:
+    def _take(self, source: int, reader: int, link: MeasuredLink, reason: str = "") -> None:
         before = self._links.get((source, reader))
         if before is None:
             why = "measured for the first time"
         elif before.transport != link.transport:
-            why = "the head passes bytes on" if link.transport == "head" else "the hosts reach each other"
+            why = _CHANGED[link.transport]
         elif before.bandwidth * CHANGE <= link.bandwidth:
             why = f"{link.bandwidth / before.bandwidth:.1f} times as fast as before"
         elif link.bandwidth * CHANGE <= before.bandwidth:
@@ -96,4 +119,7 @@ class HostLinks:
         else:
             return
         self._links[source, reader] = link
+        if reason and reason != self._reasons.get((source, reader)):
+            self._reasons[source, reader] = reason
+            why = f"{why}; {reason}"
         self._tell({"from": source, "to": reader, **link._asdict(), "why": why})

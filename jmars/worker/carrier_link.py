@@ -84,6 +84,8 @@ class CarrierLink:
     ----------
     links
         Bytes a second and seconds of a round trip by host.
+    transports
+        "tls" or "ucx" and the reason by host, where there was a choice.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class CarrierLink:
         listening: Callable[[int], None],
     ) -> None:
         self.links: dict[int, tuple[float, float]] = {}
+        self.transports: dict[int, tuple[str, str]] = {}
         self._start, self._serve, self._served = start, serve, served
         self._damaged, self._listening = damaged, listening
         self._process: CarrierProcess | None = None
@@ -112,13 +115,17 @@ class CarrierLink:
         self._closed = False
 
     # -- hosts
-    def begin(self, cluster: str, host: int, incarnation: int, credentials: Credentials, address: str) -> None:
+    def begin(
+        self, cluster: str, host: int, incarnation: int, credentials: Credentials, address: str, ucx: str = "no"
+    ) -> None:
         """Start the carrier of this host.
 
         Parameters
         ----------
         address
             Where peers connect, without a port: the system chooses one, and `listening` tells it.
+        ucx
+            "no", "auto" or "always".
         """
         self._address = f"[{address}]" if ":" in address else address
         self._identity = {
@@ -128,6 +135,7 @@ class CarrierLink:
             "key": credentials.key,
             "certificate": credentials.certificate,
             "ca": credentials.ca,
+            "ucx": ucx,
         }
         self._launch()
 
@@ -141,6 +149,7 @@ class CarrierLink:
         self._peers.pop((host, incarnation), None)
         self._gone.add((host, incarnation))
         self.links.pop(host, None)
+        self.transports.pop(host, None)
         self._tell("gone", host, incarnation)
 
     def close(self) -> None:
@@ -233,6 +242,10 @@ class CarrierLink:
         elif kind == "link":
             host, bandwidth, latency = args
             self.links[host] = (bandwidth, latency)
+        elif kind == "transport":
+            host, transport, why = args
+            self.transports[host] = (transport, why)
+            log.info("chunks of host %d come by %s: %s", host, transport, why)
         elif kind == "listening":
             self._deaths = 0
             if args[0] != self._port:

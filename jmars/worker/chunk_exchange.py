@@ -62,11 +62,13 @@ class ChunkExchange:
             self._start, serve=self._serve, served=self._served, damaged=self._buffers.bad_file, listening=listening
         )
 
-    def begin(self, cluster: str, host: int, incarnation: int, credentials: Credentials, address: str) -> None:
+    def begin(
+        self, cluster: str, host: int, incarnation: int, credentials: Credentials, address: str, ucx: str = "no"
+    ) -> None:
         """Start the carrier, which listens at `address`; no effect the second time."""
         if not self._begun:
             self._begun = True
-            self.carrier.begin(cluster, host, incarnation, credentials, address)
+            self.carrier.begin(cluster, host, incarnation, credentials, address, ucx)
 
     def add_peer(self, host: int, incarnation: int, address: str) -> None:
         """Chunks of a host can be read at "address:port"."""
@@ -160,16 +162,16 @@ class PeersActor:
     Parameters
     ----------
     begin
-        Starts the carrier of this host.
+        Starts the carrier of this host; takes "no", "auto" or "always" for UCX.
     """
 
-    def __init__(self, exchange: ChunkExchange, begin: Callable[[], None]) -> None:
+    def __init__(self, exchange: ChunkExchange, begin: Callable[[str], None]) -> None:
         self._exchange, self._begin = exchange, begin
 
     @remote_method
-    def begin(self) -> None:
+    def begin(self, ucx: str) -> None:
         """There are other hosts: listen for them."""
-        self._begin()
+        self._begin(ucx)
 
     @remote_method
     def add(self, host: int, incarnation: int, address: str) -> None:

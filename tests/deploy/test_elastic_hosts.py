@@ -16,7 +16,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.client.host_clusters import _by_place
+from jmars.client.host_clusters import _by_place, _ucx
 from jmars.errors import ClusterError, ClusterStartError
 from tests.contract.engine.kinds import until
 
@@ -214,3 +214,9 @@ def test_what_more_hosts_would_bring_is_what_they_bring(tmp_path: Path) -> None:
         two = seconds(3)
         assert 0.4 < predicted < 0.7
         assert abs(two / one - predicted) < 0.25
+
+
+def test_ucx_is_false_auto_or_true() -> None:
+    assert [_ucx(one) for one in (False, "auto", True)] == ["no", "auto", "always"]
+    with pytest.raises(ValueError, match="ucx is 'yes'"):
+        _ucx("yes")

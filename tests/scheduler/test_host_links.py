@@ -51,7 +51,7 @@ def test_bytes_that_the_head_passes_on_are_a_link_too(links: HostLinks, told: li
     links.passed(1, 2, 4 * 2**20, 0.1)
     assert told[0]["transport"] == "head" and links.bandwidth([1, 2])[0, 1] == pytest.approx(4 * 2**20 / 0.1)
     links.measured(2, {1: (5e7, 0.001)})
-    assert told[1]["transport"] == "tls" and told[1]["why"] == "the hosts reach each other"
+    assert told[1]["transport"] == "tls" and told[1]["why"] == "parts come by TLS now"
 
 
 def test_links_of_a_lost_host_are_forgotten(links: HostLinks, told: list[dict[str, Any]]) -> None:
@@ -60,3 +60,17 @@ def test_links_of_a_lost_host_are_forgotten(links: HostLinks, told: list[dict[st
     assert links.bandwidth([1, 2, 3])[:, 1].tolist() == [BANDWIDTH, BANDWIDTH, 2e8]
     links.measured(2, {1: (1e8, 0.001)})
     assert len(told) == 3 and told[-1]["why"] == "measured for the first time"
+
+
+def test_the_reason_for_a_transport_is_told_and_kept(links: HostLinks, told: list[dict[str, Any]]) -> None:
+    links.measured(2, {1: (4e8, 2e-4)}, {1: ("ucx", "both hosts have RDMA")})
+    assert told[-1]["transport"] == "ucx" and told[-1]["why"] == "measured for the first time; both hosts have RDMA"
+    links.measured(2, {1: (4e8, 2e-4)}, {1: ("tls", "UCX has failed: a test")})
+    assert told[-1]["why"] == "parts come by TLS now; UCX has failed: a test"
+    (found,) = links.info({1: "host-1", 2: "host-2"})
+    assert found == {
+        "from": "host-1", "to": "host-2", "bandwidth": 4e8, "latency": 2e-4, "transport": "tls",
+        "why": "UCX has failed: a test",
+    }  # fmt: skip
+    links.lost(1)
+    assert links.info({1: "host-1", 2: "host-2"}) == []

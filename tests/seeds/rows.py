@@ -105,7 +105,7 @@ ROWS = {
     "S4.1": Row("arrays of a GPU without copies", open=NO_GPU),
     "S4.2": Row("the cost of the first CUDA call is known", open=NO_GPU),
     "S4.3": Row("kernels of CUDA in tasks", open=NO_GPU),
-    "S4.4": Row("UCX as transport", open="needs hosts with RDMA or GPUs to be measured on; transport is TCP with TLS"),
+    "S4.4": Row("UCX as transport", "between hosts, where the user asks for it; not run over RDMA"),
     "S4.5": Row("a worker for each processor or GPU", open=NO_GPU),
     "S4.6": Row("reads and sends between workers; stored where no send is possible"),
     "S4.7": Row("workers that live on, or for one subgraph"),
