@@ -45,6 +45,7 @@ class PullOrder:
     left: int = 0  # bytes that have not arrived
     ranges: set[PullRange] = field(default_factory=set)  # under way
     breaks: int = 0  # of connections, since the holder was asked
+    broke: Any = None  # the connection that broke last
     ending: str = ""  # "next holder" or "withdrawn", as soon as all lanes have let go
     why: str = ""  # reason of the last holder that failed
     is_queued: bool = False
@@ -203,7 +204,7 @@ class Pulls:
         pull.received = max(pull.received, one.last)
         self._end_range(one)
         one.source.since = now
-        one.source.rate.moved(size, now)
+        one.source.rate.moved(size, one.last or now)  # this thread hears of several ranges at once
         pull.left -= size
         if pull.ending:
             self._settle(pull, now)
@@ -219,7 +220,9 @@ class Pulls:
         """The connection broke under a range: ask again, a few times."""
         pull = one.pull
         self._end_range(one)
-        pull.breaks += 1
+        if one.lane is None or one.lane is not pull.broke:
+            pull.broke = one.lane
+            pull.breaks += 1
         if pull.ending or pull.breaks >= MOST_BREAKS:
             self._leave(pull, "next holder", why, now)
             return

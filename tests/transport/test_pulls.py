@@ -137,6 +137,22 @@ def test_ranges_of_a_broken_connection_are_asked_again_a_few_times():
     assert pulls.waiting() == [B]
 
 
+def test_a_connection_that_breaks_under_many_ranges_counts_once():
+    pulls = pulls_with(order(1, 40 * MB, holders=[A, B]))
+    pulls.rate(A).bandwidth = 16 * MB  # a window of 32 MiB
+    pulls.rate(A).trip(1.0)
+    for lane in ("first", "second"):
+        found = []
+        while more := pulls.ranges(A, 0.0):
+            found += more
+        assert len(found) >= 2
+        for one in found:
+            one.lane = lane
+        for one in found:
+            pulls.broken(one, "cut", 0.0)
+    assert pulls.waiting() == [A]
+
+
 def test_a_host_that_is_gone_is_never_asked():
     pulls = pulls_with(order(1, holders=[A, B]), order(2, holders=[A]))
     pulls.drop_holder(A, "host 1 is gone", 0.0)
