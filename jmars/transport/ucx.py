@@ -1,7 +1,7 @@
 """Ucx: sends and receives messages by UCX. The only module that uses ucxx.
 
-A thread has everything of UCX. Bytes pass through buffers of that thread, since a send or a receive cannot always be
-taken back: UCX never touches a slot of the arena. A message is received by its tag, 64 bits that the two hosts agree on
+A thread has all objects of UCX. Bytes pass through buffers of that thread, since a send or a receive cannot always be
+taken back: UCX never touches a slot of the arena. A message is received by a tag, 64 bits that the two hosts agree on
 over TLS. UCX does not notice every dead peer, so that callers limit the time themselves.
 Source: ucp.h of UCX 1.21 (`ucp_worker_arm`, `ucp_tag_recv_nbx`); ucxx 0.52.
 """
@@ -76,12 +76,12 @@ class Ucx:
         threading.Thread(target=self._run, name="ucx", daemon=True).start()
 
     def wait(self, seconds: float) -> str:
-        """Why UCX cannot be used; waits until it has started."""
+        """Wait for the start of UCX; returns "", or the reason why UCX cannot be used."""
         return self._why if self._is_ready.wait(seconds) else "UCX has not started yet"
 
     # -- for any thread
     def connect(self, address: bytes) -> int:
-        """Number of a connection to an address; errors come with its messages."""
+        """Number of a connection to an address; errors come with the messages."""
         with self._lock:
             self._numbers += 1
             number = self._numbers
@@ -89,7 +89,7 @@ class Ucx:
         return number
 
     def hang_up(self, far: int) -> None:
-        """End a connection, and forget its messages: nothing more is called."""
+        """End a connection, and forget the messages: no `done` is called any more."""
         self._inbox.put((self._hang_up, far))
 
     def send(self, far: int, tag: int, data: memoryview | bytes, done: Callable[[str], None]) -> bool:

@@ -1,7 +1,7 @@
 """Chooses between UCX and TLS for the bytes of chunks from one host to another. Pure: facts in, choice and reason out.
 
-UCX carries chunks only where the user trusts the network, since it neither encrypts nor proves who sends. By itself it
-is chosen where both hosts have a device that is faster than the processors' own TCP, and a probe shows that it is.
+UCX carries chunks only where the user trusts the network, since UCX neither encrypts nor proves the sender. With "auto"
+UCX is chosen where both hosts have RDMA or CUDA devices and a probe over UCX is faster than TLS.
 Source: `ucp_context_print_info` (names of transports); docs/decisions/0053.
 """
 

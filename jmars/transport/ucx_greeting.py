@@ -1,6 +1,6 @@
-"""Agrees on UCX over a TLS connection between two hosts that have greeted each other.
+"""Agrees on UCX over a TLS connection between two hosts, after the greeting.
 
-The reader offers its address and a fresh secret over TLS; the source proves by UCX that it has the secret. No byte of a
+The reader offers an address and a fresh secret over TLS; the source proves the secret by UCX. No byte of a
 chunk is accepted by UCX before, and each part comes under a tag of 64 random bits that was told over TLS, with the
 part's checksums. Nothing that comes by UCX is unpickled or parsed.
 Source: RFC 2104 (a keyed digest as proof); docs/decisions/0053.
@@ -32,7 +32,7 @@ ROUNDS = 2  # of a probe; the best counts
 
 
 def proof_of(secret: bytes) -> bytes:
-    """What a source sends by UCX to prove that it has the secret."""
+    """Proof of the secret, sent by UCX."""
     return blake2b(b"jmars by UCX", key=secret, digest_size=PROOF).digest()
 
 
@@ -94,7 +94,7 @@ class _UnansweredError(Exception):
 
 
 def _prove(link: ssl.SSLSocket, ucx: Ucx, far: int, secret: bytes) -> str:
-    """Have the source prove the secret by UCX; returns why it does not come."""
+    """Have the source prove the secret by UCX; returns "", or raises _UnansweredError or AuthenticationError."""
     came: SimpleQueue[tuple[str, Buffer]] = SimpleQueue()
     ucx.receive(far, tag_of(secret), PROOF, lambda error, data: came.put((error, data)))
     link.sendall(wire.probe(wire.PROVE, 1))
@@ -148,7 +148,7 @@ def _put(came: SimpleQueue[Any], *told: Any) -> None:
 
 
 def _next(link: ssl.SSLSocket, *kinds: int) -> tuple[int, bytes]:
-    """Kind and body of the next frame, which must be of these kinds; an ANSWER tells that UCX has failed."""
+    """Kind and body of the next frame, of the given kinds; an ANSWER tells that UCX has failed."""
     kind, body = read_frame(link)
     if kind == wire.ANSWER and wire.ANSWER not in kinds:
         raise _UnansweredError(wire.parse_answer(body)[2].decode("utf-8", "replace"))

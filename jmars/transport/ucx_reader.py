@@ -19,7 +19,7 @@ __all__ = ["AwayPart", "UcxReader", "UcxWish"]
 
 @dataclass(frozen=True)
 class UcxWish:
-    """UCX as the user wants it."""
+    """UCX, and the wish of the user."""
 
     ucx: Ucx
     always: bool  # on any device, without a probe
@@ -27,7 +27,7 @@ class UcxWish:
 
 
 class AwayPart(NamedTuple):
-    """A part whose bytes come by UCX."""
+    """A part that was announced and comes by UCX."""
 
     ticket: int
     piece: int
@@ -55,7 +55,7 @@ class UcxReader:
         self._room = 0  # bytes that were taken of UCX' room
 
     def agree(self, link: ssl.SSLSocket) -> TransportChoice | None:
-        """Agree with the source; None where nothing was chosen. Raises as `ucx_greeting.agree`."""
+        """Agree with the source; None without a choice. Raises as `ucx_greeting.agree`."""
         if self._wish is None:
             return None
         choice, self._far = agree(link, self._wish.ucx, self._wish.always, self._wish.is_known)
@@ -80,7 +80,7 @@ class UcxReader:
             self._room -= nbytes
 
     def expect(self, ticket: int, piece: int, body: bytes) -> None:
-        """A part was announced whose place is known."""
+        """A part was announced: receive the bytes."""
         offset, size, tag, sums = wire.parse_away(body)
         assert self._wish is not None
         self._number += 1
@@ -97,7 +97,7 @@ class UcxReader:
             self._wish.ucx.give_back(data)
 
     def waited(self, now: float) -> float:
-        """Seconds for which the oldest part has not come."""
+        """Age of the oldest part that has not come, in seconds."""
         return now - next(iter(self._parts.values())).since if self._parts else 0.0
 
     def close(self) -> None:

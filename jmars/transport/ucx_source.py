@@ -1,7 +1,7 @@
 """UcxSource: the parts that a lane sends by UCX.
 
 A lane has few parts under way, and waits where there are more. Where UCX has no buffer left for the first of them, the
-part goes by TLS. When UCX fails, the other end is told, which asks again by TLS.
+part goes by TLS. When UCX fails, the reader is told, and asks again by TLS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_UCX = "it was started without UCX"
 
 
 class UcxSource:
-    """The end of a lane from which parts go by UCX.
+    """Sends the parts of a lane by UCX.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class UcxSource:
         return True
 
     def send(self, view: memoryview) -> int | None:
-        """Send a copy of a part; returns its tag, None where it must go by TLS."""
+        """Send a copy of a part; returns the tag, None for a part that must go by TLS."""
         tag = secrets.randbits(64)
         return tag if self._post(tag, view) else None
 

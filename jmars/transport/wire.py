@@ -267,7 +267,7 @@ def answer(yes: bool, devices: int, told: bytes) -> bytes:
 
 
 def parse_answer(body: bytes) -> tuple[bool, int, bytes]:
-    """Whether the source says yes, its devices, and address or reason."""
+    """Yes or no, devices of the source, and address or reason."""
     yes, devices = _ANSWER.unpack_from(body)
     return bool(yes), devices, body[_ANSWER.size :]
 
@@ -278,7 +278,7 @@ def probe(how: int, parts: int) -> bytes:
 
 
 def parse_probe(body: bytes) -> tuple[int, int]:
-    """What a PROBE asks for, and the number of parts."""
+    """Kind of a PROBE, and the number of parts."""
     how, parts = _PROBE.unpack(body)
     return how, parts
 
