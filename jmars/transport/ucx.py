@@ -3,7 +3,7 @@
 A thread has all objects of UCX. Bytes pass through buffers of that thread, since a send or a receive cannot always be
 taken back: UCX never touches a slot of the arena. A message is received by a tag, 64 bits that the two hosts agree on
 over TLS. UCX does not notice every dead peer, so that callers limit the time themselves.
-Source: ucp.h of UCX 1.21 (`ucp_worker_arm`, `ucp_tag_recv_nbx`); ucxx 0.52.
+Source: ucp.h of UCX 1.21 (`ucp_worker_arm`, `ucp_tag_recv_nbx`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 UCX carries chunks only where the user trusts the network, since UCX neither encrypts nor proves the sender. With "auto"
 UCX is chosen where both hosts have RDMA or CUDA devices and a probe over UCX is faster than TLS.
-Source: `ucp_context_print_info` (names of transports); docs/decisions/0053.
+Source: `ucp_context_print_info` (names of transports); docs/decisions/0053-ucx-beside-tls.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The reader offers an address and a fresh secret over TLS; the source proves the secret by UCX. No byte of a
 chunk is accepted by UCX before, and each part comes under a tag of 64 random bits that was told over TLS, with the
 part's checksums. Nothing that comes by UCX is unpickled or parsed.
-Source: RFC 2104 (a keyed digest as proof); docs/decisions/0053.
+Source: RFC 2104 (a keyed digest as proof); docs/decisions/0053-ucx-beside-tls.md.
 """
 
 from __future__ import annotations

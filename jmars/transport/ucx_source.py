@@ -1,4 +1,4 @@
-"""UcxSource: the parts that a lane sends by UCX.
+"""Sends the parts of a lane by UCX: `UcxSource`.
 
 A lane has few parts under way, and waits where there are more. Where UCX has no buffer left for the first of them, the
 part goes by TLS. When UCX fails, the reader is told, and asks again by TLS.
