@@ -7,6 +7,7 @@ Source: anywidget, https://anywidget.dev.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,22 @@ def _built(name: str) -> str:
     """The text of a built front-end file; empty if the file was not built."""
     path = STATIC / name
     return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+_CODE = _built("widget.js")
+_LOADER = """// Imports the view once for a page: the page keeps each module for ever; one for each cell would add up.
+export default {
+  async render(context) {
+    const id = context.model.get('_module_id');
+    const views = (globalThis.jmarsViews ??= new Map());
+    if (!views.has(id)) {
+      const url = URL.createObjectURL(new Blob([context.model.get('_module')], { type: 'text/javascript' }));
+      views.set(id, import(url));
+    }
+    return (await views.get(id)).default.render(context);
+  }
+};
+"""
 
 
 class JobView(anywidget.AnyWidget):
@@ -52,8 +69,10 @@ class JobView(anywidget.AnyWidget):
         If the front end was not built.
     """
 
-    _esm = _built("widget.js")
+    _esm = _LOADER
     _css = _built("widget.css")
+    _module = traitlets.Unicode(_CODE).tag(sync=True)  # text of the view's module
+    _module_id = traitlets.Unicode(hashlib.sha256(_CODE.encode()).hexdigest()).tag(sync=True)
     job_id = traitlets.Unicode("").tag(sync=True)
     graph: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     snap: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
@@ -90,7 +109,7 @@ class JobView(anywidget.AnyWidget):
     @classmethod
     def check(cls) -> None:
         """Raises FileNotFoundError if the front end was not built."""
-        if not cls._esm:
+        if not _CODE:
             raise FileNotFoundError(
                 f"{STATIC / 'widget.js'} is missing, so the live view cannot be shown; install jmars with pip, "
                 "or run `jlpm && jlpm build:prod` in labextension/"

@@ -6,9 +6,8 @@ import pytest
 
 from jmars.config import config
 from jmars.model.states import JobState
-from jmars.notebook import display, kernel_access
+from jmars.notebook import display, kernel_access, widget
 from jmars.notebook.running_cell import RunningCell
-from jmars.notebook.widget import JobView
 from tests.notebook.events_for_tests import started
 
 
@@ -51,7 +50,7 @@ def test_a_cell_without_a_job_says_nothing(capsys):
 
 
 def test_a_front_end_that_was_not_built_is_named_and_text_takes_its_place(cell, monkeypatch):
-    monkeypatch.setattr(JobView, "_esm", "")
+    monkeypatch.setattr(widget, "_CODE", "")
     monkeypatch.setattr(kernel_access, "current_kernel", lambda: type("Kernel", (), {"comm_manager": object()})())
     with config.using(display=""), pytest.warns(UserWarning, match=r"widget.js is missing.*; this cell shows text"):
         assert type(display.choose_display(cell)) is display.TextDisplay

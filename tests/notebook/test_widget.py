@@ -2,6 +2,7 @@
 
 import pytest
 
+from jmars.notebook import widget
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import FrameBuilder
 from jmars.notebook.view import TRAITS
@@ -65,6 +66,6 @@ def test_its_text_says_how_it_stands(view):
 
 
 def test_an_unbuilt_front_end_is_said(monkeypatch):
-    monkeypatch.setattr(JobView, "_esm", "")
+    monkeypatch.setattr(widget, "_CODE", "")
     with pytest.raises(FileNotFoundError, match="jlpm build:prod"):
         JobView()
