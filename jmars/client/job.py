@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
 from jmars.client.cluster_link import ClusterLink
-from jmars.client.notebook_views import Shown, bars
+from jmars.client.notebook_views import Shown, has_bar, wait_with_bar
 from jmars.client.progress_line import has_line, wait_with_line
 from jmars.client.recovery import RECOVERIES, can_recover
 from jmars.client.reporting import draw_job, job_figure, save_job, write_report
@@ -147,8 +147,8 @@ class Job(Shown):
         """
         if not self._done.is_set() and has_line(self.shown):
             return wait_with_line(self._done, timeout, self.describe)
-        if not self._done.is_set() and (views := bars(self.shown)) is not None:
-            return bool(views.wait_with_bar(self._done, timeout, self.describe))
+        if not self._done.is_set() and has_bar(self.shown):
+            return wait_with_bar(self._done, timeout, self.describe)
         return self._done.wait(timeout)
 
     def result(self, timeout: float | None = None) -> Any:

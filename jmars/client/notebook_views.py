@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jmars.config import config
 
-__all__ = ["Shown", "bars", "in_kernel", "loader"]
+__all__ = ["Shown", "has_bar", "in_kernel", "loader", "wait_with_bar"]
+
+FIRST_SECONDS = 0.5
 
 loader: list[Any] = []  # a function that returns jmars.notebook.controls
 
@@ -23,12 +26,22 @@ def in_kernel() -> bool:
     return getattr(ipython.get_ipython() if ipython else None, "kernel", None) is not None
 
 
-def bars(shown: bool) -> Any:
-    """`jmars.notebook.controls`, to show the progress of a waiting cell; None where no bar is wanted."""
+def has_bar(shown: bool) -> bool:
+    """Whether a bar shows the progress of a job that a cell waits for: in a kernel's main thread, without a view."""
     wanted = config.display in ("", "widget") and not shown and bool(loader)
-    if not wanted or not in_kernel() or threading.current_thread() is not threading.main_thread():
-        return None
-    return loader[0]()
+    return wanted and in_kernel() and threading.current_thread() is threading.main_thread()
+
+
+def wait_with_bar(done: threading.Event, timeout: float | None, describe: Callable[[], Mapping[str, Any]]) -> bool:
+    """Wait for `done`, at most `timeout` seconds, after half a second with a bar; returns whether the job has ended.
+
+    The notebook part is loaded for the bar, not before.
+    """
+    first = FIRST_SECONDS if timeout is None else min(FIRST_SECONDS, timeout)
+    if done.wait(first):
+        return True
+    rest = None if timeout is None else timeout - first
+    return False if rest == 0 else bool(loader[0]().wait_with_bar(done, rest, describe))
 
 
 class Shown:

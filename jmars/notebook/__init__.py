@@ -49,6 +49,7 @@ How a run is shown:
 - display.py        chooses widget, text or no output
 - job_view.py       the view of a job as the last line of a cell
 - cluster_panel.py  a cluster as a widget, with buttons that scale and stop it
+- plan_panel.py     the curve of a search for a better plan, and sliders for `what_if`
 - progress_bar.py   the progress of a job in a plain cell that waits
 - controls.py       shows clusters and jobs in plain cells
 - server/           the extension of the Jupyter server

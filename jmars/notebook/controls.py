@@ -1,4 +1,4 @@
-"""Views of clusters and jobs in plain cells: `cluster` or `job` as the last line, and bars of cells that wait.
+"""Views of clusters, jobs and plans in plain cells: `cluster` or `job` as the last line, and bars of cells that wait.
 
 `jmars.client.notebook_views` loads this file in a Jupyter kernel, on first use.
 """
@@ -11,11 +11,13 @@ from IPython.display import display
 
 from jmars.client.cluster import Cluster
 from jmars.client.job import Job
+from jmars.client.plans.improvement import Improvement
 from jmars.notebook.cluster_panel import ClusterPanel
 from jmars.notebook.job_view import show_job
+from jmars.notebook.plan_panel import explore, show_improvement
 from jmars.notebook.progress_bar import wait_with_bar
 
-__all__ = ["show", "wait_with_bar"]
+__all__ = ["explore", "show", "wait_with_bar"]
 
 _panels: dict[str, ClusterPanel] = {}  # by the cluster's id, as long as the cluster is there
 
@@ -33,7 +35,9 @@ def show(what: Any) -> None:
             del _panels[gone]
         if what.id not in _panels:
             _panels[what.id] = ClusterPanel(what)
-        display(_panels[what.id].widget)  # type: ignore[no-untyped-call]
+        _display(_panels[what.id].widget, repr(what))
+    elif isinstance(what, Improvement):
+        _display(show_improvement(what), repr(what))
     elif isinstance(what, Job):
         try:
             show_job(what)
@@ -41,3 +45,8 @@ def show(what: Any) -> None:
             raise NotImplementedError from error
     else:
         raise NotImplementedError
+
+
+def _display(widget: Any, text: str) -> None:
+    """Displays a widget, with `text` for pages without widgets."""
+    display(widget._repr_mimebundle_() | {"text/plain": text}, raw=True)  # type: ignore[no-untyped-call]

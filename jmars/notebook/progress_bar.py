@@ -1,4 +1,4 @@
-"""A bar with the progress of a job, in a plain cell that waits for the job for more than half a second.
+"""A bar with the progress of a job, in a plain cell that has waited for the job for half a second.
 
 The bar is an output that is updated four times a second and emptied at the end, so that a saved notebook keeps none.
 Cells of `%%jmars` have views of their own.
@@ -19,29 +19,28 @@ from jmars.units import format_seconds
 
 __all__ = ["bar_html", "wait_with_bar"]
 
-FIRST_SECONDS = 0.5
 STEP_SECONDS = 0.25
 
 
 def wait_with_bar(done: threading.Event, timeout: float | None, describe: Callable[[], Mapping[str, Any]]) -> bool:
-    """Wait for `done`, at most `timeout` seconds, and show a bar meanwhile; returns whether the job has ended."""
+    """Wait for `done`, at most `timeout` seconds, with a bar; returns whether the job has ended."""
     end = None if timeout is None else time.monotonic() + timeout
     handle: DisplayHandle | None = None
-    step = FIRST_SECONDS
     try:
-        while True:
-            left = step if end is None else min(step, end - time.monotonic())
+        while not done.is_set():
+            job = describe()
+            bundle = {"text/html": bar_html(job), "text/plain": "jmars: " + _words(job)}
+            if handle is None:
+                handle = DisplayHandle()  # type: ignore[no-untyped-call]
+                handle.display(bundle, raw=True)  # type: ignore[no-untyped-call]
+            else:
+                handle.update(bundle, raw=True)  # type: ignore[no-untyped-call]
+            left = STEP_SECONDS if end is None else min(STEP_SECONDS, end - time.monotonic())
             if done.wait(max(0.0, left)):
                 return True
             if end is not None and time.monotonic() >= end:
                 return False
-            job = describe()
-            bundle = {"text/html": bar_html(job), "text/plain": "jmars: " + _words(job)}
-            if handle is None:
-                handle, step = DisplayHandle(), STEP_SECONDS  # type: ignore[no-untyped-call]
-                handle.display(bundle, raw=True)  # type: ignore[no-untyped-call]
-            else:
-                handle.update(bundle, raw=True)  # type: ignore[no-untyped-call]
+        return True
     except ClusterError:  # the cluster is gone, and the end of the job says so
         return done.wait(None if end is None else max(0.0, end - time.monotonic()))
     finally:

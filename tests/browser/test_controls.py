@@ -26,12 +26,44 @@ JOB = "job = cluster.submit(sleeps(40), name='a long job')\njob"
 PLAIN = "print(float(sleeps(20).execute().fetch()))"
 SMALL = "print(float(mt.ones(4).sum()))"
 AGAIN = "cluster.job(job.id)"
+PLAN = """plan = ((mt.ones((2000, 2000), chunk_size=100) + 1) @ mt.ones((2000, 50), chunk_size=100)).sum().plan()
+search = plan.improving(seconds=60)
+search"""
+SLIDERS = "plan.explore()"
 VIOLATIONS = """async ([source, cell]) => {
   if (!window.axe) eval(source);
   const outputs = document.querySelectorAll('.jp-Notebook .jp-Cell')[cell].querySelectorAll('.jp-OutputArea-output');
   const found = await axe.run([...outputs]);
   return found.violations.map(one => [one.id, one.nodes[0].html]);
 }"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_plan_is_improved_while_one_watches_and_asked_what_if(lab, lab_page, theme):
+    name = f"plans-{theme}.ipynb"
+    lab.write(name, ["import jmars.tensor as mt", PLAN, SLIDERS, "print(search.running, search.result() is not plan)"])
+    with lab_page.opened(name, height=1000) as notebook:
+        notebook.theme(theme)
+        notebook.run(0, wait=True)
+        notebook.run(1, wait=True)
+        search = notebook.view(1)
+        search.get_by_text("searching after").wait_for(timeout=20_000)
+        told = search.get_by_text("of search;").text_content()
+        notebook.page.wait_for_function(
+            "told => [...document.querySelectorAll('svg text')].every(it => it.textContent !== told)", arg=told
+        )
+        notebook.run(2, wait=True)
+        sliders = notebook.view(2)
+        sliders.get_by_role("slider").first.focus()
+        notebook.page.keyboard.press("ArrowRight")
+        sliders.get_by_text("with workers").wait_for(timeout=20_000)
+        notebook.screenshot(f"plans-{theme}")
+        assert notebook.page.evaluate(VIOLATIONS, [AXE.read_text(), 1]) == []
+        search.get_by_role("button", name="Stop").click()
+        search.get_by_text("ended after").wait_for(timeout=20_000)
+        notebook.run(3, wait=True)
+        assert notebook.text(3).strip() == "False True"
+        assert notebook.console == []
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -7,13 +7,16 @@ import time
 
 import pytest
 
+import jmars.tensor as mt
 from jmars.client import notebook_views
 from jmars.client.cluster_facts import ClusterFacts
+from jmars.client.notebook_views import has_bar, wait_with_bar
+from jmars.client.plans import improvement
 from jmars.config import config
-from jmars.errors import ClusterError
-from jmars.notebook import cluster_panel, progress_bar
+from jmars.errors import ClusterError, JmarsError
+from jmars.notebook import cluster_panel, plan_panel, progress_bar
 from jmars.notebook.cluster_panel import ClusterPanel, facts_html
-from jmars.notebook.progress_bar import wait_with_bar
+from jmars.notebook.plan_panel import show_improvement
 
 INFO = {"name": "c", "workers": [{"name": "w", "running": 1}], "memory": {"resident": 5, "limit": 10, "spilled": 3}}
 HOSTS = INFO | {"hosts": [{"name": "host-1", "state": "here"}, {"name": "host-2", "state": "gone"}]}
@@ -130,7 +133,7 @@ def test_a_bar_comes_late_and_is_gone_at_the_end(monkeypatch) -> None:
     done.set()
     assert wait_with_bar(done, None, dict) and made == []  # a small job has no bar
     assert not wait_with_bar(threading.Event(), 0.0, dict) and made == []
-    monkeypatch.setattr(progress_bar, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(notebook_views, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(progress_bar, "STEP_SECONDS", 0.0)
     again = threading.Event()
 
@@ -147,10 +150,36 @@ def test_a_bar_comes_late_and_is_gone_at_the_end(monkeypatch) -> None:
 def test_outside_of_a_kernel_there_is_text(monkeypatch) -> None:
     with pytest.raises(NotImplementedError):
         notebook_views.Shown()._ipython_display_()
-    assert notebook_views.bars(False) is None
+    assert not has_bar(False)
     monkeypatch.setattr(notebook_views, "in_kernel", lambda: True)
-    assert notebook_views.bars(False) is not None and notebook_views.bars(True) is None
+    assert has_bar(False) and not has_bar(True)
     with config.using(display="off"):
-        assert config.display == "none" and notebook_views.bars(False) is None
+        assert config.display == "none" and not has_bar(False)
     with config.using(display="auto"):
         assert config.display == ""
+
+
+def test_a_search_for_a_better_plan_is_shown_until_it_is_stopped(monkeypatch) -> None:
+    monkeypatch.setattr(plan_panel, "SECONDS", 0.01)
+    plan = (mt.ones((400, 400), chunk_size=40) + 1).sum().plan()
+    search = plan.improving(seconds=60)
+    curve, below = show_improvement(search).children
+    stop, told = below.children
+    wait_for(lambda: "searching" in told.value and "<svg" in curve.value)
+    stop.click()
+    wait_for(lambda: stop.layout.display == "none")
+    assert search.result().makespan <= plan.makespan and told.value.startswith("ended after")
+    assert search.result().change["tries"] > 1 and search.curve[0][1] == plan.makespan
+
+
+def test_sliders_plan_again(monkeypatch) -> None:
+    plan = (mt.ones((400, 400), chunk_size=40) + 1).sum().plan()
+    with pytest.raises(JmarsError, match="what_if"):
+        plan.explore()
+    monkeypatch.setattr(improvement, "in_kernel", lambda: True)
+    workers, memory, shown, _ = plan.explore().children
+    before = shown.value
+    workers.value = workers.value + 2
+    assert shown.value != before and "with workers" in shown.value
+    memory.value = memory.min  # too small for the processes of so many workers, or just enough: said, not raised
+    assert shown.value.startswith("<pre")

@@ -8,6 +8,7 @@
 - fitting_chunks.py   chunk sizes that fit in memory, for the error of a refused job
 - advice.py           changes that help, found by simulation
 - peak_interval.py    peak memory of a run as an interval
+- improvement.py      a search for a better plan, at once or beside other work (Improvement)
 - planned_run.py      PlannedRun: a planned run that has not begun
 - plan_text.py        a plan as text
 - graph_layout.py     places the boxes of a graph

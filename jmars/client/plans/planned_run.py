@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.client.plans.advice import Advice, advise
+from jmars.client.plans.improvement import Improvable
 from jmars.client.plans.machines import change_machines
 from jmars.client.plans.named_policies import PolicyPlan, plan_by, spread_stored
 from jmars.client.plans.peak_interval import peak_interval
@@ -42,7 +43,7 @@ __all__ = ["PlannedRun", "plan_for"]
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedRun:
+class PlannedRun(Improvable):
     """A planned run that has not begun.
 
     Made by `Tensor.plan()`, `jmars.plan_of()`, `Session.plan()`, `%jmars plan` and `what_if`. Prints as text, and as

@@ -74,7 +74,9 @@ def anneal(
     moves: tuple[str, ...] = MOVES,
     price: float = 0.0,
     seed: int = 0,
+    placed: ArrayLike | None = None,
     stop: Callable[[], bool] | None = None,
+    better: Callable[[int, float], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Annealed:
     """Improves a plan by random changes, deterministically for a given seed.
@@ -96,6 +98,10 @@ def anneal(
         Cost of a second of transfer beside the makespan, in seconds.
     seed
         Of the random generator.
+    placed
+        Worker that stores an operand's chunk before the run, or -1, shape (n,): such operands do not run, and stay.
+    better
+        Called with the try and the cost at each improvement.
     stop
         Called after every try; True ends the search with the best plan so far.
     clock
@@ -108,14 +114,15 @@ def anneal(
     """
     if unknown := set(moves) - set(MOVES):
         raise GraphError(f"no move {sorted(unknown)[0]!r}; choose of {', '.join(MOVES)}")
-    state = _State(graph, workers, np.array(assign, np.int16), rank, np.random.default_rng(seed))
-    if graph.n and min(state.where) < 0:
-        raise GraphError(f"operand {state.where.index(-1)} has no worker; anneal a plan that places all of them")
+    there = np.full(graph.n, -1, np.int64) if placed is None else np.asarray(placed, np.int64)
+    state = _State(graph, workers, np.array(assign, np.int16), rank, np.random.default_rng(seed), there)
+    if len(lost := np.flatnonzero((np.array(state.where) < 0) & (there < 0))):
+        raise GraphError(f"operand {lost[0]} has no worker; anneal a plan that places all of them")
     start = clock()
 
     def cost_of(plan: Copied) -> float:
         try:
-            run = simulate(plan.graph, workers, plan.assign, plan.rank)
+            run = simulate(plan.graph, workers, plan.assign, plan.rank, placed=there[plan.origin])
         except MemoryLimitError:
             return math.inf
         return run.makespan + price * run.moved * workers.seconds_per_byte
@@ -141,6 +148,8 @@ def anneal(
             if found < best_cost:
                 best_cost, best, plan = found, now, tried
                 curve.append((done, found))
+                if better is not None:
+                    better(done, found)
         else:
             state.restore(now)
         if done % level == 0:
@@ -166,6 +175,7 @@ class _State:
         assign: NDArray[np.int16],
         rank: NDArray[np.int64],
         rng: np.random.Generator,
+        placed: NDArray[np.int64],
     ) -> None:
         self.graph, self.rng = graph, rng
         self.where: list[int] = assign.tolist()
@@ -174,7 +184,7 @@ class _State:
         self._able = workers.able(graph)
         self._inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)
         self._readers = rows(graph.dag.succ_ptr, graph.dag.succ_idx)
-        self._free = [v for v in range(graph.n) if len(self._able[v]) > 1]
+        self._free = [v for v in range(graph.n) if len(self._able[v]) > 1 and placed[v] < 0]
         self._sources = [v for v in self._free if not self._inputs[v] and self._readers[v]]
         self._place: list[int] | None = None
 

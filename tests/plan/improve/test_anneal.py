@@ -83,3 +83,17 @@ def test_what_cannot_be_annealed_is_an_error():
         anneal(graph, one, [0] * graph.n, np.arange(graph.n), moves=("jump",))
     with pytest.raises(GraphError, match="operand 0 has no worker"):
         anneal(graph, one, [-1] * graph.n, np.arange(graph.n))
+
+
+def test_stored_chunks_stay_and_improvements_are_told():
+    lines = PlanGraph.build(Dag.from_edges(5, [4, 0, 2], [0, 1, 3]), 1.0, 8)
+    two, told = Workers.build(2), []
+    placed = [-1, -1, -1, -1, 1]  # operand 4 is a chunk of worker 1
+    found = anneal(
+        lines, two, [0, 0, 0, 0, -1], np.arange(5)[[1, 2, 3, 4, 0]], moves=("move", "swap", "reorder"), tries=80,
+        placed=placed, better=lambda number, cost: told.append((number, cost)),
+    )  # fmt: skip
+    assert found.assign[4] == -1 and found.cost == pytest.approx(2, abs=0.01)
+    assert told == found.curve[1:-1] and told
+    with pytest.raises(GraphError, match="operand 4 has no worker"):
+        anneal(lines, two, [0, 0, 0, 0, -1], np.arange(5))
