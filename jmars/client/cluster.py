@@ -33,6 +33,7 @@ from jmars.client.uploads import Uploads, move_here
 from jmars.config import checked_schedulers, config
 from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
+from jmars.devices.find import gpu_names
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
 from jmars.model.states import JobState
@@ -72,11 +73,13 @@ class Cluster(EngineClusters, HostClusters):
     schedulers
         Scheduler processes, 0 to 16. With 0 the control process schedules, and the cluster ends with that process; with
         1 or more a scheduler may die, and the jobs go on. None for `jmars.config.schedulers`; at least 1 with `detach`.
+    gpus
+        GPUs that get a worker each: "auto" for all that this process sees, a number, or names such as "cuda:0".
 
     Raises
     ------
     ValueError
-        If a number is below 1 or a size cannot be read.
+        If a number is below 1, a size cannot be read, or there are fewer GPUs.
     MemoryLimitError
         If the limit leaves less than 64 MiB for arrays beside what the processes themselves take.
     ClusterError
@@ -100,15 +103,15 @@ class Cluster(EngineClusters, HostClusters):
         detach: bool = False,
         lease: float = LEASE,
         schedulers: int | None = None,
+        gpus: str | int | Sequence[str] = 0,
     ) -> None:
         apart = max(int(detach), checked_schedulers(config.schedulers if schedulers is None else schedulers))
         workers = whole_number("n_workers", usable_cores() if n_workers is None else n_workers)
         threads = whole_number("threads_per_worker", threads_per_worker)
         if detach and name:
             refuse_twin(name)
-        spill = None if spill_dir is None else os.fspath(spill_dir)
-        lives = checked_lease(lease)
-        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, lives, load_local_runs, apart))
+        spill, names, lives = None if spill_dir is None else os.fspath(spill_dir), gpu_names(gpus), checked_lease(lease)
+        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, lives, load_local_runs, apart, names))
 
     @classmethod
     def of_host(cls, host: ClusterHost) -> Self:
@@ -146,9 +149,7 @@ class Cluster(EngineClusters, HostClusters):
             if connection is not None:
                 connection.close()
             self._host.close()
-            if not isinstance(error, ClusterLostError):
-                raise
-            if isinstance(host, AttachedHost):
+            if not isinstance(error, ClusterLostError) or isinstance(host, AttachedHost):
                 raise
             raise ClusterStartError(f"the cluster did not come up; its last words:\n{self._host.words}") from error
         cluster_registry.add(self)
@@ -256,8 +257,7 @@ class Cluster(EngineClusters, HostClusters):
         UnknownTaskError
             If there is none of that id.
         """
-        known = self._jobs.find(job)
-        if known is None:
+        if (known := self._jobs.find(job)) is None:
             known = attach(self, job)
             self._jobs.expect(known)
         return known

@@ -29,7 +29,7 @@ class HostMachine:
     Parameters
     ----------
     orders
-        `workers`, `threads` and `limit` (bytes).
+        `workers`, `threads`, `limit` (bytes), and `gpus`, names of GPUs, for a host that has some.
     ended
         Called when the zygote is gone, and the machine with it.
     pull
@@ -55,7 +55,8 @@ class HostMachine:
     ) -> None:
         self.arena, self.janitor, self.limit = arena, janitor, int(orders["limit"])
         self.children = Children(zygote, ended)
-        workers = orders["workers"]
+        gpus = orders.get("gpus", [])
+        workers = orders["workers"] + len(gpus)
         self.execution = ExecutionActor(
             arena,
             self.children,
@@ -66,6 +67,7 @@ class HostMachine:
             self.limit,
             memory.set_aside(self.limit, workers, arena.capacity),
             pull,
+            gpus,
         )
         self.store = StoreActor(self.execution)
         self.peak = 0

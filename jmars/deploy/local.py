@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jmars.deploy.control_process import ControlProcess
 from jmars.deploy.memory import chosen_limit
@@ -24,6 +25,8 @@ class LocalHost(ControlProcess):
         Seconds that a detached cluster lives on when nobody uses it.
     schedulers
         Processes that schedule; 0: the control process does.
+    gpus
+        Names of the GPUs to use (`devices.find`).
     meanwhile
         Called while the process starts.
     """
@@ -41,6 +44,7 @@ class LocalHost(ControlProcess):
         lease: float = math.inf,
         meanwhile: Callable[[], None] | None = None,
         schedulers: int = 0,
+        gpus: Sequence[str] = (),
     ) -> None:
         limit = chosen_limit(memory_limit)
         super().__init__(name, "local", spill_dir, detached)
@@ -50,6 +54,14 @@ class LocalHost(ControlProcess):
         except BaseException:
             self.folders.remove()
             raise
-        orders = {"workers": workers, "threads": threads, "limit": limit, "arena": self.arena, "lease": lease}
+        orders: dict[str, Any] = {
+            "workers": workers,
+            "threads": threads,
+            "limit": limit,
+            "arena": self.arena,
+            "lease": lease,
+        }
         orders["schedulers"] = schedulers
+        if gpus:
+            orders["gpus"] = list(gpus)
         self._begin(orders, threads, meanwhile)

@@ -8,6 +8,7 @@
 - contents.py: chunks in the memory of a device, and the events to wait for
 - staging.py: copies between shared memory and a device through two pinned buffers
 - runner.py: runs operands on a device, with copies beside kernels
+- find.py: which GPUs a machine has, and how a process opens one
 """
 
 from jmars.devices.device import Device, DeviceLostError, DeviceMemoryError

@@ -7,6 +7,8 @@ Source: CuPy reference, "Comparison Table" and "Differences between CuPy and Num
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from jmars.kernels.program import Call
 from jmars.tensor.ops.blockwise.blockwise import call_block
-from jmars.tensor.ops.blockwise.map_blocks import call_user, unpickled
+from jmars.tensor.ops.blockwise.map_blocks import call_user
 from jmars.tensor.ops.chunks.rechunk import copy_overlaps
 from jmars.tensor.ops.index.basic_indexing import copy_slice, local_slice
 from jmars.tensor.ops.linalg.contraction import sum_products
@@ -30,6 +32,7 @@ _FUNCTIONS = {
     *(f"fft.{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
     "sort",
 }  # fmt: skip
+_LONGEST = 1000  # bytes of a pickle that is looked at
 _NAMED = {"axis", "n", "norm"}  # arguments that both libraries know
 
 
@@ -131,9 +134,30 @@ def library_call(step: Call) -> tuple[str, Any] | None:
         function, more = step.params
         return _numpys(function, tuple(more), ())
     if step.function is call_user and not step.takes_args:
-        function, fixed, named = unpickled(step.params[1])
-        return None if fixed else _numpys(function, (), tuple(sorted(named.items())))
+        return _pickled_call(step.params[1])
     return None
+
+
+def _pickled_call(blob: bytes) -> tuple[str, Any] | None:
+    """The call in a pickle of a function, if that is NumPy's; nothing else is unpickled, for it may be a user's."""
+    if len(blob) > _LONGEST:
+        return None
+    try:
+        function, fixed, named = _OnlyNumpy(io.BytesIO(blob)).load()
+    except pickle.UnpicklingError:
+        return None
+    return None if fixed else _numpys(function, (), tuple(sorted(named.items())))
+
+
+class _OnlyNumpy(pickle.Unpickler):
+    """Unpickles functions of the table, and plain values."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A function of the table."""
+        for full in (name, f"{module.removeprefix('numpy.')}.{name}"):
+            if module.partition(".")[0] == "numpy" and full in _FUNCTIONS:
+                return _found(np, full)
+        raise pickle.UnpicklingError(f"{module}.{name} stays on the CPU")
 
 
 def _numpys(function: Any, more: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> tuple[str, Any] | None:

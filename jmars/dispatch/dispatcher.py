@@ -15,6 +15,7 @@ from typing import Any
 
 from jmars.dispatch.estimate import Estimate
 from jmars.dispatch.fair_share import FairShare
+from jmars.dispatch.gpu_orders import device_order, is_for, runs_on_device
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import Batch, Worker
@@ -23,7 +24,7 @@ from jmars.model.failure import Failure
 from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WAITS_BEHIND, WINDOW
 from jmars.model.messages import JobTable
 from jmars.model.reports import Refused, Report, Started
-from jmars.processes.executor_messages import OFFER, RUN, OfferWork, RunBatch
+from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWork, RunBatch, RunOnDevice
 
 __all__ = ["Dispatcher"]
 
@@ -137,7 +138,8 @@ class Dispatcher:
         """The next admitted operand for a worker: not one of a late job for a worker that did not ask."""
         staged = self._memory.staged
         for place, (table, operand, slot) in enumerate(staged):
-            if table.pinned.get(operand, worker.index) == worker.index and (ready or not table.late):
+            mine = table.pinned.get(operand, worker.index) == worker.index and is_for(worker, table, operand)
+            if mine and (ready or not table.late):
                 del staged[place]
                 return table, operand, slot
         return None
@@ -157,11 +159,15 @@ class Dispatcher:
             given = self._staged(worker, ready) if staged else None
             if given is not None:
                 table, operand, slot = given
-                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
+                row = table.program[operand]
+                on_device = worker.slots is not None and runs_on_device(table, row)
+                if batch is not None and (
+                    batch.table is not table or batch.on_device != on_device or (table.number, operand) in suspects
+                ):
                     staged.appendleft((table, operand, slot))
                     break
-                row = table.program[operand]
                 program, loose, users = programs.rows(table)[row]
+                users = users and not on_device
             else:
                 if choice is None:
                     choice = self._choice(worker, turn)
@@ -170,11 +176,15 @@ class Dispatcher:
                     break
                 number, operand = taken
                 table = jobs.by_number[number]
-                if batch is not None and (batch.table is not table or (table.number, operand) in suspects):
+                row = table.program[operand]
+                on_device = worker.slots is not None and runs_on_device(table, row)
+                if batch is not None and (
+                    batch.table is not table or batch.on_device != on_device or (table.number, operand) in suspects
+                ):
                     queue.push(worker.index, number, table.rank[operand], operand)
                     break
-                row = table.program[operand]
                 program, loose, users = programs.rows(table)[row]
+                users = users and not on_device
                 if users:
                     slot = memory.admit_function(table, operand, program, loose)
                 elif loose:
@@ -191,13 +201,20 @@ class Dispatcher:
                 self._report(Refused(table.job, operand, Failure.of(error)))
                 continue
             if batch is None:
-                batch = self.building = Batch(table)
+                batch = self.building = Batch(table, on_device)
                 batch.ends_unsized = table.ephemeral
             batch.operands.append(operand)
             batch.outs.append(slot)
             batch.capped |= users
             seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
             args = table.args[operand] if table.args is not None else ()
+            if on_device:
+                assert worker.slots is not None
+                order = device_order(worker.slots, table, operand)
+                wire.append((program, slot, inputs_of(table, operand), args, order))
+                if table.late or table.ephemeral:
+                    break
+                continue
             if not loose:
                 wire.append((program, slot, inputs_of(table, operand), args))
                 if table.late or table.ephemeral:
@@ -245,8 +262,11 @@ class Dispatcher:
         self._fair_share.charge(table.number, seconds)
         worker.batches.append(batch)
         worker.link.post()
-        caps = self._caps(batch) if batch.capped else None
-        worker.link.send(RunBatch(RUN, self._flags.index(table.number), wire, caps))
+        flag = self._flags.index(table.number)
+        if batch.on_device:
+            worker.link.send(RunOnDevice(RUN_ON_DEVICE, flag, wire))
+        else:
+            worker.link.send(RunBatch(RUN, flag, wire, self._caps(batch) if batch.capped else None))
         self._report(Started(table.job, list(batch.operands), worker.index))
 
     def _caps(self, batch: Batch) -> list[tuple[int, bool] | None]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from jmars.dispatch.batch_recovery import CANCELLED, BatchRecovery
 from jmars.dispatch.dispatcher import Dispatcher
+from jmars.dispatch.gpu_orders import is_for_gpu
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.recycling import WorkerRecycling
@@ -21,14 +22,16 @@ from jmars.dispatch.report_handler import ReportHandler
 from jmars.dispatch.speculation import SpeculativeExecution
 from jmars.dispatch.state_times import StateTimes
 from jmars.dispatch.task_queue import TaskQueue
-from jmars.dispatch.workers import DISCARDED, ExecutorLink, Worker
+from jmars.dispatch.workers import DISCARDED, GPU_NAME, WARMING, ExecutorLink, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory import HostMemory
+from jmars.memory.device_slots import DeviceSlots
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Interrupted, JobBroken, JobClosed, Refused, Report, WorkerMoved
 from jmars.plan import signature
-from jmars.processes.executor_messages import FORGET, PLACE, ForgetPrograms, GrantSlot
+from jmars.processes.executor_messages import FORGET, PLACE, DeviceReady, ForgetPrograms, GrantSlot
+from jmars.units import format_bytes
 
 __all__ = ["HostDispatch"]
 
@@ -44,7 +47,9 @@ class HostDispatch:
     Parameters
     ----------
     workers
-        Number of workers.
+        Number of workers, those with a GPU last.
+    gpus
+        Number of workers with a GPU.
     report
         Sends a report to the scheduler.
     kill
@@ -62,11 +67,14 @@ class HostDispatch:
         workers: int,
         report: Callable[[Report], None],
         kill: Callable[[Any, str], None],
+        gpus: int = 0,
     ) -> None:
         self.jobs = OpenJobs(memoryview(memory.arena.memory))
         self.programs = self.jobs.programs
-        self.queue = TaskQueue(workers)
-        self.workers = [Worker(index) for index in range(workers)]
+        self.queue = TaskQueue(workers, gpus)
+        self._cores = workers - gpus
+        self.workers = [Worker(index) for index in range(self._cores)]
+        self.workers += [Worker(self._cores + number, f"{GPU_NAME}{number}") for number in range(gpus)]
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
@@ -87,6 +95,7 @@ class HostDispatch:
             self.recycling,
             self._close_if_still,
             report,
+            self._warm,
         )
         self._memory, self._report, self._kill = memory, report, kill
         self._closed = False
@@ -103,6 +112,8 @@ class HostDispatch:
         """Run ready operands on the workers chosen for them."""
         table = self.jobs.by_name[job]
         push, rank, number = self.queue.push, table.rank, table.number
+        if self._cores < len(self.workers):
+            workers = [self._of_kind(table, one, worker) for one, worker in zip(operands, workers, strict=True)]
         for operand, worker in zip(operands, workers, strict=True):
             push(worker, number, rank[operand], operand)
         if not self.dispatcher.is_held:
@@ -112,6 +123,8 @@ class HostDispatch:
         """Give operands new ranks, and waiting ones new workers; slow workers take only operands planned for them."""
         table = self.jobs.by_name[job]
         table.rank[:] = rank
+        if self._cores < len(self.workers):
+            workers = [self._of_kind(table, one, worker) for one, worker in enumerate(workers)]
         self.queue.replan(table.number, rank, workers)
         self.jobs.slow[table.number] = frozenset(slow)
         self.dispatch()
@@ -176,6 +189,23 @@ class HostDispatch:
         for job in list(self.jobs.ending):
             self._close_if_still(self.jobs.by_name[job])
 
+    def _of_kind(self, table: JobTable, operand: int, worker: int) -> int:
+        """`worker` if it has the device of an operand; else the worker with that device that has least to do."""
+        on_gpu = is_for_gpu(table, operand)
+        if worker < 0 or on_gpu == (worker >= self._cores) or self._cores == len(self.workers):
+            return worker
+        able = self.workers[self._cores :] if on_gpu else self.workers[: self._cores]
+        return min(able, key=lambda one: self.queue.load(one.index) + one.running).index
+
+    def _warm(self, worker: Worker, ready: DeviceReady) -> None:
+        """The GPU of a worker is warm, or cannot be used: then the worker computes as a core does."""
+        worker.slots = DeviceSlots(ready.slab, self._memory.next_use.next_use) if ready.slab else None
+        worker.state = ""
+        what = ready.why or f"{ready.name}, {format_bytes(ready.slab)} for chunks"
+        log.info("%s is warm after %.3f s: %s", worker.name, ready.seconds, what)
+        self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, "idle"))
+        self.dispatch()
+
     # -- jmars/memory asks
     def active_batches(self) -> Iterator[tuple[int, JobTable, Iterable[int]]]:
         """(Worker, job, operands) of all batches; worker -1 for the batch that is being built."""
@@ -188,7 +218,7 @@ class HostDispatch:
 
     def requeue(self, table: JobTable, operand: int) -> None:
         """An operand that was admitted, or waited for memory, waits for a worker again."""
-        self.queue.push(0, table.number, table.rank[operand], operand)
+        self.queue.push(self._of_kind(table, operand, 0), table.number, table.rank[operand], operand)
 
     def answer(self, worker: int, slot: int, why: str) -> None:
         """Send an executor the slot for a result, or slot 0 and a reason."""
@@ -220,6 +250,8 @@ class HostDispatch:
         one.state, one.revoking, one.offered = "", False, False
         self._memory.reset_worker(worker)
         one.link = link
+        if one.has_gpu:
+            one.state, one.slots = WARMING, None
 
     def received(self, worker: int, message: Any) -> None:
         """An executor reports; a fault of jmars in the handler ends the jobs concerned and replaces the executor."""

@@ -26,11 +26,13 @@ from jmars.model.messages import JobTable
 from jmars.model.reports import Failed, Finished, Interrupted, Report, Timed
 from jmars.processes.executor_messages import (
     ACCEPTED,
+    DEVICE,
     INTERRUPTED,
     MEMORY,
     RETAINED,
     REVOKED,
     UNSIZED,
+    DeviceReady,
     ExecutorReport,
     MemoryExceeded,
 )
@@ -49,6 +51,8 @@ class ReportHandler:
         Called with a job of which a worker may have run the last operand.
     report
         Sends a report to the scheduler.
+    warm
+        Called when the GPU of a worker is warm.
     """
 
     def __init__(
@@ -62,10 +66,11 @@ class ReportHandler:
         recycling: WorkerRecycling,
         close_if_still: Callable[[JobTable], None],
         report: Callable[[Report], None],
+        warm: Callable[[Worker, DeviceReady], None],
     ) -> None:
         self._memory, self._jobs, self._programs, self._ledger, self._times = memory, jobs, jobs.programs, ledger, times
         self._dispatcher, self._speculation, self._recycling = dispatcher, speculation, recycling
-        self._close_if_still, self._report = close_if_still, report
+        self._close_if_still, self._report, self._warm = close_if_still, report, warm
         self._revived: set[int] = set()  # operands of this report whose chunk was here still
 
     def handle(self, worker: Worker, message: Any) -> None:
@@ -78,6 +83,9 @@ class ReportHandler:
         if stop is not None and stop[0] == REVOKED:
             worker.revoking = False
             self._dispatcher.dispatch()
+            return
+        if stop is not None and stop[0] == DEVICE:
+            self._warm(worker, DeviceReady(*stop))
             return
         if stop is not None and stop[0] == RETAINED:
             self._recycling.retained(worker, stop[1])
@@ -144,7 +152,8 @@ class ReportHandler:
                 self._revived.add(operand)
             else:
                 slots[chunk[operand]] = slot
-            learn(ids[program[operand]], microseconds * 1e-6, fresh)
+            if not batch.on_device:  # the profile has seconds of cores
+                learn(ids[program[operand]], microseconds * 1e-6, fresh)
             if work[operand] or batch.capped or private:
                 release(table.job, operand)
             done.append(operand)

@@ -82,6 +82,8 @@ class SpeculativeExecution:
 
     def _load(self, worker: Worker, seconds: float) -> WorkerLoad:
         jobs = self._jobs
+        if worker.has_gpu:
+            return WorkerLoad()  # its operands run on other terms, and it takes none of other workers
         barred = bool(worker.state) or worker.revoking or not worker.link.pid
         if not worker.batches:
             return WorkerLoad(idle=not (barred or self._queue or self._memory.staged))

@@ -21,10 +21,13 @@ _MASK = (1 << _BITS) - 1
 
 
 class TaskQueue:
-    """Heaps by job and worker; a key is (rank, operand) in an integer."""
+    """Heaps by job and worker; a key is (rank, operand) in an integer.
 
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
+    The last `gpus` of the workers have a GPU; they take no operands of the others, and the others none of theirs.
+    """
+
+    def __init__(self, workers: int, gpus: int = 0) -> None:
+        self._workers, self._cores, self._gpus = workers, workers - gpus, gpus
         self._jobs: dict[int, list[list[int]]] = {}  # by job number; only jobs with waiting operands
         self._offers: dict[int, Offers] = {}  # by job number; only open jobs that make offers
         self._pinned: dict[int, Mapping[int, int]] = {}
@@ -88,7 +91,11 @@ class TaskQueue:
         """
         if self._offers:
             return self._pop_or_take(worker, strict, before, own, number, ready)
-        jobs = self._jobs if not own else {one: heaps for one, heaps in self._jobs.items() if heaps[worker]}
+        jobs = self._jobs
+        if own:
+            jobs = {one: heaps for one, heaps in jobs.items() if heaps[worker]}
+        elif self._gpus:
+            jobs = {one: heaps for one, heaps in jobs.items() if any(self._open_to(worker, heaps))}
         if not jobs:
             return None
         if number is None or number not in jobs:
@@ -97,9 +104,9 @@ class TaskQueue:
         if own:
             heap = heaps[worker]
         elif strict:
-            heap = min([heap for heap in heaps if heap])
+            heap = min([heap for heap in self._open_to(worker, heaps) if heap])
         else:
-            heap = heaps[worker] or max(heaps, key=len)
+            heap = heaps[worker] or max(self._open_to(worker, heaps), key=len)
         if before is not None and (number, heap[0] >> _BITS) >= before:
             return None
         key = heappop(heap)
@@ -119,7 +126,7 @@ class TaskQueue:
         """`pop` while some job makes offers: of the first job with an operand for this worker."""
         for number in sorted(self._jobs, key=lambda one: (one != turn, one)):
             heaps, offers = self._jobs[number], self._offers.get(number)
-            waiting = [heap for heap in ([heaps[worker]] if own else heaps) if heap]
+            waiting = [heap for heap in ([heaps[worker]] if own else self._open_to(worker, heaps)) if heap]
             heap = min(waiting) if waiting and strict else heaps[worker] or max(waiting, key=len, default=[])
             offer = offers.best(worker) if offers is not None and (ready or number not in self._late) else None
             if not heap and offer is None:
@@ -136,6 +143,16 @@ class TaskQueue:
             operand = key & _MASK
             return number, operand
         return None
+
+    def _open_to(self, worker: int, heaps: list[list[int]]) -> list[list[int]]:
+        """The heaps that a worker may take from: those of its kind."""
+        if not self._gpus:
+            return heaps
+        return heaps[self._cores :] if worker >= self._cores else heaps[: self._cores]
+
+    def load(self, worker: int) -> int:
+        """Number of operands that wait for a worker."""
+        return sum(len(heaps[worker]) for heaps in self._jobs.values())
 
     def is_offered(self, worker: int) -> bool:
         """Whether operands of jobs under `dispatch: late` wait that this worker may take."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
+from jmars.memory.device_slots import DeviceSlots
 from jmars.model.messages import JobTable
 
-__all__ = ["DISCARDED", "RECYCLED", "Batch", "ExecutorLink", "Worker"]
+__all__ = ["DISCARDED", "GPU_NAME", "RECYCLED", "WARMING", "Batch", "ExecutorLink", "Worker"]
 
 # States of a worker that dispatch sets; supervision sets others. A worker with a state is sent no batch.
 DISCARDED = "discarded"  # its process is killed since its results are not needed; no operand is to blame
+WARMING = "warming up"  # its process opens a GPU
+GPU_NAME = "gpu-"  # how names of workers with a GPU begin
 RECYCLED = "recycled"  # its process is replaced between two batches, for the memory that it needed or retained
 
 
@@ -56,6 +59,8 @@ class Batch:
         The same operands on another worker; the first of the two to finish one of them counts.
     is_copy
         Whether this is the speculative copy, which the scheduler does not know.
+    on_device
+        Whether the operands run on a GPU.
     capped
         Whether some operands call user functions, whose memory is capped.
     cap
@@ -64,9 +69,12 @@ class Batch:
         Predicted run time.
     """
 
-    __slots__ = ("cap", "capped", "duplicate", "ends_unsized", "is_copy", "operands", "outs", "seconds", "table")
+    __slots__ = (
+        "cap", "capped", "duplicate", "ends_unsized", "is_copy", "on_device", "operands", "outs", "seconds", "table"
+    )  # fmt: skip
 
-    def __init__(self, table: JobTable) -> None:
+    def __init__(self, table: JobTable, on_device: bool = False) -> None:
+        self.on_device = on_device
         self.table = table
         self.operands: deque[int] = deque()
         self.outs: deque[int] = deque()
@@ -95,13 +103,19 @@ class Worker:
         Whether a batch was revoked and the process has not seen that yet; it is sent no batch until then.
     offered, accepts
         Whether the process was offered operands and has not answered yet; whether it has, and takes operands now.
+    has_gpu
+        Whether the process has a GPU.
+    slots
+        Slots in the GPU's memory; None without a GPU, and until the GPU is warm.
     quarantined
         Slots that the process may still write; they are freed when it has ended.
     """
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, name: str = "") -> None:
         self.index = index
-        self.name = f"worker-{index}"
+        self.name = name or f"worker-{index}"
+        self.has_gpu = name.startswith(GPU_NAME)
+        self.slots: DeviceSlots | None = None
         self.link: ExecutorLink
         self.batches: deque[Batch] = deque()
         self.known: set[int] = set()

@@ -37,6 +37,7 @@ from jmars.processes.executor_messages import (
     PROGRAM,
     RETAINED,
     REVOKED,
+    RUN_ON_DEVICE,
     UNSIZED,
     ExecutorReport,
     LoadProgram,
@@ -45,6 +46,7 @@ from jmars.processes.executor_messages import (
     OperandFailed,
     RetainedBytes,
     RunBatch,
+    RunOnDevice,
 )
 from jmars.processes.meter import Meter
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
@@ -62,10 +64,11 @@ TRIM_PART = 32  # of the memory, shared by all workers: freed memory that they m
 class _Ready:
     """A program that is compiled in this process."""
 
-    __slots__ = ("dtype", "inputs", "kernel", "loose", "shape", "work")
+    __slots__ = ("dtype", "inputs", "kernel", "loose", "program", "shape", "work")
 
     def __init__(self, blob: bytes) -> None:
-        program = cloudpickle.loads(blob)
+        program: Program = cloudpickle.loads(blob)
+        self.program = program
         for one in (program.output, *program.inputs):
             refuse_pointers(one.dtype)  # unpickling calls no constructor
         self.kernel: Any = compile_program(program)
@@ -91,13 +94,27 @@ class _Broken:
         """Raise the error of the compilation."""
         raise self.error
 
+    @property
+    def program(self) -> Program:
+        """Raise the error of the compilation."""
+        raise self.error
+
     kernel: Any = None  # never called
 
 
 def run_executor(
-    link: socket.socket, arena_fd: int, arena_size: int, semaphore: BatchSemaphore, threads: int, workers: int = 1
+    link: socket.socket,
+    arena_fd: int,
+    arena_size: int,
+    semaphore: BatchSemaphore,
+    threads: int,
+    workers: int = 1,
+    open_gpu: Callable[[mmap.mmap, mmap.mmap], Any] | None = None,
 ) -> None:
-    """Serve until the control process hangs up; `workers` is the number of executors of the host."""
+    """Serve until the control process hangs up; `workers` is the number of executors of the host.
+
+    `open_gpu` makes the `GpuBatches` of an executor with a GPU from shared memory.
+    """
     memory = mmap.mmap(arena_fd, arena_size)
     chunks = mmap.mmap(arena_fd, arena_size, access=mmap.ACCESS_READ)  # inputs: a write to them raises
     stop_flags = memoryview(memory)[:HEADER].cast("I")
@@ -110,6 +127,9 @@ def run_executor(
     gc.freeze()
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
     trim = ran_functions = False
+    gpu = None if open_gpu is None else open_gpu(memory, chunks)
+    if gpu is not None:
+        link.sendall(pack(ExecutorReport(0, [], 0, 0, gpu.warm_up(), [])))
     while True:
         if trim:
             _trim_heap()
@@ -137,6 +157,16 @@ def run_executor(
             programs.clear()
             compile_program.cache_clear()
             unpickled.cache_clear()
+            if gpu is not None:
+                gpu.forget()
+            continue
+        if message[0] == RUN_ON_DEVICE and gpu is not None:
+            batch = RunOnDevice(*message)
+            if semaphore.acquire():
+                flag = batch.stop_flag
+                gpu.run(programs, batch.operands, lambda: bool(stop_flags[flag]), lambda told: link.sendall(pack(told)))  # noqa: B023
+            else:
+                link.sendall(pack(ExecutorReport(0, [], 0, 0, (REVOKED,), [])))
             continue
         _, stop_flag, operands, caps = RunBatch(*message)
         if not semaphore.acquire():

@@ -17,6 +17,7 @@ from jmars.model.failure import Failure
 
 __all__ = [
     "ACCEPTED",
+    "DEVICE",
     "FAILED",
     "FORGET",
     "INTERRUPTED",
@@ -27,7 +28,9 @@ __all__ = [
     "RETAINED",
     "REVOKED",
     "RUN",
+    "RUN_ON_DEVICE",
     "UNSIZED",
+    "DeviceReady",
     "ExecutorReport",
     "ForgetPrograms",
     "GrantSlot",
@@ -38,9 +41,11 @@ __all__ = [
     "OperandFailed",
     "RetainedBytes",
     "RunBatch",
+    "RunOnDevice",
 ]
 
 PROGRAM, FORGET, RUN, PLACE, OFFER = "program", "forget", "run", "place", "offer"  # kinds of orders
+RUN_ON_DEVICE = "run on device"
 # Kinds of stops. INTERRUPTED, REVOKED and ACCEPTED have no further fields.
 FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "failed",
@@ -51,6 +56,7 @@ FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "retained",
     "accepted",
 )
+DEVICE = "device"  # kind of a stop that belongs to no batch: a GPU is warm
 
 
 class LoadProgram(NamedTuple):
@@ -76,6 +82,19 @@ class RunBatch(NamedTuple):
     caps: Sequence[tuple[int, bool] | None] | None  # (bytes, whether to measure) of operands with user functions
 
 
+class RunOnDevice(NamedTuple):
+    """Run operands in order on the GPU of this executor; their programs have fixed sizes.
+
+    An operand is (program, output offset, input offsets, args, grant), the offsets in shared memory. The grant is
+    (places of the inputs in the slab, their chunks, place of the output, its chunk, place of scratch), or None for the
+    CPU. The GPU keeps chunks, so it copies an input only if another chunk lies at its place.
+    """
+
+    kind: str  # RUN_ON_DEVICE
+    stop_flag: int
+    operands: Sequence[tuple[Any, ...]]
+
+
 class OfferWork(NamedTuple):
     """Operands wait for the first of several executors that is about to run one."""
 
@@ -95,6 +114,16 @@ class NeedsSlot(NamedTuple):
 
     kind: str  # UNSIZED
     nbytes: int
+
+
+class DeviceReady(NamedTuple):
+    """The GPU of this executor is warm; belongs to no batch."""
+
+    kind: str  # DEVICE
+    slab: int  # bytes for chunks; 0 if the GPU cannot be used
+    seconds: float  # of the warm-up
+    name: str
+    why: str  # the GPU cannot be used; "" if it can
 
 
 class RetainedBytes(NamedTuple):

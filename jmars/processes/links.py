@@ -186,7 +186,7 @@ class Children:
         try:
             ours, theirs = socket.socketpair()
             fds = [theirs.fileno()]
-            if role == "executor":
+            if role in ("executor", "gpu"):
                 semaphore = BatchSemaphore()
                 fds.append(semaphore.fd)
             self._zygote.fork(link.name, role, fds, *args)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Protocol
 
@@ -81,6 +81,8 @@ class ProcessSupervisor:
         Number of executors.
     threads
         Threads of each executor.
+    gpus
+        Names of GPUs (`devices.find`): the last workers have one each.
     spill_folder
         Gives the folder of the mover; called when the first chunk is spilled.
 
@@ -91,10 +93,17 @@ class ProcessSupervisor:
     """
 
     def __init__(
-        self, children: Children, workers: int, threads: int, spill_folder: Callable[[], str], events: ProcessEvents
+        self,
+        children: Children,
+        workers: int,
+        threads: int,
+        spill_folder: Callable[[], str],
+        events: ProcessEvents,
+        gpus: Sequence[str] = (),
     ) -> None:
         self.links: list[ChildLink] = []
         self._children, self._workers, self._threads = children, workers, threads
+        self._gpus = gpus
         self._spill_folder, self._events = spill_folder, events
         self._health, self._livelock = Health(), AllocationLivelockDetector()
         self._others: list[ChildLink] = []  # the mover and the carrier
@@ -111,14 +120,18 @@ class ProcessSupervisor:
             self._start(worker)
 
     def _start(self, worker: int) -> None:
+        gpu = worker - self._workers + len(self._gpus)  # from 0 on for workers with a GPU
         link = ChildLink(
-            f"worker-{worker}",
+            f"worker-{worker}" if gpu < 0 else f"gpu-{gpu}",
             lambda _, message: self._events.received(worker, message),
             lambda link, why: self._ended(worker, link, why),
         )
         self.links[worker : worker + 1] = [link]
         self._events.started(worker, link)
-        self._children.start(link, "executor", self._threads, self._workers)
+        if gpu < 0:
+            self._children.start(link, "executor", self._threads, self._workers)
+        else:
+            self._children.start(link, "gpu", self._threads, self._workers, self._gpus[gpu])
 
     def start_mover(self, received: Callable[[Any, Any], None], ended: Callable[[Any, str], None]) -> ChildLink:
         """Fork the mover; raises StorageError if there is no folder for files."""

@@ -16,6 +16,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from jmars.actors.frames import pack, unpack
@@ -97,7 +98,7 @@ def _serve(link: socket.socket, arena_fd: int, arena_size: int) -> None:
                 os._exit(0)
             name, role, args = unpack(message)
             try:
-                if len(fds) < (2 if role == "executor" else 1):  # descriptors were dropped for lack of free numbers
+                if len(fds) < 1 + (role in ("executor", "gpu")):  # descriptors were dropped for lack of free numbers
                     raise OSError(errno.EMFILE, "no descriptor left")
                 pid = os.fork()
             except OSError as error:
@@ -135,6 +136,12 @@ def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args:
         link = socket.socket(fileno=fds[0])
         if role == "executor":
             run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), *args)
+        elif role == "gpu":
+            from jmars.processes.gpu_batches import GpuBatches  # only hosts with a GPU need it
+
+            threads, workers, name = args
+            gpu = partial(GpuBatches, name)
+            run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), threads, workers, gpu)
         elif role == "carrier":
             from jmars.processes.carrier import run_carrier  # only hosts among several need it
 

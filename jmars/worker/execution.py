@@ -38,7 +38,7 @@ class ExecutionActor:
     children
         Starts processes.
     workers
-        Number of executor processes, each with `threads` threads.
+        Number of executor processes, each with `threads` threads, those with a GPU last.
     spill_folder
         Gives the folder of spilled chunks; called when the first chunk is spilled.
     disk_room
@@ -49,6 +49,8 @@ class ExecutionActor:
         Bytes of graphs in the control process that need no promise.
     pull
         Reads bytes of chunks from other hosts.
+    gpus
+        Names of GPUs (`devices.find`), one for each of the last workers.
 
     Attributes
     ----------
@@ -67,6 +69,7 @@ class ExecutionActor:
         limit: int = 0,
         graph_bytes: int = 0,
         pull: Pull = no_pull,
+        gpus: Sequence[str] = (),
     ) -> None:
         self._scheduler: ReportPort | None = None
         events = ChunkEventReporter(
@@ -95,8 +98,8 @@ class ExecutionActor:
             graph_bytes,
             pull,
         )
-        self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all)
-        self.processes = ProcessSupervisor(children, workers, threads, spill_folder, self.dispatch)
+        self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all, len(gpus))
+        self.processes = ProcessSupervisor(children, workers, threads, spill_folder, self.dispatch, gpus)
 
     @property
     def workers(self) -> Sequence[Worker]:

@@ -27,10 +27,6 @@ ENTRY_MODULES = {
     "jmars.notebook.server.cluster_process": "python -m, started by the Jupyter server",
     "jmars.tensor.ma": "np.ma in a cell, imported by name",
     "jmars.tensor.strings": "np.strings in a cell, imported by name",
-    "jmars.devices.runner": "the next step: a GPU worker of a host imports it",
-    "jmars.devices.cupy_device": "the same, with CuPy",
-    "jmars.memory.device_slots": "the same, in the control process",
-    "jmars.devices.fake_device": "the same, for tests and machines without a GPU",
     "jmars.native.__main__": "python -m jmars.native builds the kernels",
 }
 PUBLIC_PACKAGES = ("jmars.tensor", "jmars.remote", "jmars.array_api", "jmars.client")
@@ -252,9 +248,7 @@ KEPT = {
     "jmars.deploy.launch_ssh:address_here": "our address on the way to a machine, as ssh sees it",
     "jmars.scheduler.membership:next_look": "for a caller that sleeps until then",
     "jmars.worker.carrier_link:serve_again": "for a place that is not known at once",
-    "jmars.kernels.cuda_text": "the texts of GPU kernels, which workers with a GPU will run",
-    "jmars.kernels.cuda_helpers": "functions of these texts",
-    "jmars.devices.device_program": "the next step: a GPU worker of a host asks it",
+    "jmars.kernels.cuda_text:has_numpys_bits": "for tests: which texts give NumPy's bits",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",

@@ -1,0 +1,89 @@
+"""Which GPUs a machine has, by name, and how the process of a GPU opens it.
+
+A name is "cuda:N", or "fake:SIZE" for a `FakeDevice` of so many bytes; "fake:SIZE:CALLS" loses its context after so
+many calls. Looking for GPUs imports nothing of CUDA.
+Source: `nvidia-smi(1)` (files of devices); CUDA C++ Programming Guide, `CUDA_VISIBLE_DEVICES`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from jmars.devices.device import Device
+from jmars.units import parse_bytes
+
+__all__ = ["find_gpus", "gpu_names", "open_device", "slab_bytes"]
+
+SPARE = 512 * 10**6  # bytes of a GPU that the slab leaves, for the context and library calls
+_NAME = re.compile(r"cuda:[\w-]+|fake:\w+(:\d+)?")
+
+
+def find_gpus(folder: str = "/dev") -> list[str]:
+    """Names of the GPUs of NVIDIA that this process may use; none without CuPy."""
+    if find_spec("cupy") is None:
+        return []
+    found = sorted(int(name[6:]) for name in os.listdir(folder) if re.fullmatch(r"nvidia\d+", name))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        chosen = [one.strip() for one in visible.split(",")]
+        return [f"cuda:{one}" for one in chosen if one and one != "-1"] if found else []
+    return [f"cuda:{number}" for number in found]
+
+
+def gpu_names(gpus: str | int | Sequence[str]) -> list[str]:
+    """The names for `Cluster(gpus=...)`: "auto" for all there are, a number, or names.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer GPUs than asked for, or a name has another form.
+
+    Examples
+    --------
+    >>> gpu_names(0), gpu_names(["fake:64MiB"])
+    ([], ['fake:64MiB'])
+    """
+    if isinstance(gpus, str):
+        if gpus != "auto":
+            raise ValueError(f"gpus={gpus!r} is not known; use 'auto', a number of GPUs, or a list such as ['cuda:0']")
+        return find_gpus()
+    if isinstance(gpus, int):
+        found = find_gpus() if gpus else []
+        if not 0 <= gpus <= len(found):
+            raise ValueError(
+                f"gpus={gpus}, and this process sees {len(found)} (files /dev/nvidia*, CUDA_VISIBLE_DEVICES, and the "
+                "package cupy); use fewer, or install jmars[gpu-cu12]"
+            )
+        return found[:gpus]
+    for name in gpus:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} names no GPU; use names such as 'cuda:0'")
+    return list(gpus)
+
+
+def open_device(name: str) -> Device:
+    """Open a GPU in this process, which must not have used CUDA before."""
+    kind, _, rest = name.partition(":")
+    if kind == "fake":
+        from jmars.devices.fake_device import FakeDevice  # clients, which only look for names, need none of it
+
+        size, _, calls = rest.partition(":")
+        return FakeDevice(parse_bytes(size), "early", int(calls) if calls else None)
+    os.environ["CUDA_VISIBLE_DEVICES"] = rest
+    from jmars.devices.cupy_device import CupyDevice  # the import makes a process use CUDA
+
+    return CupyDevice()
+
+
+def slab_bytes(free: int, total: int) -> int:
+    """Bytes for chunks: what is free but 5 percent, at least 512 MB, of a small device a quarter.
+
+    Examples
+    --------
+    >>> slab_bytes(80 * 10**9, 80 * 10**9)
+    76000000000
+    """
+    return free - max(total // 20, min(SPARE, total // 4))

@@ -1,0 +1,181 @@
+"""Batches of operands on a GPU, in the GPU's executor process.
+
+Operands are submitted two ahead, so that copies run beside kernels, and reported when their output is in shared memory.
+What the GPU cannot do (no memory, a function that fails) the kernels of the CPU do here: inputs and output have slots
+in shared memory, too. A GPU that lost its context ends the process, which is then replaced as any dead executor.
+Source: docs/explanation/devices.md, "Levels of memory"; docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from jmars.devices.device import Device, DeviceLostError, DeviceMemoryError
+from jmars.devices.device_program import device_program
+from jmars.devices.find import open_device, slab_bytes
+from jmars.devices.runner import DeviceRunner, InSlab
+from jmars.devices.staging import STAGING
+from jmars.errors import ExecutionInterrupted
+from jmars.kernels import Program, describe
+from jmars.model.limits import PAGE, REPORT_SECONDS
+from jmars.processes.executor_messages import DEVICE, FAILED, INTERRUPTED, DeviceReady, ExecutorReport, OperandFailed
+
+__all__ = ["GpuBatches"]
+
+log = logging.getLogger("jmars.worker")
+
+AHEAD = 2  # operands that are submitted before the oldest is waited for
+LOST = 86  # exit status of a process whose GPU lost its context
+Send = Callable[[ExecutorReport], None]
+
+
+class GpuBatches:
+    """The GPU of this process.
+
+    Parameters
+    ----------
+    name
+        Of the GPU, as `devices.find` names it.
+    memory, chunks
+        Shared memory, to write and to read.
+    """
+
+    def __init__(self, name: str, memory: mmap.mmap, chunks: mmap.mmap) -> None:
+        self._memory, self._chunks = memory, chunks
+        self._bytes, self._read = np.frombuffer(memory, np.uint8), np.frombuffer(chunks, np.uint8)
+        self._name = name
+        self._told: set[int] = set()  # programs whose back end was reported
+        self._device: Device
+        self._runner: DeviceRunner
+
+    def warm_up(self) -> DeviceReady:
+        """Open the GPU and allocate the slab; a GPU that cannot be used has a slab of 0 bytes."""
+        began = perf_counter()
+        try:
+            device = self._device = open_device(self._name)
+            slab = slab_bytes(*device.memory()) // PAGE * PAGE
+            device.reserve(slab)
+            device.bound_scratch(device.memory()[0])
+            self._runner = DeviceRunner(device, min(STAGING, max(PAGE, slab // 16)))
+        except Exception as error:  # no driver, no memory, no CuPy: the process computes on the CPU
+            log.exception("%s cannot be used", self._name)
+            return DeviceReady(DEVICE, 0, perf_counter() - began, self._name, f"{type(error).__name__}: {error}")
+        return DeviceReady(DEVICE, slab, perf_counter() - began, device.name, "")
+
+    def forget(self) -> None:
+        """Programs have other numbers from now on."""
+        self._told.clear()
+
+    def run(self, programs: Mapping[int, Any], operands: Sequence[Any], stop: Callable[[], bool], send: Send) -> None:
+        """Run and report a batch; an operand is (program, output, inputs, args, grant) (`RunOnDevice`)."""
+        batch = _Batch(operands, send)
+        try:
+            try:
+                for again in (True, False):
+                    try:
+                        self._on_device(programs, batch, stop)
+                        break
+                    except DeviceMemoryError:
+                        self._runner.drain()
+                        self._device.drop_scratch()
+                        if not again:
+                            raise
+            except (DeviceLostError, ExecutionInterrupted):
+                raise
+            except Exception:  # the CPU computes the rest, or raises NumPy's error
+                log.exception("the CPU goes on with a batch of %s", self._name)
+                self._runner.drain()
+                self._on_cpu(programs, batch, stop)
+        except DeviceLostError as error:
+            log.error("%s", error)
+            os._exit(LOST)
+        except ExecutionInterrupted:
+            self._runner.drain()
+            batch.report((INTERRUPTED,))
+        except BaseException as error:  # of a kernel; it is reported
+            batch.report(OperandFailed(FAILED, describe(error, perf_counter() - batch.before)))
+        else:
+            batch.report(None)
+
+    def _on_device(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
+        ahead: deque[InSlab] = deque()
+        for number, out, ins, args, grant in list(batch.left()):
+            if stop():
+                raise ExecutionInterrupted("the job was told to stop")
+            ready = programs[number]
+            program: Program = ready.program
+            found = device_program(program)
+            if grant is None or found is None:
+                while ahead:
+                    self._finish(ahead, batch)
+                self._compute(ready, out, ins, args, stop)
+                batch.done()
+                continue
+            places, chunks, out_at, out_chunk, scratch = grant
+            inputs = [
+                InSlab(chunk, at, self._read[offset : offset + kind.nbytes])
+                for chunk, at, offset, kind in zip(chunks, places, ins, program.inputs, strict=True)
+            ]
+            ahead.append(InSlab(out_chunk, out_at, self._bytes[out : out + program.output.nbytes]))
+            self._runner.submit(found, inputs, ahead[-1], scratch, args)
+            if number not in self._told:
+                self._told.add(number)
+                batch.backends.append((number, self._device.backend))
+            if len(ahead) > AHEAD:
+                self._finish(ahead, batch)
+        while ahead:
+            self._finish(ahead, batch)
+
+    def _finish(self, ahead: deque[InSlab], batch: _Batch) -> None:
+        self._runner.finish(ahead[0])
+        ahead.popleft()
+        batch.done()
+
+    def _on_cpu(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
+        for number, out, ins, args, _ in list(batch.left()):
+            self._compute(programs[number], out, ins, args, stop)
+            batch.done()
+
+    def _compute(self, ready: Any, out: int, ins: Sequence[int], args: Any, stop: Callable[[], bool]) -> None:
+        """One operand by the kernel of the CPU."""
+        if stop():
+            raise ExecutionInterrupted("the job was told to stop")
+        assert ready.loose is None  # raises the error of a program that could not be compiled
+        views = [np.ndarray(shape, dtype, self._chunks, at) for (shape, dtype), at in zip(ready.inputs, ins)]
+        ready.kernel(np.ndarray(ready.shape, ready.dtype, self._memory, out), views, args, stop)
+
+
+class _Batch:
+    """Operands of a batch, and what was reported of them."""
+
+    def __init__(self, operands: Sequence[Any], send: Send) -> None:
+        self.before = self._reported = perf_counter()
+        self.backends: list[tuple[int, str]] = []
+        self._operands, self._send = operands, send
+        self._finished = 0
+        self._elapsed: list[int] = []
+
+    def left(self) -> Sequence[Any]:
+        """Operands that are not done."""
+        return self._operands[self._finished :]
+
+    def done(self) -> None:
+        """The next operand is done."""
+        now = perf_counter()
+        self._elapsed.append(int((now - self.before) * 1e6))
+        self.before, self._finished = now, self._finished + 1
+        if now - self._reported > REPORT_SECONDS and self.left():
+            self.report(None)
+
+    def report(self, stop: Any) -> None:
+        """Send what is done since the last report."""
+        self._send(ExecutorReport(len(self._elapsed), self._elapsed, 0.0, 0.0, stop, [], [], [], self.backends))
+        self._reported, self._elapsed, self.backends = perf_counter(), [], []

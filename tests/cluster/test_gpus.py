@@ -1,0 +1,119 @@
+"""A real cluster with a worker on a fake GPU: values, spilling, lost GPUs, cancelling."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.errors import JobCancelledError
+
+X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
+Y = np.random.default_rng(1).random((1000, 1200))
+
+
+def _gpu(cluster: jmars.Cluster) -> dict[str, object]:
+    (gpu,) = [one for one in cluster.info()["workers"] if one["name"] == "gpu-0"]
+    return gpu
+
+
+def _warm(cluster: jmars.Cluster) -> None:
+    """The first job waits for the GPU."""
+    np.testing.assert_array_equal((mt.array(X, chunk_size=500) + 1).execute().fetch(), X + 1)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[jmars.Cluster]:
+    """With a GPU that holds a chunk of each of a few operands only."""
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["fake:8MiB"]) as cluster:
+        yield cluster
+
+
+def _check(x: mt.Tensor, y: mt.Tensor) -> None:
+    pairs = [
+        (mt.where(x > 0, mt.sqrt(mt.abs(x)), x * 3), np.where(X > 0, np.sqrt(np.abs(X)), X * 3)),
+        (x @ y, X @ Y),
+        ((x - x.mean(axis=0)).max(axis=1), (X - X.mean(axis=0)).max(axis=1)),
+        (mt.cumsum(x.T, axis=0) + y, np.cumsum(X.T, axis=0) + Y),
+        (mt.sort(x, axis=1)[::2, 100:], np.sort(X, axis=1)[::2, 100:]),
+        (mt.fft.fft(x, axis=0), np.fft.fft(X, axis=0)),
+    ]
+    for tensor, expected in pairs:
+        found = tensor.execute().fetch()
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_values_are_numpys_with_data_beyond_the_memory_of_the_gpu(cluster: jmars.Cluster) -> None:
+    before = _gpu(cluster)["done"]
+    _check(mt.array(X, chunk_size=300), mt.array(Y, chunk_size=300))
+    assert int(str(_gpu(cluster)["done"])) - int(str(before)) > 60
+    assert _gpu(cluster)["restarts"] == 0
+
+
+def test_data_beyond_gpu_and_shared_memory(cluster: jmars.Cluster) -> None:
+    """600 MB of chunks with 400 MiB of memory in all, of which the GPU's process takes a part."""
+    x = mt.ones((6000, 6000), chunk_size=1000)
+    y = (x + 1).execute()
+    z = (y.T + y).execute()
+    assert float((z * 2).sum().execute().fetch()) == 8.0 * 36e6
+    assert cluster.info()["memory"]["spilled_total"] > 0
+
+
+def test_a_gpu_that_is_lost_in_mid_run(cluster: jmars.Cluster) -> None:
+    _warm(cluster)
+    x = mt.array(X, chunk_size=100)
+    job = cluster.submit((x @ mt.array(Y, chunk_size=100)).sum(axis=0))
+    gpu = _gpu(cluster)
+    os.kill(int(str(gpu["pid"])), signal.SIGKILL)
+    np.testing.assert_allclose(job.result(), (X @ Y).sum(axis=0), rtol=1e-9)
+    while _gpu(cluster)["restarts"] == gpu["restarts"]:
+        time.sleep(0.01)
+    _warm(cluster)
+
+
+def test_gpus_that_lose_their_context_again_and_again() -> None:
+    """Each process of the GPU has 600 calls; the chunks are in shared memory, so the run goes on."""
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["fake:16MiB:600"]) as cluster:
+        _check(mt.array(X, chunk_size=300), mt.array(Y, chunk_size=300))
+        assert int(str(_gpu(cluster)["restarts"])) >= 2
+
+
+def test_a_job_on_a_gpu_is_cancelled(cluster: jmars.Cluster) -> None:
+    _warm(cluster)
+    x = mt.random.rand(2000, 2000, chunk_size=100)
+    done = _gpu(cluster)["done"]
+    job = cluster.submit((x @ x @ x @ x).sum())
+    while _gpu(cluster)["done"] == done:
+        time.sleep(0.01)
+    job.cancel()
+    with pytest.raises(JobCancelledError):
+        job.result()
+    _warm(cluster)
+
+
+def test_a_gpu_that_cannot_be_used_computes_as_a_core() -> None:
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["cuda:0"]) as cluster:
+        _warm(cluster)
+        assert int(str(_gpu(cluster)["done"])) > 0
+
+
+def test_auto_finds_the_gpus_of_this_process() -> None:
+    with pytest.raises(ValueError, match="use fewer"):
+        jmars.Cluster(gpus=99)
+    with pytest.raises(ValueError, match="names no GPU"):
+        jmars.Cluster(gpus=["tpu:0"])
+
+
+def test_a_cluster_without_a_gpu_loads_nothing_for_gpus() -> None:
+    loaded = "import sys, jmars.deploy.host, jmars; print([m for m in sys.modules if 'cu' + 'da' in m or 'cupy' in m])"
+    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=100)
+    assert told.stdout.strip() == "[]"
