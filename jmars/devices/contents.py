@@ -1,7 +1,7 @@
 """Chunks in the memory of a device, and the events to wait for before memory is read or written.
 
 A stream may read a range after the write of it, and write a range after the last write and all reads of it. The control
-process chooses the slots; this module knows what is in them, since only the device's process knows which orders ran.
+process chooses the slots; this module knows their chunks, since only the device's process knows the orders that ran.
 Pure: events are any objects.
 Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU".
 """
@@ -63,7 +63,7 @@ class DeviceContents:
             one.reads.append(event)
 
     def wrote(self, start: int, stop: int, chunk: int, event: Any) -> None:
-        """A stream writes a chunk, -1 for scratch, before `event`; what was there is gone."""
+        """A stream writes a chunk, -1 for scratch, before `event`; overlapped chunks are gone."""
         for one in self._overlapping(start, stop):
             self._remove(one)
             for low, high in ((one.start, start), (stop, one.stop)):  # bytes that stay, without being a chunk

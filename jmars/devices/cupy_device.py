@@ -1,7 +1,7 @@
 """A GPU of NVIDIA, by CuPy. Only the process of the GPU imports this module, after its fork.
 
-Kernels are texts of `kernels.cuda_text` within CuPy's loops; NVRTC compiles each on first use, and CuPy keeps it on
-disk. Without fused multiply-add, as NumPy rounds after each operation.
+Kernels are texts of `kernels.cuda_text` within CuPy's loops; NVRTC compiles on first use, and CuPy keeps kernels on disk.
+Without fused multiply-add, as NumPy rounds after each operation.
 Source: `cupy/_core/_kernel.pyx` and `cupy/_core/_reduction.pyx` (types of parameters, identities).
 """
 
@@ -35,7 +35,7 @@ _JOIN = {
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raise our errors for those of CUDA that callers act on."""
+    """Translate CUDA's errors to the errors that callers handle."""
     try:
         yield
     except cupy.cuda.memory.OutOfMemoryError as error:
@@ -75,7 +75,7 @@ class CupyDevice(Device):
             self._slab = cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
 
     def bound_scratch(self, size: int) -> None:
-        """Bound CuPy's pool, of which library calls take their memory."""
+        """Bound CuPy's pool, the memory of library calls."""
         self._pool.set_limit(size=size)
 
     def drop_scratch(self) -> None:

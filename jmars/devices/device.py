@@ -1,8 +1,8 @@
-"""What jmars asks of a GPU: memory, streams, events, copies, kernels. Two classes implement it.
+"""The protocol of a GPU: memory, streams, events, copies, kernels. Two classes implement the protocol.
 
 `CupyDevice` is a GPU of NVIDIA, `FakeDevice` a GPU made of NumPy for tests. Memory for chunks is one block, the slab,
 and a chunk's place is an offset into the slab. Every call that takes a stream returns at once; the work runs later, in
-the order of the stream. Two streams know of each other only by events.
+the order of the stream. Only events order the work of two streams.
 Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU".
 """
 
@@ -26,11 +26,11 @@ class DeviceLostError(ExecutionError):
 
 
 class DeviceMemoryError(ExecutionError, MemoryError):
-    """The GPU has no memory for a call; memory that is freed there may be enough for a further try."""
+    """The GPU has no memory for a call; memory freed there may be enough for a further try."""
 
 
 class Device(Protocol):
-    """A GPU, as its only process sees it.
+    """A GPU in the only process that uses the GPU.
 
     Every method may raise DeviceLostError. Streams and events are objects of the implementation. Arrays in the memory
     of a device (`view`) only travel back into calls of the same device.
@@ -65,7 +65,7 @@ class Device(Protocol):
         """A new stream."""
 
     def record(self, stream: Any) -> Any:
-        """An event that occurs when all work that was given to `stream` so far is done."""
+        """An event that occurs at the end of all work given to `stream` so far."""
 
     def wait(self, stream: Any, event: Any) -> None:
         """Let later work of `stream` begin only after `event`."""
@@ -91,10 +91,10 @@ class Device(Protocol):
     def reduce(
         self, expression: Expression, ufunc: str, axes: tuple[int, ...], out: Any, inputs: Sequence[Any], stream: Any
     ) -> None:
-        """Reduce an expression of inputs of one shape along `axes`, which `out` keeps with length 1."""
+        """Reduce an expression of inputs of equal shapes along `axes`, which `out` keeps with length 1."""
 
     def call(self, name: str, out: Any, inputs: Sequence[Any], params: Any, arg: Any, stream: Any) -> None:
-        """Call a function of `library.LIBRARY`; it writes `out`."""
+        """Call a function of `library.LIBRARY`, which writes `out`."""
 
     def close(self) -> None:
         """Free all memory of the device."""

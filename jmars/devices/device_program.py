@@ -1,7 +1,7 @@
-"""A program as calls of a device: kernels by text, reductions, functions by name; None where a step has none.
+"""A program as calls of a device: kernels by text, reductions, functions by name.
 
-Values between two steps lie in scratch, which is granted with the slots of the operand. A program with a step that has
-no call runs on the CPU. Whether a program can run on a GPU is decided here alone.
+Values between two steps lie in scratch, granted with the slots of the operand. A program with a step that has no call runs
+on the CPU. Whether a program can run on a GPU is decided here alone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Reduction:
 
 @dataclass(frozen=True)
 class _Call:
-    """A function of `library`; `arg` is the place of its argument, -1 for none."""
+    """A function of `library`; `arg` is the place of the argument, -1 for none."""
 
     name: str
     params: Any
@@ -137,7 +137,7 @@ class _Writer:
         self._arg = 0
 
     def write(self, number: int, step: Step) -> bool:
-        """Add the calls of a step; False where it has none."""
+        """Add the calls of a step; False for a step without calls."""
         inputs = tuple(self._value[v] for v in step.inputs)
         done = False
         if isinstance(step, Elementwise):
@@ -157,7 +157,7 @@ class _Writer:
         return done
 
     def finish(self) -> DeviceProgram:
-        """All calls, with the places of intermediate values one behind the other."""
+        """All calls, with the places of intermediate values."""
         count, places, size = len(self._program.inputs), [], 0
         for kind in self._types[count:-1]:
             places.append(size)

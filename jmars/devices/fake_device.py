@@ -1,8 +1,8 @@
 """A GPU made of NumPy, for tests and for machines without a GPU: same calls, same order of streams, no speed.
 
-The streams do nothing until somebody synchronises. Then they run in the worst order that events allow: what is waited
-for at the last moment and all other work first (`order="early"`), or other work as late as possible (`"late"`), or at
-random (a number, the seed). A missing event thus gives wrong values. The device can also lose its context.
+The streams do nothing before a call of `synchronise`. Then they run in the worst order that events allow: the awaited
+work last and all further work first (`order="early"`), further work as late as possible (`"late"`), or random order (a
+number, the seed). A missing event thus gives wrong values. The device can also lose its context.
 Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU".
 """
 
@@ -26,7 +26,7 @@ __all__ = ["FakeDevice"]
 
 
 class _Event:
-    """An event; `done` once its place in the stream is reached."""
+    """An event; `done` once the stream has come to the event."""
 
     def __init__(self, stream: _Stream) -> None:
         self.stream, self.done = stream, False
@@ -43,7 +43,7 @@ class _Stream:
         self.work: deque[Callable[[], None] | _Event] = deque()
 
     def blocks(self) -> _Event | None:
-        """The event that the stream waits for, if it waits."""
+        """The event that the stream waits for; None if the stream can run."""
         while self.work and isinstance(self.work[0], _Event):
             if not self.work[0].done:
                 return self.work[0]
@@ -116,7 +116,7 @@ class FakeDevice(Device):
         self._bound = size
 
     def drop_scratch(self) -> None:
-        """Keep nothing, as ever."""
+        """Check the context only: no scratch is kept."""
         self._check()
 
     def pinned(self, size: int) -> Array:
@@ -130,7 +130,7 @@ class FakeDevice(Device):
 
     # -- streams
     def stream(self) -> Any:
-        """A stream that runs when somebody synchronises."""
+        """A stream that runs in `synchronise`."""
         self._check()
         self._streams.append(_Stream())
         return self._streams[-1]
@@ -148,7 +148,7 @@ class FakeDevice(Device):
         stream.work.append(event)
 
     def is_done(self, event: Any) -> bool:
-        """Whether an event has occurred; looking makes nothing run."""
+        """Whether an event has occurred; runs no work."""
         self._check()
         return bool(event.done)
 
@@ -159,7 +159,7 @@ class FakeDevice(Device):
             self._run_one(event)
 
     def _run_one(self, event: _Event) -> None:
-        """Run one piece of work of the stream that the order chooses."""
+        """Run a piece of work of the stream that the order chooses."""
         needed, blocked = event.stream, event.stream.blocks()
         while blocked is not None:  # the stream whose work the event needs next
             needed, blocked = blocked.stream, blocked.stream.blocks()
@@ -176,7 +176,7 @@ class FakeDevice(Device):
 
     # -- copies and kernels
     def copy_in(self, offset: int, source: Array, stream: Any) -> None:
-        """Copy later, from what `source` holds then."""
+        """Copy later, from the bytes in `source` at that time."""
         self._check()
         stream.work.append(partial(np.copyto, self._slab[offset : offset + source.size], source))
 

@@ -1,4 +1,4 @@
-"""Which GPUs a machine has, by name, and how the process of a GPU opens it.
+"""Names of the GPUs of a machine, and how a process opens a GPU.
 
 A name is "cuda:N", or "fake:SIZE" for a `FakeDevice` of so many bytes; "fake:SIZE:CALLS" loses its context after so
 many calls. Looking for GPUs imports nothing of CUDA.
@@ -79,7 +79,7 @@ def open_device(name: str) -> Device:
 
 
 def slab_bytes(free: int, total: int) -> int:
-    """Bytes for chunks: what is free but 5 percent, at least 512 MB, of a small device a quarter.
+    """Bytes for chunks: all free bytes but 5 percent, at least 512 MB, of a small device a quarter.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Functions that a GPU runs by name, on arrays of NumPy or of CuPy: both libraries have the same functions.
 
-Each function takes the library `xp` first and writes `out`. What stands here gives NumPy's values and dtypes; functions
-that NumPy ends with an error where CuPy gives NaN, as `linalg.solve`, stay on the CPU.
+Each function takes the library `xp` first and writes `out`, with NumPy's values and dtypes. Functions for which CuPy
+gives NaN and NumPy an error, as `linalg.solve`, stay on the CPU.
 Source: CuPy reference, "Comparison Table" and "Differences between CuPy and NumPy".
 """
 
@@ -63,7 +63,7 @@ def _rechunk(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) ->
 
 
 def _combine(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
-    """Merge states of a reduction by its ufunc."""
+    """Merge states of a reduction by a ufunc."""
     ufunc = getattr(xp, params)
     out[...] = inputs[0].reshape(out.shape)
     for other in inputs[1:]:
@@ -71,7 +71,7 @@ def _combine(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) ->
 
 
 def _divide(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
-    """Divide the sum of a mean by its count."""
+    """Divide the sum of a mean by the count."""
     out[...] = xp.true_divide(inputs[0], params).reshape(out.shape)
 
 
@@ -139,7 +139,7 @@ def library_call(step: Call) -> tuple[str, Any] | None:
 
 
 def _pickled_call(blob: bytes) -> tuple[str, Any] | None:
-    """The call in a pickle of a function, if that is NumPy's; nothing else is unpickled, for it may be a user's."""
+    """The call in a pickle of a function of NumPy; a user's function is not unpickled."""
     if len(blob) > _LONGEST:
         return None
     try:

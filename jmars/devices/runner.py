@@ -1,7 +1,7 @@
 """Runs operands on a device: copies in, kernels and copies out on three streams, so that copies run beside kernels.
 
 `submit` gives the work of an operand to the streams and returns at once; `finish` waits until the output is in shared
-memory. What is submitted two operands ahead keeps all three streams busy.
+memory. Two operands ahead keep all three streams busy.
 Source: docs/explanation/devices.md, "Levels of memory".
 """
 
@@ -27,7 +27,7 @@ class InSlab(NamedTuple):
 
 
 class DeviceRunner:
-    """The streams of a device, and what is in its slab.
+    """The streams of a device, and the chunks in the slab.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class DeviceRunner:
         self._outward.flush(out.host)
 
     def drain(self) -> None:
-        """After an error: end all work, and forget what the device holds, since nothing there counts."""
+        """After an error: end all work, and forget all chunks of the device."""
         for stream in (self._in, self._compute, self._out):
             event = self._device.record(stream)
             while not self._device.is_done(event):

@@ -1,7 +1,7 @@
 """Copies bytes between shared memory and a device, in one direction, through two pinned buffers.
 
 A stream copies only pinned memory beside kernels, and the shared memory of a host is not pinned. While a stream copies
-one buffer, this process fills or empties the other one.
+a buffer, this process fills or empties the second buffer.
 Source: docs/explanation/devices.md, "Levels of memory".
 """
 
@@ -19,7 +19,7 @@ STAGING = 2**25  # bytes of a buffer: 32 MiB
 
 
 class _Buffer:
-    """A pinned buffer; `target` gets its bytes after `event`, unless None."""
+    """A pinned buffer; `target`, unless None, gets the bytes after `event`."""
 
     def __init__(self, memory: Array) -> None:
         self.memory = memory
@@ -67,12 +67,12 @@ class Staging:
                 self._settle(buffer)
 
     def forget(self) -> None:
-        """All streams have ended, and what they copied does not count."""
+        """All streams have ended, and their copies do not count."""
         for buffer in self._buffers:
             buffer.event = buffer.target = None
 
     def _next(self) -> _Buffer:
-        """The buffer that was used first, when it is free."""
+        """The buffer that was used first, free again."""
         self._buffers.reverse()
         self._settle(self._buffers[0])
         return self._buffers[0]

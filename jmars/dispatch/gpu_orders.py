@@ -1,4 +1,4 @@
-"""Which operands a worker with a GPU takes, and their slots in the GPU's memory as the executor is told them."""
+"""Operands for workers with a GPU, and their slots in the GPU's memory as the executor gets them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def runs_on_device(table: JobTable, row: int) -> bool:
 
 
 def device_order(slots: DeviceSlots, table: JobTable, operand: int) -> tuple[Any, ...] | None:
-    """The grant of an operand (`RunOnDevice`); None where the GPU has not so much memory."""
+    """The grant of an operand (`RunOnDevice`); None where the GPU has less memory."""
     from jmars.devices.device_program import device_program
 
     program = table.programs[table.program[operand]]

@@ -1,9 +1,9 @@
 """Slots in the memory of a GPU, and the choice of chunks that leave it: the upper level of memory. Pure.
 
-The control process grants an operand all its slots before it is sent. The chunk that is read last leaves first, as in
-shared memory. A chunk of a GPU has a copy on a lower level (shared memory or disk), so it leaves at once. A slot may be
-granted again while an earlier operand still uses it: the GPU's process runs operands in the order of their grants, and
-its events keep one behind the other.
+The control process grants an operand all slots before sending the operand. The chunk with the furthest next use leaves
+first, as in shared memory, and at once, since a copy lies on a lower level (shared memory or disk). A slot may be
+granted again while an earlier operand still uses the slot: the GPU's process runs operands in the order of their
+grants, kept by events.
 Source: docs/explanation/devices.md, "Levels of memory"; Belady, "A study of replacement algorithms" (1966).
 """
 
@@ -40,7 +40,7 @@ class DeviceSlots:
     offsets
         Place of each chunk that has a slot.
     evicted
-        Number of chunks that left for others, since the start.
+        Number of chunks that left, since the start.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class DeviceSlots:
     def grant(self, inputs: Sequence[tuple[int, int]], out: tuple[int, int], scratch: int) -> DeviceGrant | None:
         """Slots for chunks that are read and for the chunk that is written, as (number, bytes), and for scratch.
 
-        None if the slab has not so much room; it then holds less than before.
+        None if the slab has less room; some chunks have left then.
         """
         wanted = dict([*inputs, out])
         self._free(out[0])  # computed once more, perhaps with another size
@@ -86,7 +86,7 @@ class DeviceSlots:
         return DeviceGrant(tuple(self.offsets[chunk] for chunk, _ in inputs), self.offsets[out[0]], at)
 
     def _place(self, wanted: dict[int, int], scratch: int) -> bool:
-        """Give all chunks slots, and leave room for scratch in one piece; others leave for that."""
+        """Give all chunks slots, and leave room for scratch in a piece; further chunks leave."""
         victims: list[int] | None = None
         needs = [(chunk, size) for chunk, size in wanted.items() if chunk not in self.offsets]
         for chunk, size in [*needs, *([(-1, scratch)] if scratch else [])]:

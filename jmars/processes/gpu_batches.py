@@ -1,8 +1,8 @@
 """Batches of operands on a GPU, in the GPU's executor process.
 
 Operands are submitted two ahead, so that copies run beside kernels, and reported when their output is in shared memory.
-What the GPU cannot do (no memory, a function that fails) the kernels of the CPU do here: inputs and output have slots
-in shared memory, too. A GPU that lost its context ends the process, which is then replaced as any dead executor.
+After a failure on the GPU (no memory, a function that raises) kernels of the CPU compute here: inputs and output have
+slots in shared memory, too. A GPU that lost its context ends the process, which is then replaced as any dead executor.
 Source: docs/explanation/devices.md, "Levels of memory"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -145,7 +145,7 @@ class GpuBatches:
             batch.done()
 
     def _compute(self, ready: Any, out: int, ins: Sequence[int], args: Any, stop: Callable[[], bool]) -> None:
-        """One operand by the kernel of the CPU."""
+        """Compute an operand by the kernel of the CPU."""
         if stop():
             raise ExecutionInterrupted("the job was told to stop")
         assert ready.loose is None  # raises the error of a program that could not be compiled
@@ -154,7 +154,7 @@ class GpuBatches:
 
 
 class _Batch:
-    """Operands of a batch, and what was reported of them."""
+    """Operands of a batch, and the reports about them."""
 
     def __init__(self, operands: Sequence[Any], send: Send) -> None:
         self.before = self._reported = perf_counter()
@@ -176,6 +176,6 @@ class _Batch:
             self.report(None)
 
     def report(self, stop: Any) -> None:
-        """Send what is done since the last report."""
+        """Report operands done since the last report."""
         self._send(ExecutorReport(len(self._elapsed), self._elapsed, 0.0, 0.0, stop, [], [], [], self.backends))
         self._reported, self._elapsed, self.backends = perf_counter(), [], []
