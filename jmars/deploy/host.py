@@ -156,7 +156,8 @@ class Host(ClusterHead):
 
     def _machine(self) -> Machine:
         arena = self.arena
-        return Machine(self.execution.ledger.profile, arena.capacity, max(0, arena.capacity - arena.resident))
+        fresh = max(0, arena.capacity - arena.resident)
+        return Machine(self.execution.ledger.profile, arena.capacity, fresh, gpus=self.machine.gpus)
 
     def job_ended(self, report: Mapping[str, Any]) -> None:
         """A job has ended: log the memory, and tell the clients."""
@@ -198,7 +199,8 @@ def main() -> None:
     arena_fd = orders["arena"]
     try:
         control = memory.private_bytes(os.getpid()) + memory.SCHEDULER_BYTES * orders["schedulers"]
-        capacity = memory.room_for_chunks(orders["limit"], orders["workers"], control)
+        processes = orders["workers"] + len(orders.get("gpus", ()))
+        capacity = memory.room_for_chunks(orders["limit"], processes, control)
     except MemoryLimitError as error:
         os.write(answer, json.dumps({"error": str(error)}).encode() + b"\n")
         return

@@ -13,7 +13,9 @@ from typing import Any
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.served import executors_ready
+from jmars.dispatch.workers import WARMING
 from jmars.memory.chunk_reads import Pull, no_pull
+from jmars.model.limits import PAGE
 from jmars.model.reports import WorkerMoved
 from jmars.processes.links import Children
 from jmars.storage import Arena
@@ -81,8 +83,15 @@ class HostMachine:
         return [worker.name for worker in self.execution.workers]
 
     async def ready(self) -> None:
-        """Wait until the executors are forked; raises ClusterStartError."""
-        await executors_ready(self.children, len(self.execution.workers))
+        """Wait until the executors are forked, and GPUs are warm; raises ClusterStartError."""
+        workers = self.execution.workers
+        await executors_ready(self.children, len(workers), lambda: all(worker.state != WARMING for worker in workers))
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """Bytes of each GPU for chunks; empty where no GPU can be used."""
+        sizes = [worker.gpu_bytes for worker in self.execution.workers if worker.has_gpu]
+        return tuple(max(PAGE, size) for size in sizes) if any(sizes) else ()
 
     def start(self) -> None:
         """Fork the executors, and report them to the scheduler."""

@@ -84,9 +84,9 @@ class SchedulerProcess:
         return resuming.reports
 
     @remote_method
-    def machine(self, profile: dict[str, Any], memory: int, fresh: int) -> None:
-        """Take measured costs of operands on the host, and the host's memory in bytes."""
-        machine = Machine(Profile.of(profile), memory, fresh)
+    def machine(self, profile: dict[str, Any], memory: int, fresh: int, gpus: Sequence[int] = ()) -> None:
+        """Take measured costs of operands on the host, and the memory of the host and of its GPUs in bytes."""
+        machine = Machine(Profile.of(profile), memory, fresh, gpus=gpus)
         self._session.context.machine = lambda: machine
 
     @remote_method

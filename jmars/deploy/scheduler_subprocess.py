@@ -318,7 +318,7 @@ class SchedulerSubprocess:
         self._told_machine = time.monotonic()
         machine = self._machine()
         if self._hearing is not None:
-            told = machine.profile.as_data(), machine.memory, machine.fresh
+            told = machine.profile.as_data(), machine.memory, machine.fresh, list(machine.gpus)
             self._hearing.tell("scheduler", "machine", *told)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from jmars.actors import remote_method
@@ -77,18 +77,18 @@ class HeadParts(Protocol):
         """A ticket for hosts that join."""
 
 
-async def executors_ready(children: Children, workers: int) -> None:
-    """Wait until the executors of a host are forked.
+async def executors_ready(children: Children, workers: int, are_warm: Callable[[], bool] = lambda: True) -> None:
+    """Wait until the executors of a host are forked, and `are_warm()`.
 
     Raises
     ------
     ClusterStartError
-        If they cannot be forked.
+        If they cannot be forked, or do not become warm.
     """
     end = asyncio.get_running_loop().time() + START_SECONDS
-    while len(children.pids()) < workers:
+    while len(children.pids()) < workers or not are_warm():
         if asyncio.get_running_loop().time() > end:
-            why = children.trouble or "nobody says why"
+            why = children.trouble or "a GPU does not answer, see the log"
             raise ClusterStartError(
                 f"no worker processes after {START_SECONDS:g} s: {why}; close other programs, or take fewer workers"
             )

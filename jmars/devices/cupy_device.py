@@ -1,6 +1,6 @@
 """A GPU of NVIDIA, by CuPy. Only the process of the GPU imports this module, after its fork.
 
-Kernels are texts of `kernels.cuda_text` within CuPy's loops; NVRTC compiles on first use, and CuPy keeps kernels on disk.
+Kernels are texts of `kernels.cuda_text` within CuPy's loops; NVRTC compiles on first use, and CuPy keeps the result.
 Without fused multiply-add, as NumPy rounds after each operation.
 Source: `cupy/_core/_kernel.pyx` and `cupy/_core/_reduction.pyx` (types of parameters, identities).
 """

@@ -1,7 +1,7 @@
 """A program as calls of a device: kernels by text, reductions, functions by name.
 
-Values between two steps lie in scratch, granted with the slots of the operand. A program with a step that has no call runs
-on the CPU. Whether a program can run on a GPU is decided here alone.
+Values between two steps lie in scratch, granted with the slots of the operand. A program with a step without a call
+runs on the CPU. Whether a program can run on a GPU is decided here alone.
 """
 
 from __future__ import annotations

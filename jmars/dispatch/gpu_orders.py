@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jmars.devices.device_program import device_program
 from jmars.dispatch.workers import Worker
 from jmars.memory.device_slots import DeviceSlots
 from jmars.model.messages import JobTable
@@ -24,15 +25,11 @@ def is_for(worker: Worker, table: JobTable, operand: int) -> bool:
 
 def runs_on_device(table: JobTable, row: int) -> bool:
     """Whether a GPU can run a program of a job."""
-    from jmars.devices.device_program import device_program  # hosts without a GPU need none of it
-
     return device_program(table.programs[row]) is not None
 
 
 def device_order(slots: DeviceSlots, table: JobTable, operand: int) -> tuple[Any, ...] | None:
     """The grant of an operand (`RunOnDevice`); None where the GPU has less memory."""
-    from jmars.devices.device_program import device_program
-
     program = table.programs[table.program[operand]]
     found = device_program(program)
     assert found is not None

@@ -107,6 +107,8 @@ class Worker:
         Whether the process has a GPU.
     slots
         Slots in the GPU's memory; None without a GPU, and until the GPU is warm.
+    gpu_bytes
+        Bytes of the GPU's memory for chunks; 0 without a GPU that can be used. Stays while a new process warms up.
     quarantined
         Slots that the process may still write; they are freed when it has ended.
     """
@@ -116,6 +118,7 @@ class Worker:
         self.name = name or f"worker-{index}"
         self.has_gpu = name.startswith(GPU_NAME)
         self.slots: DeviceSlots | None = None
+        self.gpu_bytes = 0
         self.link: ExecutorLink
         self.batches: deque[Batch] = deque()
         self.known: set[int] = set()

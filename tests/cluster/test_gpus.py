@@ -26,8 +26,14 @@ def _gpu(cluster: jmars.Cluster) -> dict[str, object]:
 
 
 def _warm(cluster: jmars.Cluster) -> None:
-    """The first job waits for the GPU."""
+    """A job that needs the GPU."""
     np.testing.assert_array_equal((mt.array(X, chunk_size=500) + 1).execute().fetch(), X + 1)
+
+
+@pytest.fixture(autouse=True)
+def prefer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small chunks as these stay on cores otherwise."""
+    monkeypatch.setitem(jmars.config.task, "gpu", "prefer")
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +106,13 @@ def test_a_job_on_a_gpu_is_cancelled(cluster: jmars.Cluster) -> None:
     _warm(cluster)
 
 
-def test_a_gpu_that_cannot_be_used_computes_as_a_core() -> None:
+def test_a_gpu_that_cannot_be_used_leaves_all_to_cores() -> None:
     with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["cuda:0"]) as cluster:
         _warm(cluster)
+        assert (_gpu(cluster)["state"], _gpu(cluster)["done"]) == ("idle", 0)
+        with jmars.annotate(gpu=True):
+            y = mt.array(X, chunk_size=500) * 2
+        np.testing.assert_array_equal(y.execute().fetch(), X * 2)  # by the CPU's kernels, in the process of the GPU
         assert int(str(_gpu(cluster)["done"])) > 0
 
 
@@ -114,6 +124,6 @@ def test_auto_finds_the_gpus_of_this_process() -> None:
 
 
 def test_a_cluster_without_a_gpu_loads_nothing_for_gpus() -> None:
-    loaded = "import sys, jmars.deploy.host, jmars; print([m for m in sys.modules if 'cu' + 'da' in m or 'cupy' in m])"
+    loaded = "import sys, jmars.deploy.host; print([m for m in sys.modules if 'cupy' in m or 'gpu_batches' in m])"
     told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=100)
     assert told.stdout.strip() == "[]"

@@ -73,7 +73,7 @@ def test_our_own_modules_are_imported_at_the_top() -> None:
     lazy = {"jmars.notebook.server", "jmars.client.plans", "jmars.client", "jmars.client.engine_clusters"}
     lazy |= {"jmars.client.local_runs", "jmars.client.host_clusters", "jmars.client.connecting"}
     lazy |= {"jmars.processes.zygote", "jmars.client.reporting"}
-    lazy |= {"jmars.devices.find", "jmars.dispatch.gpu_orders", "jmars.scheduler.gpu_operands"}
+    lazy |= {"jmars.devices.find"}
     late = [
         f"{module.path.relative_to(ROOT)}:{found.line} imports {found.target} within a function"
         for module in modules()
