@@ -33,6 +33,8 @@ class Evacuation:
     >>> evacuation = Evacuation(places, number=1)
     >>> evacuation.next({2: 250, 3: 200})
     {3: [8], 2: [7, 9]}
+    >>> places.copied(7, 2), places.copied(9, 2)
+    (None, None)
     >>> evacuation.done(2, asked=[7, 9], kept=[7, 9])
     >>> evacuation.next({2: 250, 3: 200})
     {3: [8]}
@@ -40,7 +42,7 @@ class Evacuation:
 
     places: Places
     number: int
-    kept: set[int] = field(default_factory=set)  # chunks that other hosts have as originals
+    kept: dict[int, int] = field(default_factory=dict)  # chunks that other hosts have as originals, and the host
     refused: dict[int, int] = field(default_factory=dict)  # by chunk, how often
 
     def next(self, memory: Mapping[int, int], most: int = 16) -> dict[int, list[int]]:
@@ -57,7 +59,7 @@ class Evacuation:
             If hosts refused a chunk again and again for want of room.
         """
         places = self.places
-        left = [chunk for chunk in places.of_host(self.number) if chunk not in self.kept]
+        left = [one for one in places.of_host(self.number) if not self._is_kept(one)]
         if not left:
             return {}
         hopeless = [chunk for chunk in left if self.refused.get(chunk, 0) >= MOST_REFUSED]
@@ -81,11 +83,15 @@ class Evacuation:
                     free[target] -= places.size[chunk]
         return dict(sorted(found.items(), key=lambda one: len(one[1])))
 
+    def _is_kept(self, chunk: int) -> bool:
+        """Whether the host that took a chunk has it still."""
+        return chunk in self.kept and self.places.has(chunk, self.kept[chunk])
+
     def done(self, host: int, asked: Sequence[int], kept: Collection[int]) -> None:
         """Notes the answer of a host: the kept chunks."""
-        self.kept.update(kept)
+        self.kept.update(dict.fromkeys(kept, host))
         for chunk in asked:
-            if chunk not in self.kept:
+            if not self._is_kept(chunk):
                 self.refused[chunk] = self.refused.get(chunk, 0) + 1
 
 

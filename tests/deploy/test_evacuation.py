@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from jmars.deploy.evacuation import _keep
+from jmars.deploy.member import Member
 from jmars.scheduler.hosts import Hosts
 from jmars.scheduler.leaving import Evacuation
 
@@ -42,3 +43,8 @@ def test_a_chunk_that_was_freed_since_it_was_chosen_is_not_asked_for_and_leaves_
     hosts.free_chunks([7])
     asyncio.run(_keep(roster, evacuation, host, [7]))
     assert len(link.asked) == 1 and not hosts.places.know
+
+
+def test_a_read_by_the_head_without_a_known_holder_is_an_error() -> None:
+    member: Any = SimpleNamespace(link=None)
+    assert "no host is known that has chunk 7" in asyncio.run(Member._relayed(member, 7, 0, 8, 0, []))

@@ -26,6 +26,7 @@ def test_chunks_go_where_most_is_free_also_beyond_the_memory() -> None:
 def test_a_chunk_that_is_freed_meanwhile_is_not_asked_for() -> None:
     places = _places(10, 10)
     evacuation = Evacuation(places, 1)
+    places.copied(0, 2)
     evacuation.done(2, [0], [0])
     places.free([1])
     assert evacuation.next({2: 100}) == {}
@@ -56,3 +57,21 @@ def test_a_copy_that_cannot_be_made_the_original_is_sent_elsewhere() -> None:
     evacuation.done(3, [0], [])
     evacuation.done(3, [0], [])
     assert evacuation.next({2: 100, 3: 5}) == {2: [0]}
+
+
+def test_a_chunk_whose_keeper_is_lost_is_kept_again() -> None:
+    places = Places()
+    for chunk in (7, 8):
+        places.stored(chunk, host=1, size=100)
+    evacuation = Evacuation(places, number=1)
+    assert evacuation.next({2: 1000}) == {2: [7, 8]}
+    for chunk in (7, 8):
+        places.copied(chunk, 2)
+    evacuation.done(2, [7, 8], [7, 8])
+    assert evacuation.next({2: 1000, 3: 1000}) == {}
+    places.gone(8, 2)  # its file is damaged there
+    assert evacuation.next({2: 1000, 3: 1000}) == {3: [8]}
+    places.copied(8, 3)
+    evacuation.done(3, [8], [8])
+    places.lost(2)
+    assert evacuation.next({3: 1000}) == {3: [7]}
