@@ -58,7 +58,7 @@ class ClusterFacts:
         """Facts from `Cluster.info` and `Cluster.jobs`."""
         memory, engine = info.get("memory") or {}, info.get("engine") or {}
         workers = list(info.get("workers") or ())
-        hosts = [str(one["name"]) for one in info.get("hosts") or () if one.get("state") != "gone"]
+        hosts = [str(one["name"]) for one in info.get("hosts") or () if one.get("state") not in ("lost", "left")]
         return cls(
             name=str(info.get("name") or ""),
             workers=len(workers),

@@ -8,7 +8,7 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jmars.model.timing import Spans
@@ -62,7 +62,7 @@ class LaneState:
         found: Spans,
         zero: float,
         label: Callable[[int], str],
-        lines: Callable[[int], Sequence[int]] = lambda operand: (),
+        lines: Callable[[int], frozenset[int]] = lambda operand: frozenset(),
     ) -> None:
         """Adds operands that ran on a worker.
 
@@ -81,7 +81,7 @@ class LaneState:
         most = self.most.setdefault(worker, 1)
         for row in found.tolist():
             took = [max(0.0, after - before) for before, after in zip(row, row[1:5])]
-            piece = _Piece(row[2] - zero, row[4] - zero, took, 1, label(int(row[5])), frozenset(lines(int(row[5]))))
+            piece = _Piece(row[2] - zero, row[4] - zero, took, 1, label(int(row[5])), lines(int(row[5])))
             if lane and lane[-1].n < most:
                 lane[-1] = lane[-1].joined(piece)
             else:

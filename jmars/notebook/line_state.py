@@ -48,6 +48,8 @@ class LineState:
         self._costs = np.zeros((MOST, _WIDTH))
         self._past = np.zeros((MOST, _N_STATES), np.int64)  # operands of earlier stages and jobs by state
         self._table: OperandTable | None = None
+        self._ended: list[Spans] = []  # not added up yet
+        self._sets: dict[bytes, frozenset[int]] = {}  # rows by their bytes
         self._stage: tuple[str, int] = ("", 0)  # job and number of the stage of `_table`
         self._rows: NDArray[np.int64] = np.zeros(0, np.int64)  # of the members of the fused operands
         self._operand = self._last = self._nbytes = self._rows
@@ -57,9 +59,11 @@ class LineState:
 
     def begin_stage(self, table: OperandTable, job: str, number: int) -> None:
         """Follows the operands of a stage; operands of the stage before stay counted."""
+        self._add_up()
         if self._table is not None and self._stage != (job, number):
             self._past += self._now()
         self._table, self._stage = table, (job, number)
+        self._sets.clear()
         stages = [self._of_stage(stage) for stage in table.data["stages"]] or [self._number("", 0, "", "")]
         stage = np.frombuffer(table.data["before_stage"], "<u4").astype(np.int64)
         members = table.members[table.members < len(stage)]
@@ -75,9 +79,14 @@ class LineState:
         self._nbytes = np.maximum(nbytes, 0) if len(nbytes) == table.n_after else np.zeros(table.n_after, np.int64)
 
     def timed(self, found: Spans) -> None:
-        """Adds the costs of operands that ended."""
-        if self._table is None:
+        """Takes the times of operands that ended; `costs` adds them up, all at once."""
+        if self._table is not None:
+            self._ended.append(found)
+
+    def _add_up(self) -> None:
+        if self._table is None or not self._ended:
             return
+        found, self._ended = np.concatenate(self._ended), []
         found = found[found[:, 5] < len(self._last)]
         ids = found[:, 5].astype(np.int64)
         first, last = self._table.member_ptr[ids], self._table.member_ptr[ids + 1]
@@ -91,15 +100,19 @@ class LineState:
         made = self._last[ids] >= 0
         self._costs[:, _WIDTH - 1] += np.bincount(self._last[ids][made], self._nbytes[ids][made], MOST)
 
-    def of_operand(self, operand: int) -> tuple[int, ...]:
-        """Rows of the lines that made a fused operand of the newest stage, in order."""
+    def of_operand(self, operand: int) -> frozenset[int]:
+        """Rows of the lines that made a fused operand of the newest stage."""
         if self._table is None or not 0 <= operand < len(self._last):
-            return ()
-        first, last = self._table.member_ptr[operand : operand + 2].tolist()
-        return tuple(sorted(set(self._rows[first:last].tolist())))
+            return frozenset()
+        rows = self._rows[self._table.member_ptr[operand] : self._table.member_ptr[operand + 1]]
+        key = rows.tobytes()
+        if key not in self._sets:
+            self._sets[key] = frozenset(rows.tolist())
+        return self._sets[key]
 
     def costs(self) -> NDArray[np.float32]:
         """Costs by line, shape (lines, 15): see `Picture.line_costs`."""
+        self._add_up()
         n = len(self.code)
         return np.column_stack([self._costs, self._past + self._now()])[:n].astype("<f4")
 

@@ -19,7 +19,7 @@ from jmars.notebook.cluster_panel import ClusterPanel, facts_html
 from jmars.notebook.plan_panel import show_improvement
 
 INFO = {"name": "c", "workers": [{"name": "w", "running": 1}], "memory": {"resident": 5, "limit": 10, "spilled": 3}}
-HOSTS = INFO | {"hosts": [{"name": "host-1", "state": "here"}, {"name": "host-2", "state": "gone"}]}
+HOSTS = INFO | {"hosts": [{"name": "host-1", "state": "here"}, {"name": "host-2", "state": "left"}]}
 
 
 class Fake:

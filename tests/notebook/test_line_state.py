@@ -54,7 +54,7 @@ def test_lines_elsewhere_follow_those_of_the_cell():
     log.events[-1][4]["stages"][0][1:4] = ["/tmp/ipykernel_1/7.py", 5, "def f(x):  # an earlier cell"]
     run = run_with(log, CellFacts(file="<cell>", text=CELL.text))
     assert [(row["where"], row["line"]) for row in run.lines.code] == [("", k) for k in (1, 2, 3, 4)] + [("a cell", 5)]
-    assert run.lines.of_operand(0) == (1, 4)
+    assert run.lines.of_operand(0) == {1, 4}
     assert run.lines.costs()[0].sum() == 0
 
 
@@ -64,7 +64,7 @@ def test_rows_are_bounded():
     log.events[-1][4]["stages"][2][2] = 2 * MOST
     run = run_with(log, CellFacts(file="<cell>", text=text))
     assert len(run.lines.code) == MOST and run.lines.code[-1]["text"] == "further lines"
-    assert run.lines.of_operand(4) == (MOST - 1,)
+    assert run.lines.of_operand(4) == {MOST - 1}
 
 
 def test_pieces_of_the_lanes_know_their_lines():
