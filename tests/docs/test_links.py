@@ -27,6 +27,13 @@ def test_every_page_can_be_reached_from_readme() -> None:
     assert set(PAGES) - reached == set()
 
 
+@pytest.mark.parametrize("index", sorted((ROOT / "docs").glob("*/**/index.md")), ids=name)
+def test_an_index_links_to_all_pages_of_its_folder(index: Path) -> None:
+    """The navigation of the built pages is made from these links."""
+    listed = {(index.parent / target).resolve() for target in links(index) if "://" not in target}
+    assert set(index.parent.glob("*.md")) - {index} - listed == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_commands_that_a_page_names_are_there(page: Path) -> None:
     for language, line, text in blocks(page):
