@@ -27,6 +27,7 @@ host_clusters.py   clusters of several hosts (Cluster.hosts)
 cluster.py      a cluster of workers (Cluster), and the default cluster
 connecting.py   a running cluster (connect)
 default_engine.py   runs tensors when Python needs a value (DefaultEngine)
+gpus.py         the switch `gpu` of a single run
 session.py      runs tensors on the default cluster (Session, execute)
 tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)

@@ -6,11 +6,13 @@ Source: docs/explanation/seeds.md, "Submitting a job"; Mars `deploy/oscar/sessio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.default_engine import plan_on, run
+from jmars.client.gpus import using_gpus
 from jmars.tensor.composite import Composite
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import TensorData
@@ -30,6 +32,8 @@ class Session:
     ----------
     cluster
         Where to run; None for the default cluster at each call.
+    gpu
+        The switch `gpu` for the session's runs: "auto", "prefer", "only" or "off"; None: as the settings say.
 
     Examples
     --------
@@ -40,8 +44,8 @@ class Session:
            [2., 2.]])
     """
 
-    def __init__(self, cluster: Cluster | None = None) -> None:
-        self._given = cluster
+    def __init__(self, cluster: Cluster | None = None, gpu: str | None = None) -> None:
+        self._given, self._gpu = cluster, gpu
 
     @property
     def cluster(self) -> Cluster:
@@ -54,15 +58,17 @@ class Session:
         """Compute tensors together; returns a single value for a single tensor, else a list."""
         if any(isinstance(one, Composite) for one in tensors):
             return self.fetch(*tensors)
-        return self.cluster.submit(*tensors).result()  # type: ignore[arg-type]
+        with using_gpus(self.cluster, self._gpu):
+            return self.cluster.submit(*tensors).result()  # type: ignore[arg-type]
 
     def execute(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
         """Compute tensors together and leave the values on the cluster; returns the tensors."""
         data = [one.data for one in _parts(tensors)]
-        if self._given is None:
-            get_engine().execute(data)  # within a `%%jmars` cell that is the cell's, which shows the job
-        elif missing := [one for one in data if not self._given.retains(one)]:
-            run(self._given, missing)
+        with using_gpus(self.cluster, self._gpu) if self._gpu else nullcontext():
+            if self._given is None:
+                get_engine().execute(data)  # within a `%%jmars` cell that is the cell's, which shows the job
+            elif missing := [one for one in data if not self._given.retains(one)]:
+                run(self._given, missing)
         return tensors[0] if len(tensors) == 1 else tensors
 
     def plan(self, *tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
@@ -114,9 +120,9 @@ def _parts(tensors: Sequence[Tensor | Spawned | Output | Composite]) -> list[Ten
     return found
 
 
-def new_session(**cluster: Any) -> Session:
-    """A session on a new cluster, which becomes the default cluster; takes the arguments of `Cluster`."""
-    return Session(Cluster(**cluster))
+def new_session(*, gpu: str | None = None, **cluster: Any) -> Session:
+    """A session on a new cluster, which becomes the default cluster; takes the arguments of `Cluster`, and `gpu`."""
+    return Session(Cluster(**cluster), gpu)
 
 
 def plan_of(*tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
@@ -144,8 +150,13 @@ def plan_of(*tensors: Tensor | Spawned | Output | Composite, policy: str | None 
     return Session().plan(*tensors, policy=policy)
 
 
-def execute(*tensors: Tensor | Spawned | Output | Composite) -> Any:
+def execute(*tensors: Tensor | Spawned | Output | Composite, gpu: str | None = None) -> Any:
     """Compute tensors together on the default cluster; returns a single tensor, or a tuple of several.
+
+    Parameters
+    ----------
+    gpu
+        The switch `gpu` for this run: "auto", "prefer", "only" or "off"; None: as the settings say.
 
     Examples
     --------
@@ -155,4 +166,4 @@ def execute(*tensors: Tensor | Spawned | Output | Composite) -> Any:
     ...     int(total), int(biggest)
     (15, 5)
     """
-    return Session().execute(*tensors)
+    return Session(gpu=gpu).execute(*tensors)

@@ -9,14 +9,15 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
-from jmars.config import VIEWS
+from jmars.config import VIEWS, config
 from jmars.units import parse_bytes
 
 __all__ = ["USAGE", "CellFlags", "flag_names"]
 
 USAGE = """Run a cell of plain NumPy as one graph on a cluster.
 
-    %%jmars [-w WORKERS] [--memory LIMIT] [--on PLACE] [--chunk SIZE] [-b] [-o NAME] [--lazy] [--plan] [--view HOW]
+    %%jmars [-w WORKERS] [--memory LIMIT] [--on PLACE] [--chunk SIZE] [--gpu [HOW]] [-b] [-o NAME] [--lazy] [--plan]
+            [--view HOW]
     %jmars [status | why | stop | plan EXPRESSION | trace FILE | connect NAME]
 
 -w, --workers WORKERS
@@ -28,6 +29,9 @@ USAGE = """Run a cell of plain NumPy as one graph on a cluster.
     for the Ray of this kernel, or a new one), or the name of a running cluster.
 --chunk SIZE
     Bytes of a chunk of arrays without a chunk size of their own, such as 16MiB.
+--gpu [prefer | only | off]
+    What runs on GPU workers: without a word, or prefer, all that has a kernel; only: an error names what has none; off:
+    nothing. Without the flag the plan weighs the seconds that GPUs save against the copies.
 -b, --background
     Return at once; the names are lazy tensors that wait for the job when their values are needed.
 -o, --output NAME
@@ -55,7 +59,7 @@ class CellFlags:
     --------
     >>> CellFlags.parse("-w 2 --memory 1GiB -o job")
     CellFlags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False, on=None,
-              view=None)
+              view=None, gpu=None)
     """
 
     workers: int | None = None
@@ -67,6 +71,7 @@ class CellFlags:
     plan: bool = False
     on: str | None = None
     view: str | None = None
+    gpu: str | None = None  # a value of the switch `gpu`
 
     @classmethod
     def parse(cls, line: str) -> CellFlags:
@@ -89,7 +94,8 @@ class CellFlags:
     def settings(self) -> dict[str, Any]:
         """The settings of `jmars.config` that hold for the cell."""
         found = {"chunk_size_limit": self.chunk, "view": self.view}
-        return {name: value for name, value in found.items() if value is not None}
+        task = {} if self.gpu is None else {"task": config.task | {"gpu": self.gpu}}
+        return {name: value for name, value in found.items() if value is not None} | task
 
 
 def flag_names() -> list[str]:
@@ -103,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-w", "--workers", type=_count)
     parser.add_argument("--memory", type=_size)
     parser.add_argument("--chunk", type=_chunk)
+    parser.add_argument("--gpu", nargs="?", const="prefer", choices=("prefer", "only", "off"))
     parser.add_argument("-b", "--background", action="store_true")
     parser.add_argument("-o", "--output", type=_name)
     parser.add_argument("--lazy", action="store_true")

@@ -14,6 +14,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from jmars.client.cluster import Cluster, default_cluster, make_default, open_clusters
 from jmars.client.connecting import connect
+from jmars.client.gpus import warn_without_gpu
 from jmars.client.trace import write_trace
 from jmars.config import config
 from jmars.deploy.memory import default_limit
@@ -80,6 +81,8 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
         display = choose_display(running)
         try:
             display.cluster = cluster = _start(flags)
+            if flags.gpu == "prefer":
+                warn_without_gpu(cluster)
             engine = CellEngine(cluster, get_engine(), display, running, source.label, flags.background)
             with cluster.uploads.once():
                 value = run_cell(shell, source, engine, flags.lazy)

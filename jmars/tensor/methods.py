@@ -338,6 +338,14 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Device of the fetched value: always "cpu"."""
         return "cpu"
 
+    def to_gpu(self) -> Any:
+        """Copy made by a GPU worker, in its memory."""
+        return call("method.to_gpu", self)
+
+    def to_cpu(self) -> Any:
+        """Copy made by a core."""
+        return call("method.to_cpu", self)
+
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
         """Return the tensor itself for "cpu", the only device; raise ValueError for other devices."""
         if device != "cpu" or stream is not None:

@@ -130,15 +130,18 @@ class Tensor(TensorMethods):
         get_engine().execute([self.data])
         return self
 
-    def fetch(self, copy: bool = True) -> Array:
+    def fetch(self, copy: bool = True, device: str = "cpu") -> Array:
         """Return the value as a NumPy array, computing it if needed.
 
         Parameters
         ----------
         copy
             True: a new array. False: a read-only view of shared memory, valid as long as the array exists.
+        device
+            "cuda": an array of CuPy, on a GPU of this process.
         """
-        return get_engine().fetch(self.data, copy)
+        value = get_engine().fetch(self.data, copy)
+        return value if device == "cpu" else call("method.on_device", value, device)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         check_size(self)

@@ -3,6 +3,7 @@
 import pytest
 from IPython.core.error import UsageError
 
+from jmars.config import config
 from jmars.notebook.flags import CellFlags
 
 
@@ -27,6 +28,13 @@ def test_the_view_begins_as_the_line_says():
     assert CellFlags.parse("--view line").settings() == {"view": "line"}
     with pytest.raises(UsageError, match="full"):
         CellFlags.parse("--view small")
+
+
+def test_gpus_are_preferred_required_or_left_out():
+    for line, gpu in (("--gpu", "prefer"), ("--gpu=prefer", "prefer"), ("--gpu=only", "only"), ("--gpu off -b", "off")):
+        assert CellFlags.parse(line).settings() == {"task": config.task | {"gpu": gpu}}
+    with pytest.raises(UsageError, match="only"):
+        CellFlags.parse("--gpu=always")
 
 
 def test_a_comment_may_follow():

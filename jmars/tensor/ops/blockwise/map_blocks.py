@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.kernels.program import Call, Program, single
+from jmars.tensor.annotations import annotate
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.closures import closure_error
 from jmars.tensor.duck_arrays import DuckArrayError, is_duck_array
@@ -32,6 +33,7 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
+from jmars.tensor.ops.create.on_device import GpuFunction
 from jmars.tensor.ops.elementwise.formula import broadcast_shape
 from jmars.tensor.protocols import numpy_function, offers
 from jmars.tensor.splits import common_splits
@@ -51,6 +53,7 @@ def map_blocks(
     dtype: Any = None,
     chunks: Any = None,
     name: str | None = None,
+    device: str | None = None,
     **kwargs: Any,
 ) -> Tensor:
     """Calls `function(*blocks, **kwargs)` for each position of the chunk grid.
@@ -70,13 +73,16 @@ def map_blocks(
         of the input block.
     name
         Label in the view; by default the function's name.
+    device
+        "gpu": the function runs on GPU workers and gets arrays of CuPy; `dtype` must be given. "cpu": on cores. By
+        default where `jmars.annotate` says, else on cores, with arrays of NumPy.
     **kwargs
         Keyword arguments of the function.
 
     Raises
     ------
     ValueError
-        If `dtype` is missing and the function fails on one element.
+        If `dtype` is missing and the function fails on one element or runs on GPUs; if there is no such device.
     ChunkSizeError
         If `chunks` does not fit the grid.
 
@@ -103,7 +109,9 @@ def map_blocks(
     inputs = [rechunked(x.data, _input_splits(x, grid)) for x in given]
     with_block_id = _takes_block_id(function)
     label = name or _name_of(function)
-    blob = pickled((function, fixed, kwargs))
+    if device not in (None, "cpu", "gpu") or (device == "gpu" and dtype is None):
+        raise ValueError(f'map_blocks has the devices "cpu" and "gpu", and "gpu" needs dtype=; device is {device!r}')
+    blob = pickled((GpuFunction(function) if device == "gpu" else function, fixed, kwargs))
     if dtype is None:
         dtype = _learned_dtype(label, blob, tuple(x.dtype for x in given), len(shape), with_block_id)
     kind = check_dtype(dtype)
@@ -111,7 +119,8 @@ def map_blocks(
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
     op = MapBlocks(label, blob, which, grid, with_block_id, inputs=unique)
-    return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
+    with annotate(gpu=None if device is None else device == "gpu"):
+        return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +320,7 @@ def _learned_dtype(
     """Infers the dtype of the function's results, on a worker if the engine says so."""
     if not can_compute() or not get_engine().tries_on_worker():
         return _infer_dtype(blob, dtypes, ndim, with_block_id)
-    call = {"blob": blob, "dtypes": dtypes, "ndim": ndim, "with_block_id": with_block_id}
+    call: dict[str, Any] = {"blob": blob, "dtypes": dtypes, "ndim": ndim, "with_block_id": with_block_id}
     name = f"dtype of {label}"
     tried = map_blocks(_pickled_dtype, np.zeros(1), dtype="u1", chunks=_DTYPE_BYTES, name=name, **call)
     found: np.dtype[Any] = pickle.loads(tried.fetch().tobytes())  # what follows the pickle is not read

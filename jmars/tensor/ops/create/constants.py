@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.expression import Expression, constant
+from jmars.tensor.annotations import annotate
 from jmars.tensor.buffers import Buffer
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import new_data
@@ -49,9 +50,9 @@ def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSi
 
 @offers("ones")
 @takes_like
-def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
-         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.ones`, in chunks of `chunk_size`.
+def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, gpu: bool | None = None,
+         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.ones`, in chunks of `chunk_size`; `gpu` as for `jmars.annotate`.
 
     Examples
     --------
@@ -59,25 +60,28 @@ def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None
     ((30, 30, 30, 10),)
     """
     check_device(device)
-    return _constant("ones", shape, 1, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
+    with annotate(gpu=gpu):
+        return _constant("ones", shape, 1, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
 
 
 @offers("zeros")
 @takes_like
-def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
-          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, gpu: bool | None = None,
+          chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.zeros`, in chunks of `chunk_size`."""
     check_device(device)
-    return _constant("zeros", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
+    with annotate(gpu=gpu):
+        return _constant("zeros", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
 
 
 @offers("empty")
 @takes_like
-def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, chunk_size: ChunkSize = None,
-          chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, gpu: bool | None = None,
+          chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.empty`, filled with zeros, so that repeated runs agree."""
     check_device(device)
-    return _constant("empty", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
+    with annotate(gpu=gpu):
+        return _constant("empty", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
 
 
 @offers("full")
