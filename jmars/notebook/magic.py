@@ -120,11 +120,12 @@ def find_cluster(flags: CellFlags) -> Cluster:
     if cluster is not None:
         make_default(cluster)
         return cluster
-    if flags.workers is None and flags.memory is None:
+    gpus = "auto" if flags.gpu in ("prefer", "only") else 0
+    if flags.workers is None and flags.memory is None and not gpus:
         started = default_cluster(start=True)
         assert started is not None
         return started
-    return Cluster(n_workers=flags.workers, memory_limit=flags.memory)
+    return Cluster(n_workers=flags.workers, memory_limit=flags.memory, gpus=gpus)
 
 
 def _open_cluster(flags: CellFlags) -> Cluster | None:

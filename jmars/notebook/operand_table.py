@@ -7,6 +7,7 @@ changed operands only, so that 100,000 operands cost microseconds each over the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ class OperandTable:
             "nbytes": np.frombuffer(data.get("after_nbytes", b""), "<i8").tolist() if drawn else [],
             "seconds": np.frombuffer(data.get("after_seconds", b""), "<f4").tolist() if drawn else [],
             "kind": [] if not self._plain else self.label.tolist() if drawn else list(range(len(labels))),
-            "kinds": [_kind(one) for one in data.get("group_types", ())],
+            "kinds": [_kind(*one) for one in zip_longest(data.get("group_types", ()), data.get("group_texts", ()))],
             "chunk": np.frombuffer(data.get("before_chunk", b""), "<u4").astype("<i4").tolist() if drawn else [],
             "grid": np.frombuffer(data["before_stage"], "<u4").tolist() if drawn else [],
             "grids": [[int(n) for n in grid] for grid in data.get("stage_grids", ())],
@@ -250,10 +251,10 @@ class OperandTable:
         return rows
 
 
-def _kind(of: Sequence[Any] | None) -> Kind:
-    """A kind of `group_types`."""
+def _kind(of: Sequence[Any] | None, text: str | None) -> Kind:
+    """A kind of `group_types` and `group_texts`."""
     dtype, shape = of if of is not None else ("", ())
-    return Kind(dtype=plain_text(dtype, 80), shape=[int(length) for length in shape])
+    return Kind(dtype=plain_text(dtype, 80), shape=[int(length) for length in shape], text=plain_text(text or "", 300))
 
 
 def _padded(values: NDArray[Any], n: int, fill: int) -> NDArray[Any]:

@@ -136,6 +136,7 @@ class Kind(TypedDict):
 
     dtype: str  # "" where the operands' differ
     shape: list[int]  # -1 for a length that only the run can tell
+    text: str  # the expression that its program computes
 
 
 class DrawnGraph(TypedDict):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.kernels.program import ChunkType
+from jmars.kernels.program import ChunkType, program_text
 from jmars.optimize.passes import Compiled
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
@@ -22,6 +22,7 @@ __all__ = ["SMALL", "graph_built", "prediction", "with_lines"]
 
 SMALL = 1500  # operands up to which every edge is drawn
 _NAME = 80  # characters of a label
+_TEXT = 300  # characters of an expression
 
 
 class _Assigned(Protocol):
@@ -60,6 +61,7 @@ def graph_built(compiled: Compiled, plan: _Assigned, workers: Sequence[str]) -> 
         "group_edges": _between(group, after_src, after_dst),
         "group_program": _u4(kinds[1]),
         "group_types": _types(after, kinds[1], group) if kinds.shape[1] <= SMALL else [],
+        "group_texts": [_text(after, k) for k in kinds[1].tolist()] if kinds.shape[1] <= SMALL else [],
         "before_chunk": _u4(_chunk_numbers(before)) if small else b"",
         "stage_grids": [list(ids.shape) for ids in before.grids] if small else [],
         "assigned": plan.assign.astype("<i2").tobytes(),
@@ -124,6 +126,11 @@ def _types(graph: ChunkGraph, programs: NDArray[Any], group: NDArray[Any]) -> li
 
 def _label(graph: ChunkGraph, program: int) -> str:
     return "stored" if program < 0 else graph.programs[program].name[:_NAME]
+
+
+def _text(graph: ChunkGraph, program: int) -> str:
+    """The expression that a program computes; "" for a stored chunk."""
+    return "" if program < 0 else program_text(graph.programs[program])[:_TEXT]
 
 
 def _layer(name: str, line: SourceLine | None, count: int) -> list[Any]:

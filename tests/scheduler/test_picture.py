@@ -3,6 +3,7 @@
 import numpy as np
 
 import jmars.tensor as mt
+from jmars.kernels.program import program_text
 from jmars.optimize import compile_graph
 from jmars.plan import make_plan
 from jmars.scheduler.picture import graph_built, prediction
@@ -27,6 +28,7 @@ def test_a_kind_has_the_dtype_and_the_shape_of_its_chunks():
     for kind, program in enumerate(u4(data["group_program"])):
         output = compiled.after.programs[program].output
         assert data["group_types"][kind] == [str(output.dtype), list(output.shape)]
+        assert data["group_texts"][kind] == program_text(compiled.after.programs[program])[:300] != ""
 
 
 def test_a_chunk_is_numbered_within_its_tensor():

@@ -10,7 +10,10 @@ const BACKENDS: Record<string, string> = {
   numexpr: 'numexpr',
   'numpy-blocked': 'NumPy, block by block',
   numpy: 'NumPy',
-  function: 'function call'
+  function: 'function call',
+  cuda: 'CUDA kernel',
+  cupy: 'CuPy on a GPU',
+  fake: 'a GPU made of NumPy, for tests'
 };
 
 /** Facts about the chunk and the run of box `at`; those of a fused operand stand at each box that it was fused from. */
@@ -33,6 +36,7 @@ export function measuredFacts(picture: Picture, graph: DrawnGraph, side: Side, a
   add((graph.aggregated ? 'time of all' : 'time') + fused, took > 0 ? fine(took) : '');
   const predicted = graph.seconds?.[box];
   add(`predicted time${fused}`, predicted ? fine(predicted) : '');
+  add('kernel', known?.text ?? '');
   const backend = picture.backends?.[kind];
   add('back end', backend ? BACKENDS[backend] ?? backend : '');
   return facts;

@@ -83,6 +83,7 @@ export interface BoxGraph {
 export interface Kind {
   dtype: string;
   shape: number[];
+  text: string;
 }
 
 /** The graph of the newest stage of a job, before and after fusion; sent once per stage. */
