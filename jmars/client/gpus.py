@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from jmars.config import config
-from jmars.scheduler.device_plan import is_gpu
+from jmars.devices.find import is_gpu
 from jmars.switches import checked
 from jmars.tensor.source_line import warn_user
 

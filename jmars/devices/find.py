@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from jmars.devices.device import Device
 from jmars.units import parse_bytes
 
-__all__ = ["find_gpus", "gpu_names", "open_device", "slab_bytes"]
+__all__ = ["find_gpus", "gpu_names", "is_gpu", "open_device", "slab_bytes"]
 
 SPARE = 512 * 10**6  # bytes of a GPU that the slab leaves, for the context and library calls
 _NAME = re.compile(r"cuda:[\w-]+|fake:\w+(:\d+)?")
@@ -31,6 +31,17 @@ def find_gpus(folder: str = "/dev") -> list[str]:
         chosen = [one.strip() for one in visible.split(",")]
         return [f"cuda:{one}" for one in chosen if one and one != "-1"] if found else []
     return [f"cuda:{number}" for number in found]
+
+
+def is_gpu(worker: str) -> bool:
+    """Whether a worker of this name is a GPU.
+
+    Examples
+    --------
+    >>> is_gpu("gpu-0"), is_gpu("host-1/gpu-0"), is_gpu("worker-0")
+    (True, True, False)
+    """
+    return worker.rpartition("/")[2].startswith("gpu-")
 
 
 def gpu_names(gpus: str | int | Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.devices.device_program import runs_on_gpu
+from jmars.devices.find import is_gpu
 from jmars.errors import GraphError, UnsupportedError
 from jmars.kernels.program import Program
 from jmars.optimize import Compiled
@@ -25,21 +26,10 @@ from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["device_classes", "is_gpu", "kept_apart", "on_devices", "spread"]
+__all__ = ["device_classes", "kept_apart", "on_devices", "spread"]
 
 _WAYS = {"auto": ("cores", "both", "gpus"), "prefer": ("gpus",), "only": ("gpus",), "off": ("cores",)}
 LineOf = Callable[[SourceLine | None], SourceLine | None]
-
-
-def is_gpu(worker: str) -> bool:
-    """Whether a worker of this name is a GPU.
-
-    Examples
-    --------
-    >>> is_gpu("gpu-0"), is_gpu("host-1/gpu-0"), is_gpu("worker-0")
-    (True, True, False)
-    """
-    return worker.rpartition("/")[2].startswith("gpu-")
 
 
 def device_classes(
