@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 import jmars
 import jmars.tensor as mt
@@ -127,3 +129,17 @@ def test_a_cluster_without_a_gpu_loads_nothing_for_gpus() -> None:
     loaded = "import sys, jmars.deploy.host; print([m for m in sys.modules if 'cupy' in m or 'gpu_batches' in m])"
     told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=100)
     assert told.stdout.strip() == "[]"
+
+
+def test_a_jmars_cell_runs_on_a_gpu() -> None:
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    shell = InteractiveShell(config=settings)
+    shell.run_line_magic("load_ext", "jmars")
+    shell.user_ns["x"] = X
+    cell = "%%jmars\nimport numpy as np\nbright = np.sqrt(np.abs(x)) * 255\nmean = bright.mean(axis=0)"
+    quiet = jmars.config.using(display="none", local_seconds=0.0)
+    with quiet, jmars.Cluster(n_workers=1, memory_limit="600MiB", gpus=["fake:128MiB"]) as cluster:
+        assert shell.run_cell(cell).success
+        np.testing.assert_allclose(np.asarray(shell.user_ns["mean"]), (np.sqrt(np.abs(X)) * 255).mean(axis=0))
+        assert int(str(_gpu(cluster)["done"])) > 0
