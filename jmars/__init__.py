@@ -65,12 +65,14 @@ def replay(*paths: Any) -> Any:
     --------
     >>> import os, tempfile
     >>> import jmars, jmars.tensor as mt
-    >>> path = os.path.join(tempfile.mkdtemp(), "sum.run")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "sum.run")
     >>> with jmars.Cluster(n_workers=1) as cluster:
     ...     job = cluster.submit(mt.ones(10, chunk_size=5).sum(), name="sum")
     ...     _ = job.wait(), job.save(path)
     >>> jmars.replay(path)
     <Replay sum: 3 operands>
+    >>> folder.cleanup()
     """
     from jmars.notebook.replay import open_replay
 

@@ -86,12 +86,14 @@ def performance_report(path: str | os.PathLike[str], cluster: Any = None) -> Ite
     --------
     >>> import os, tempfile
     >>> import jmars, jmars.tensor as mt
-    >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "report.html")
     >>> with jmars.Cluster(n_workers=1), jmars.performance_report(path):
     ...     float(mt.ones((100, 100), chunk_size=50).sum())
     10000.0
     >>> "100 % of" in open(path).read() or os.path.getsize(path) > 10_000
     True
+    >>> folder.cleanup()
     """
     from jmars.reports import figures
     from jmars.reports.run_record import RunRecord

@@ -41,7 +41,7 @@ def test_it_has_every_module(names: set[str]) -> None:
 
 
 def test_it_has_the_built_front_end(names: set[str]) -> None:
-    assert "jmars/notebook/static/widget.js" in names
+    assert {"jmars/notebook/static/widget.js", "jmars/notebook/static/replay.js"} <= set(names)
     lab = {name.partition("/data/")[2] for name in names if "/data/" in name}
     assert "share/jupyter/labextensions/jmars-lab/package.json" in lab
     assert "share/jupyter/labextensions/jmars-lab/install.json" in lab
