@@ -1,4 +1,4 @@
-"""Memory of page, kernel and cluster over five hundred small cells of one notebook, each with its view."""
+"""Memory of page, kernel and cluster over many small cells of one notebook, each with its view; JMARS_CELLS of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from jmars.deploy.memory import private_bytes
 
-CELLS = int(os.environ.get("JMARS_CELLS", "500"))
+CELLS = int(os.environ.get("JMARS_CELLS", "200"))
 FIRST = """import os, jmars
 import numpy as np
 %load_ext jmars
