@@ -308,7 +308,8 @@ class Carrier:
 
     # -- orders
     def _begin(self, given: dict[str, Any]) -> None:
-        given.pop("bind")
+        for name in ("bind", "ucx"):
+            given.pop(name, None)
         identity = NoTls(**given)
         memory = memoryview(self.host.arena.memory)
         self.puller = SimPuller(identity, memory, self._report, self._events.put)
