@@ -59,7 +59,7 @@ def test_s0_11_a_user_pins_operands_to_a_worker_and_they_run_there(dispatch):
     [
         ({"worker": 2}, GraphError, r"random is annotated with worker=2, .* workers 0 to 1 \(worker-0, worker-1\)"),
         ({"worker": "b"}, GraphError, "random is annotated with worker='b'"),
-        ({"gpu": True}, UnsupportedError, "workers have no GPU"),
+        ({"gpu": True}, UnsupportedError, "random is annotated with gpu=True, and no worker is a GPU"),
     ],
 )
 def test_s0_11_a_worker_that_is_not_there_is_an_error(asked, error, text):

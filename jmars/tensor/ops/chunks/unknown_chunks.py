@@ -34,7 +34,7 @@ def chunk_type(kinds: Sequence[Any], dtype: np.dtype[Any]) -> ChunkType:
     Examples
     --------
     >>> chunk_type([3, ("most", 10)], np.dtype("f8"))
-    ChunkType(shape=(3, -1), dtype=dtype('float64'), most=240)
+    ChunkType(shape=(3, -1), dtype=dtype('float64'), most=240, likely=None)
     """
     shape = tuple(-1 if isinstance(one, tuple) else one for one in kinds)
     if -1 not in shape:
