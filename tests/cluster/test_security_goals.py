@@ -287,7 +287,6 @@ LOOKED_AT = {
     ("S506", "client/tasks/documents.py"): "a subclass of SafeLoader",
     ("S108", "scheduler/journal.py"): "what TMPDIR is where it is not set",
     ("S108", "processes/rlimit_guard.py"): "names of mappings, read from /proc; no file is made",
-    ("S311", "devices/fake_device.py"): "the order of a stand-in of a GPU, for tests",
     ("S311", "actors/tls_dial.py"): "pauses between attempts to connect, which need not be secret",
     ("S311", "devices/fake_device.py"): "the order of streams of a GPU for tests",
     ("S606", "deploy/member_process.py"): "the process starts itself again, by the command line that it has",
