@@ -106,7 +106,7 @@ class TaskGraph(Mapping[str, Spawned]):
         wanted = names or tuple(self.results)
         needs = [name for name in self._needed(wanted) if self.tasks[name].device == "gpu"]
         if needs:
-            raise UnsupportedError(f"task {needs[0]!r} asks for a GPU, and workers have none yet; use device: any")
+            raise UnsupportedError(f"task {needs[0]!r} asks for a GPU, and tasks run on cores; use device: any")
         if wanted:
             execute(*(self[name] for name in wanted))
         return self
