@@ -13,7 +13,7 @@ from typing import Any
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.served import executors_ready
-from jmars.dispatch.workers import WARMING
+from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
 from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.model.limits import PAGE
 from jmars.model.reports import WorkerMoved
@@ -85,7 +85,11 @@ class HostMachine:
     async def ready(self) -> None:
         """Wait until the executors are forked, and GPUs are warm; raises ClusterStartError."""
         workers = self.execution.workers
-        await executors_ready(self.children, len(workers), lambda: all(worker.state != WARMING for worker in workers))
+
+        def are_warm() -> bool:
+            return all(one.state == GIVEN_UP or (one.state != WARMING and one.link.pid) for one in workers)
+
+        await executors_ready(self.children, sum(not one.has_gpu for one in workers), are_warm)
 
     @property
     def gpus(self) -> tuple[int, ...]:
@@ -127,7 +131,7 @@ class HostMachine:
             {
                 "name": worker.name,
                 "pid": pids.get(worker.name, 0),
-                "state": "running" if worker.batches else "idle" if worker.name in pids else "starting",
+                "state": _state(worker, worker.name in pids),
                 "memory": private.get(worker.name, 0),
                 "running": worker.running,
                 "done": worker.done,
@@ -159,7 +163,8 @@ class HostMachine:
         pids = self.pids() | more
         for worker in self.execution.workers:
             if pids.get(worker.name) != self._known.get(worker.name):
-                moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), "idle")
+                state = worker.state if worker.state == GIVEN_UP else "idle"
+                moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), state)
                 self.execution.report(moved)
         self._known = pids
         self._private = await asyncio.to_thread(self._memory.of, pids)
@@ -195,3 +200,10 @@ class HostMachine:
         """Bytes to and from disk and other hosts so far, as a sign that jobs move."""
         chunks = self.execution.chunks
         return chunks.spilled + chunks.reloaded + chunks.fetched
+
+
+def _state(worker: Worker, has_process: bool) -> str:
+    """State of a worker for people."""
+    if worker.state in (GIVEN_UP, WARMING):
+        return worker.state
+    return "running" if worker.batches else "idle" if has_process else "starting"

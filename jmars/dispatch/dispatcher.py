@@ -15,7 +15,7 @@ from typing import Any
 
 from jmars.dispatch.estimate import Estimate
 from jmars.dispatch.fair_share import FairShare
-from jmars.dispatch.gpu_orders import device_order, is_for, runs_on_device
+from jmars.dispatch.gpu_orders import GpuWorkers, device_order, runs_on_device
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import Batch, Worker
@@ -53,10 +53,12 @@ class Dispatcher:
         workers: Sequence[Worker],
         estimate: Estimate,
         report: Callable[[Report], None],
+        gpus: GpuWorkers,
     ) -> None:
         self.building: Batch | None = None
         self._memory, self._jobs, self._programs, self._queue = memory, jobs, jobs.programs, queue
         self._workers, self._estimate, self._report, self._flags = workers, estimate, report, jobs.flags
+        self._gpus = gpus
         self._held = self._closed = False  # held: no batch is made now
         self._fair_share = FairShare()
         self._again = False  # dispatch was asked for while it was held
@@ -138,8 +140,7 @@ class Dispatcher:
         """The next admitted operand for a worker: not one of a late job for a worker that did not ask."""
         staged = self._memory.staged
         for place, (table, operand, slot) in enumerate(staged):
-            mine = table.pinned.get(operand, worker.index) == worker.index and is_for(worker, table, operand)
-            if mine and (ready or not table.late):
+            if self._gpus.may_run(worker, table, operand) and (ready or not table.late):
                 del staged[place]
                 return table, operand, slot
         return None
@@ -194,6 +195,10 @@ class Dispatcher:
                 if slot < 0:
                     choice = None
                     continue
+            if self._gpus.lost and (refusal := self._gpus.refusal(table, operand)) is not None:
+                memory.give_back(table, operand, slot)
+                self._report(Refused(table.job, operand, Failure.of(refusal)))
+                continue
             try:
                 programs.make_known(worker, program, table, row)
             except Exception as error:  # a user's object may pickle once and not again

@@ -1,26 +1,65 @@
-"""Operands for workers with a GPU, and their slots in the GPU's memory as the executor gets them."""
+"""Operands for workers with a GPU: which worker may run them, and their slots in the GPU's memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jmars.devices.device_program import device_program
 from jmars.dispatch.workers import Worker
+from jmars.errors import ClusterError
 from jmars.memory.device_slots import DeviceSlots
 from jmars.model.messages import JobTable
-from jmars.plan.plan_graph import GPU
+from jmars.plan.plan_graph import GPU, GPU_ONLY
 
-__all__ = ["device_order", "is_for", "is_for_gpu", "runs_on_device"]
+__all__ = ["GpuWorkers", "device_order", "is_for_gpu", "runs_on_device"]
 
 
 def is_for_gpu(table: JobTable, operand: int) -> bool:
     """Whether an operand is planned for a GPU."""
-    return bool(table.device) and table.device[operand] == GPU
+    return bool(table.device) and table.device[operand] in (GPU, GPU_ONLY)
 
 
-def is_for(worker: Worker, table: JobTable, operand: int) -> bool:
-    """Whether a worker is of the kind that an operand is planned for."""
-    return worker.has_gpu == is_for_gpu(table, operand)
+class GpuWorkers:
+    """The workers of a host that have a GPU.
+
+    Attributes
+    ----------
+    living
+        Those that are not given up.
+    lost
+        Why the others are given up, by worker number.
+    """
+
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self.living = [worker for worker in workers if worker.has_gpu]
+        self.lost: dict[int, str] = {}
+
+    def give_up(self, worker: Worker, why: str) -> None:
+        """A worker has no process any more."""
+        self.living.remove(worker)
+        self.lost[worker.index] = f"{worker.name} is given up: {why}"
+
+    def on_gpu(self, table: JobTable, operand: int) -> bool:
+        """Whether an operand goes to a GPU: it is planned so, and a GPU is left."""
+        return bool(self.living) and is_for_gpu(table, operand)
+
+    def may_run(self, worker: Worker, table: JobTable, operand: int) -> bool:
+        """Whether a worker is of the kind that an operand goes to, and the pinned one if there is one."""
+        pin = table.pinned.get(operand, worker.index)
+        return (pin == worker.index or pin in self.lost) and worker.has_gpu == self.on_gpu(table, operand)
+
+    def refusal(self, table: JobTable, operand: int) -> ClusterError | None:
+        """The error of an operand that needs a GPU which is given up; None for other operands."""
+        must = bool(table.device) and table.device[operand] == GPU_ONLY
+        if table.pinned.get(operand) in self.lost:
+            why = self.lost[table.pinned[operand]]
+        elif must and not self.living and self.lost:
+            why = "; ".join(self.lost.values())
+        else:
+            return None
+        name = table.programs[table.program[operand]].name
+        return ClusterError(f"{name} must run on a GPU, and {why}; see the log, or leave out what asks for the GPU")
 
 
 def runs_on_device(table: JobTable, row: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from jmars.dispatch.batch_recovery import CANCELLED, BatchRecovery
 from jmars.dispatch.dispatcher import Dispatcher
-from jmars.dispatch.gpu_orders import is_for_gpu
+from jmars.dispatch.gpu_orders import GpuWorkers, is_for_gpu
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.recycling import WorkerRecycling
@@ -22,7 +22,7 @@ from jmars.dispatch.report_handler import ReportHandler
 from jmars.dispatch.speculation import SpeculativeExecution
 from jmars.dispatch.state_times import StateTimes
 from jmars.dispatch.task_queue import TaskQueue
-from jmars.dispatch.workers import DISCARDED, GPU_NAME, WARMING, ExecutorLink, Worker
+from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, ExecutorLink, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory import HostMemory
 from jmars.memory.device_slots import DeviceSlots
@@ -75,10 +75,11 @@ class HostDispatch:
         self._cores = workers - gpus
         self.workers = [Worker(index) for index in range(self._cores)]
         self.workers += [Worker(self._cores + number, f"{GPU_NAME}{number}") for number in range(gpus)]
+        self.gpus = GpuWorkers(self.workers)
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
-        self.dispatcher = Dispatcher(memory, self.jobs, self.queue, self.workers, estimate, report)
+        self.dispatcher = Dispatcher(memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus)
         self.dispatch = self.dispatcher.dispatch
         self.speculation = SpeculativeExecution(
             memory, self.jobs, self.queue, self.workers, estimate, lambda: self.dispatcher.is_short, report
@@ -181,7 +182,8 @@ class HostDispatch:
             signature.cache_clear()
             for worker in self.workers:
                 worker.known.clear()
-                worker.link.send(ForgetPrograms(FORGET))
+                if worker.state != GIVEN_UP:
+                    worker.link.send(ForgetPrograms(FORGET))
         self._report(JobClosed(job, measured))
 
     def _close_those_still(self) -> None:
@@ -190,17 +192,21 @@ class HostDispatch:
             self._close_if_still(self.jobs.by_name[job])
 
     def _of_kind(self, table: JobTable, operand: int, worker: int) -> int:
-        """`worker` if it has the device of an operand; else the worker with that device that has least to do."""
-        on_gpu = is_for_gpu(table, operand)
-        if worker < 0 or on_gpu == (worker >= self._cores) or self._cores == len(self.workers):
+        """`worker` if it has the device of an operand; else the worker with that device that has least to do.
+
+        Operands for a GPU go to cores where no GPU is left.
+        """
+        on_gpu = self.gpus.on_gpu(table, operand)
+        suits = on_gpu == (worker >= self._cores) and worker not in self.gpus.lost
+        if worker < 0 or suits or self._cores == len(self.workers):
             return worker
-        able = self.workers[self._cores :] if on_gpu else self.workers[: self._cores]
+        able = self.gpus.living if on_gpu else self.workers[: self._cores]
         return min(able, key=lambda one: self.queue.load(one.index) + one.running).index
 
     def _warm(self, worker: Worker, ready: DeviceReady) -> None:
         """The GPU of a worker is warm, or cannot be used: then the worker computes as a core does."""
         worker.slots = DeviceSlots(ready.slab, self._memory.next_use.next_use) if ready.slab else None
-        worker.state, worker.gpu_bytes = "", ready.slab
+        worker.state, worker.gpu_bytes, worker.is_warm = "", ready.slab, True
         what = ready.why or f"{ready.name}, {format_bytes(ready.slab)} for chunks"
         log.info("%s is warm after %.3f s: %s", worker.name, ready.seconds, what)
         self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, "idle"))
@@ -251,7 +257,7 @@ class HostDispatch:
         self._memory.reset_worker(worker)
         one.link = link
         if one.has_gpu:
-            one.state, one.slots = WARMING, None
+            one.state, one.slots, one.is_warm = WARMING, None, False
 
     def received(self, worker: int, message: Any) -> None:
         """An executor reports; a fault of jmars in the handler ends the jobs concerned and replaces the executor."""
@@ -279,19 +285,39 @@ class HostDispatch:
             self._memory.free_slot(slot)
         one.quarantined = []
         self.recovery.remember(one, link, lost[0] if lost else None, why)
-        self._report(WorkerMoved(worker, one.name, link.pid, "replaced"))
+        if one.state != GIVEN_UP:
+            self._report(WorkerMoved(worker, one.name, link.pid, "replaced"))
         self.recovery.ended(one, link, lost, why)
         for table in {batch.table.number: batch.table for batch in lost}.values():
             self._close_if_still(table)
         self._memory.advance()
         self.dispatch()
 
+    def is_warming(self, worker: int) -> bool:
+        """Whether the process of a worker opens its GPU."""
+        return self.workers[worker].has_gpu and not self.workers[worker].is_warm
+
+    def gave_up(self, worker: int, link: ExecutorLink, why: str) -> None:
+        """A worker with a GPU gets no process any more: its operands go to other GPUs, else to cores."""
+        one = self.workers[worker]
+        one.state, one.gpu_bytes = GIVEN_UP, 0
+        self.gpus.give_up(one, why)
+        self.queue.lost.add(worker)
+        log.error("%s is given up: %s", one.name, why)
+        self._report(WorkerMoved(worker, one.name, link.pid, GIVEN_UP))
+        for table in self.jobs.by_number.values():
+            if table.device:
+                places = [
+                    self._of_kind(table, i, worker) if is_for_gpu(table, i) else -1 for i in range(len(table.rank))
+                ]
+                self.queue.replan(table.number, table.rank, places)
+
     def moved(self, worker: int, pid: int, state: str) -> None:
         """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
         one = self.workers[worker]
-        one.state = state
-        self._report(WorkerMoved(worker, one.name, pid, state or "idle"))
-        if not state:
+        one.state = state or (WARMING if self.is_warming(worker) else "")
+        self._report(WorkerMoved(worker, one.name, pid, one.state or "idle"))
+        if not one.state:
             self.dispatch()
 
     def quarantine(self, worker: int) -> Callable[[], None]:

@@ -24,10 +24,16 @@ class TaskQueue:
     """Heaps by job and worker; a key is (rank, operand) in an integer.
 
     The last `gpus` of the workers have a GPU; they take no operands of the others, and the others none of theirs.
+
+    Attributes
+    ----------
+    lost
+        Workers without a process; operands pinned to them go where they are pushed to.
     """
 
     def __init__(self, workers: int, gpus: int = 0) -> None:
         self._workers, self._cores, self._gpus = workers, workers - gpus, gpus
+        self.lost: set[int] = set()
         self._jobs: dict[int, list[list[int]]] = {}  # by job number; only jobs with waiting operands
         self._offers: dict[int, Offers] = {}  # by job number; only open jobs that make offers
         self._pinned: dict[int, Mapping[int, int]] = {}
@@ -59,6 +65,8 @@ class TaskQueue:
             heaps = self._jobs[number] = [[] for _ in range(self._workers)]
         if number in self._offers:
             pin = self._pinned[number].get(operand)
+            if pin in self.lost:
+                pin = None
             if pin is not None or number in self._late:
                 to = self._everyone if pin is None else (pin,)
                 self._offers[number].make((rank << _BITS) | operand, to)

@@ -12,11 +12,12 @@ from typing import Any, Protocol
 from jmars.memory.device_slots import DeviceSlots
 from jmars.model.messages import JobTable
 
-__all__ = ["DISCARDED", "GPU_NAME", "RECYCLED", "WARMING", "Batch", "ExecutorLink", "Worker"]
+__all__ = ["DISCARDED", "GIVEN_UP", "GPU_NAME", "RECYCLED", "WARMING", "Batch", "ExecutorLink", "Worker"]
 
 # States of a worker that dispatch sets; supervision sets others. A worker with a state is sent no batch.
 DISCARDED = "discarded"  # its process is killed since its results are not needed; no operand is to blame
 WARMING = "warming up"  # its process opens a GPU
+GIVEN_UP = "given up"  # its processes ended again and again while they opened a GPU; there is none any more
 GPU_NAME = "gpu-"  # how names of workers with a GPU begin
 RECYCLED = "recycled"  # its process is replaced between two batches, for the memory that it needed or retained
 
@@ -105,6 +106,8 @@ class Worker:
         Whether the process was offered operands and has not answered yet; whether it has, and takes operands now.
     has_gpu
         Whether the process has a GPU.
+    is_warm
+        Whether the process has opened its GPU, or found that it cannot.
     slots
         Slots in the GPU's memory; None without a GPU, and until the GPU is warm.
     gpu_bytes
@@ -117,6 +120,7 @@ class Worker:
         self.index = index
         self.name = name or f"worker-{index}"
         self.has_gpu = name.startswith(GPU_NAME)
+        self.is_warm = False
         self.slots: DeviceSlots | None = None
         self.gpu_bytes = 0
         self.link: ExecutorLink

@@ -47,7 +47,7 @@ class JobTable:
     late: bool = False  # whether each operand is offered to all workers, and the first that is free takes it
     pinned: Mapping[int, int] = field(default_factory=dict)  # the only worker that may run an operand
     ephemeral: bool = False  # whether a process computes one operand of it, and ends
-    device: bytes = b""  # by operand, as in `plan.PlanGraph.device`: GPU for a GPU, else a core; empty for cores only
+    device: bytes = b""  # by operand, `plan_graph.GPU` or `GPU_ONLY` for a GPU, else a core; empty for cores only
 
     def bytes_of(self, operand: int, shape: Sequence[int]) -> int:
         """Bytes of an operand's chunk with this shape."""

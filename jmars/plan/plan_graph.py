@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
 
-__all__ = ["ANY", "CPU", "GPU", "PlanGraph", "contract", "filled", "volume"]
+__all__ = ["ANY", "CPU", "GPU", "GPU_ONLY", "PlanGraph", "contract", "filled", "volume"]
 
 ANY, CPU, GPU = 0, 1, 2  # devices
+GPU_ONLY = 3  # in a `JobTable`: an operand that may run on no core; in a plan it counts as GPU
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ __all__ = ["ProcessEvents", "ProcessSupervisor"]
 log = logging.getLogger("jmars.worker")
 
 CALM = 2**26  # bytes of private memory that an idle executor may have before its first measurement
+MOST_COLD_ENDS = 3  # processes in a row that end while they open a GPU, until its worker is given up
 NO_PROCESS_SECONDS = 10.0  # without a single executor, until jobs fail
 _STATES = {HealthAction.SUSPECT: "suspect", HealthAction.WELL: "", HealthAction.FENCE: "fenced"}
 
@@ -39,10 +40,16 @@ class ProcessEvents(Protocol):
         """A process sent a report."""
 
     def ended(self, worker: int, link: ChildLink, why: str) -> None:
-        """A process has ended, and a new process was started."""
+        """A process has ended, and a new process was started, unless the worker is given up."""
 
     def moved(self, worker: int, pid: int, state: str) -> None:
         """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
+
+    def is_warming(self, worker: int) -> bool:
+        """Whether the process of a worker opens its GPU."""
+
+    def gave_up(self, worker: int, link: ChildLink, why: str) -> None:
+        """The worker of a GPU gets no process any more; `ended` follows for the last one."""
 
     def quarantine(self, worker: int) -> Callable[[], None]:
         """A process (worker -1: one that computes nothing) cannot die; the result is called after the real end."""
@@ -109,6 +116,7 @@ class ProcessSupervisor:
         self._others: list[ChildLink] = []  # the mover and the carrier
         self._calm = [CALM] * workers  # bytes of private memory of each executor while it was idle
         self._unavailable: set[int] = set()  # workers whose process could not be started
+        self._cold_ends = [0] * workers  # processes in a row that ended while they opened a GPU
         self._timer: asyncio.TimerHandle | None = None
         self._none_since: float | None = None  # time since which there is no executor
         self._closed = False
@@ -147,7 +155,14 @@ class ProcessSupervisor:
     def _ended(self, worker: int, link: ChildLink, why: str) -> None:
         if self._closed:
             return
-        self._start(worker)
+        if worker >= self._workers - len(self._gpus):
+            self._cold_ends[worker] = self._cold_ends[worker] + 1 if self._events.is_warming(worker) else 0
+        if self._cold_ends[worker] < MOST_COLD_ENDS:
+            self._start(worker)
+        else:
+            gpu = self._gpus[worker - self._workers + len(self._gpus)]
+            times = f"{MOST_COLD_ENDS} processes in a row ended while they opened {gpu}, the last one"
+            self._events.gave_up(worker, link, f"{times} {'was ' * why.startswith('killed')}{why}")
         self._events.ended(worker, link, why)
 
     # -- watching
@@ -167,7 +182,7 @@ class ProcessSupervisor:
         self._timer = None
         if self._closed:
             return
-        links = {link.pid: link for link in self.links if link.pid}
+        links = {link.pid: link for link in self.links if link.pid and link.alive}
         links |= {link.pid: link for link in self._others if link.alive and link.pid}
         pids = [*links, *[pid for pid in (self._children.zygote,) if pid]]
         for pid, action in self._health.look(monotonic(), self._children.vitals(pids)):
@@ -201,7 +216,7 @@ class ProcessSupervisor:
         uses = {}
         for worker, link in enumerate(self.links):
             cap = self._events.cap(worker)
-            if not link.pid or cap == -1:
+            if not link.pid or not link.alive or cap == -1:
                 continue
             private = self._children.private(link.pid)
             if cap is None:
@@ -233,7 +248,7 @@ class ProcessSupervisor:
             if not link.pid:
                 self._unavailable.add(worker)
                 self._events.unavailable(worker)
-        if any(link.pid for link in self.links):
+        if any(link.pid and link.alive for link in self.links):
             self._none_since = None
             return
         self._none_since = self._none_since or monotonic()

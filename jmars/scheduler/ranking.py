@@ -18,6 +18,7 @@ from jmars.plan import CPU, GPU, Choice, PlanGraph, Profile, Workers, annotate, 
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
 from jmars.plan.cost.gpu_seconds import host_with_gpus
 from jmars.plan.order.ranks import rank_by
+from jmars.plan.plan_graph import GPU_ONLY
 from jmars.plan.simulation.predict import predict_from_simulation
 from jmars.scheduler.device_plan import on_devices, spread
 from jmars.scheduler.fitting import LIMIT, raise_limit
@@ -197,7 +198,8 @@ def _with_gpus(
         ranked = _on_machines(compiled, settings, apart, rows, patience, str, pins, classes)
     assign = np.where(must, cores, 0) if ranked.assign is None else ranked.assign
     assign = np.where(compiled.after.program < 0, -1, assign)
-    device = ranked.device or (np.where(must, GPU, CPU).astype(np.uint8).tobytes() if must.any() else b"")
+    planned = np.frombuffer(ranked.device, np.uint8) if ranked.device else np.full(compiled.after.n, CPU, np.uint8)
+    device = np.where(must, GPU_ONLY, planned).astype(np.uint8).tobytes() if ranked.device or must.any() else b""
     return replace(ranked, assign=spread(assign, ranked.rank.astype(np.int64), cores), device=device)
 
 

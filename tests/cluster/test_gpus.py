@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +117,22 @@ def test_a_gpu_that_cannot_be_used_leaves_all_to_cores() -> None:
             y = mt.array(X, chunk_size=500) * 2
         np.testing.assert_array_equal(y.execute().fetch(), X * 2)  # by the CPU's kernels, in the process of the GPU
         assert int(str(_gpu(cluster)["done"])) > 0
+
+
+def test_a_gpu_whose_process_crashes_whenever_it_opens_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a broken driver does; here the package that opens GPUs is one that crashes."""
+    (tmp_path / "cupy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["cuda:0"]) as cluster:
+        gpu = _gpu(cluster)
+        assert (gpu["state"], gpu["restarts"], gpu["pid"], gpu["done"]) == ("given up", 3, 0, 0)
+        _check(mt.array(X, chunk_size=300), mt.array(Y, chunk_size=300))
+        with jmars.annotate(gpu=True):
+            y = mt.array(X, chunk_size=500) * 2
+        with pytest.raises(jmars.errors.JmarsError, match=r"gpu-0 is given up: 3 processes.*cuda:0.*SIGTERM"):
+            y.execute().fetch()
+        _warm(cluster)
+        assert _gpu(cluster)["state"] == "given up"
 
 
 def test_auto_finds_the_gpus_of_this_process() -> None:

@@ -10,7 +10,16 @@ from jmars.dispatch import HostDispatch
 from jmars.errors import ClusterError
 from jmars.model.failure import Failure
 from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost, WorkerMoved
-from jmars.processes.executor_messages import FAILED, INTERRUPTED, ExecutorReport, OperandFailed, RunBatch
+from jmars.plan.plan_graph import GPU, GPU_ONLY
+from jmars.processes.executor_messages import (
+    DEVICE,
+    FAILED,
+    INTERRUPTED,
+    DeviceReady,
+    ExecutorReport,
+    OperandFailed,
+    RunBatch,
+)
 from jmars.storage.arena import HEADER
 from tests.worker.steps_host import in_loop, program, table
 
@@ -24,6 +33,7 @@ class Memory:
         )
         self.chunks = SimpleNamespace(memory={}, disk={}, doomed=set(), spilled=0, reloaded=0, fetched=0)
         self.quota = SimpleNamespace(private={})
+        self.next_use = SimpleNamespace(next_use=lambda chunk: 0)
         self.lost_chunks = SimpleNamespace(release=lambda: None)
         self.disk_seconds = 0.0
         self.staged: list[Any] = []
@@ -78,10 +88,12 @@ class Link:
 class Room:
     """A `HostDispatch` with fakes around."""
 
-    def __init__(self, workers: int = 1) -> None:
+    def __init__(self, workers: int = 1, gpus: int = 0) -> None:
         self.memory, self.reports, self.killed = Memory(), [], []
         memory: Any = self.memory
-        self.dispatch = HostDispatch(memory, workers, self.reports.append, lambda link, how: self.killed.append(link))
+        self.dispatch = HostDispatch(
+            memory, workers, self.reports.append, lambda link, how: self.killed.append(link), gpus
+        )
         self.links = [Link(100 + worker) for worker in range(workers)]
         for worker, link in enumerate(self.links):
             self.dispatch.started(worker, link)
@@ -183,3 +195,62 @@ def test_a_fault_in_handling_a_report_breaks_the_job_and_replaces_the_executor()
     room.dispatch.enqueue("job-1", [0], [0])
     room.dispatch.received(0, ExecutorReport(5, [1] * 5, 0, 0, None, []))
     assert room.killed == [room.links[0]] and type(room.reports[-1]).__name__ == "JobBroken"
+
+
+def with_gpus(gpus: int) -> Room:
+    """A core and GPUs that are warm, the first given up while its second process opens it."""
+    room = Room(1 + gpus, gpus)
+    for worker in range(1, 1 + gpus):
+        room.dispatch.received(worker, ExecutorReport(0, [], 0, 0, DeviceReady(DEVICE, 1 << 20, 0.1, "a GPU", ""), []))
+    return room
+
+
+def lose(room: Room, worker: int) -> None:
+    room.dispatch.started(worker, Link(200))
+    room.dispatch.ended(worker, room.links[worker], "killed")
+    assert room.dispatch.is_warming(worker)
+    room.dispatch.gave_up(worker, room.dispatch.workers[worker].link, "no luck")
+    room.dispatch.ended(worker, room.dispatch.workers[worker].link, "killed")
+
+
+@in_loop
+def test_operands_of_a_gpu_that_is_given_up_go_to_cores_or_to_another_gpu():
+    device = bytes([GPU] * 4)
+    for gpus, takes in ((1, 0), (2, 2)):
+        room = with_gpus(gpus)
+        room.dispatch.open_job(table(1, [program()], [0] * 4, [()] * 4, device=device))
+        room.dispatch.moved(1, 101, "suspect")  # so that operands wait for it
+        room.dispatch.enqueue("job-1", [0, 1], [1, 1])
+        lose(room, 1)
+        room.dispatch.enqueue("job-1", [2, 3], [1, 1])
+        begun = [one.worker for one in room.of(Started)]
+        assert set(begun) == {takes} and room.dispatch.workers[1].gpu_bytes == 0
+        assert [one.state for one in room.of(WorkerMoved) if one.worker == 1][-1] == "given up"
+        assert not room.of(Refused)
+
+
+@in_loop
+def test_operands_that_need_a_gpu_that_is_given_up_fail_with_the_reason():
+    room = with_gpus(1)
+    room.dispatch.open_job(table(1, [program()], [0] * 3, [()] * 3, device=bytes([GPU, GPU_ONLY, GPU_ONLY])))
+    room.dispatch.moved(1, 101, "suspect")
+    room.dispatch.enqueue("job-1", [0, 1], [1, 1])
+    lose(room, 1)
+    room.dispatch.enqueue("job-1", [2], [1])
+    refused = room.of(Refused)
+    assert [one.operand for one in refused] == [1, 2] and [one.operands for one in room.of(Started)] == [[0]]
+    assert refused[0].failure.text.startswith("step must run on a GPU, and gpu-0 is given up: no luck")
+    assert len(room.memory.held) == 1
+
+
+@in_loop
+def test_operands_pinned_to_a_gpu_that_is_given_up_fail_though_there_is_another():
+    room = with_gpus(2)
+    pinned = {0: 1, 1: 1, 2: 2}
+    room.dispatch.open_job(table(1, [program()], [0] * 3, [()] * 3, device=bytes([GPU_ONLY] * 3), pinned=pinned))
+    room.dispatch.moved(1, 101, "suspect")
+    room.dispatch.enqueue("job-1", [0], [1])
+    lose(room, 1)
+    room.dispatch.enqueue("job-1", [1, 2], [1, 2])
+    assert [one.operand for one in room.of(Refused)] == [0, 1]
+    assert [(one.operands, one.worker) for one in room.of(Started)] == [([2], 2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -53,10 +54,13 @@ class Events:
     def __init__(self) -> None:
         self.happened: list[Any] = []
         self.caps: dict[int, int | None] = {}
-        self.is_busy = True
+        self.is_busy, self.warming = True, set[int]()
 
     def cap(self, worker: int) -> int | None:
         return self.caps.get(worker)
+
+    def is_warming(self, worker: int) -> bool:
+        return worker in self.warming
 
     def quarantine(self, worker: int) -> Any:
         self.happened.append(("quarantine", worker))
@@ -69,10 +73,10 @@ class Events:
 
 
 class Room:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, workers: int = 2) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, workers: int = 2, gpus: Sequence[str] = ()) -> None:
         self.children, self.events, self.now = Children(), Events(), 1000.0
         children: Any = self.children
-        self.supervisor = ProcessSupervisor(children, workers, 1, lambda: "/spill", self.events)
+        self.supervisor = ProcessSupervisor(children, workers, 1, lambda: "/spill", self.events, gpus)
         monkeypatch.setattr(supervision, "monotonic", lambda: self.now)
 
     def look(self, seconds: float = LOOK_SECONDS) -> None:
@@ -161,3 +165,31 @@ def test_watching_ends_with_the_work(room):
     room.events.is_busy = False
     room.look()
     assert room.supervisor._timer is None
+
+
+def test_a_gpu_whose_processes_end_while_they_open_it_is_given_up_and_a_warm_one_is_not(monkeypatch, room):
+    made = Room(monkeypatch, 2, ["cuda:7"])
+    made.supervisor.start()
+
+    def end(times: int) -> None:
+        for _ in range(times):
+            made.supervisor.links[1].ended("killed by SIGSEGV")
+
+    end(5)
+    made.events.warming = {1}
+    end(2)
+    made.events.warming = set()
+    end(1)
+    made.events.warming = {1}
+    end(2)
+    assert made.supervisor.links[1].alive and {one[0] for one in made.events.happened} == {"ended"}
+    end(1)
+    (gave_up,) = [one for one in made.events.happened if one[0] == "gave_up"]
+    assert gave_up[1:] == (
+        1, "3 processes in a row ended while they opened cuda:7, the last one was killed by SIGSEGV"
+    )  # fmt: skip
+    assert not made.supervisor.links[1].alive and made.events.happened[-1][0] == "ended"
+    assert len(made.children.roles) == 2 + 10
+    made.children.states[made.supervisor.links[1].pid] = Vital.STOPPED  # another process may have its pid by now
+    made.look(10)
+    assert made.events.happened[-1] == ("ended", 1, "killed by SIGSEGV")
