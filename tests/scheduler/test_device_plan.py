@@ -10,6 +10,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import GraphError, UnsupportedError
 from jmars.plan import CPU, GPU, Profile
+from jmars.plan.plan_graph import GPU_ONLY
 from jmars.scheduler.prepare import Prepared, prepare
 from jmars.scheduler.ranking import Machine
 from jmars.tensor.annotations import annotate
@@ -84,11 +85,11 @@ def test_annotations():
     with annotate(gpu=True):
         x = mt.ones(4000, chunk_size=1000)
         mapped = mt.ones(40).map_blocks(user, dtype=float)
-    assert set(devices(prepared(x)).values()) == {GPU}
-    assert GPU in devices(prepared(mapped)).values(), "a user's function, where that asks"
+    assert set(devices(prepared(x)).values()) == {GPU_ONLY}
+    assert GPU_ONLY in devices(prepared(mapped)).values(), "a user's function, where that asks"
     with annotate(gpu=False):
         y = x * 2
-    assert devices(prepared(y, gpu="prefer")) == {"ones": GPU, "multiply": CPU}
+    assert devices(prepared(y, gpu="prefer")) == {"ones": GPU_ONLY, "multiply": CPU}
     with pytest.raises(UnsupportedError, match="ones is annotated with gpu=True, and no worker is a GPU"):
         prepared(x, CORES, HOST)
     with annotate(gpu=True, worker=0):
@@ -97,7 +98,7 @@ def test_annotations():
         prepared(z)
     with annotate(worker="gpu-0"):
         w = mt.ones(4)
-    assert set(devices(prepared(w)).values()) == {GPU}
+    assert set(devices(prepared(w)).values()) == {GPU_ONLY}
 
 
 def test_only_refuses_with_the_line_and_the_name():
