@@ -187,8 +187,8 @@ def _in_sequence(
                 elif place is not None and place.is_there:
                     target = place.of(values[place.owner], args, types[number].shape)
                 elif place is not None:
-                    early[place.owner] = owner = memory(place.owner)
-                    part(place.of(owner, args, types[number].shape), values, args, stop)
+                    early[place.owner] = memory(place.owner)
+                    part(place.of(early[place.owner], args, types[number].shape), values, args, stop)
                     target = None  # its reader finds it in place
                 else:
                     target = memory(number)

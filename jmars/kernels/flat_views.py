@@ -59,8 +59,9 @@ def flat_pipeline(middle: Elementwise, otherwise: Run, native: Callable[..., Non
 
 
 def never_raises(expression: Expression) -> bool:
-    """Whether no value of the elements between the rows can raise or warn."""
-    return not any(
+    """Whether no value of the elements between the rows can raise: text between them need be no number."""
+    dtypes = [*expression.inputs, *(node.dtype for node in expression.nodes)]
+    return all(dtype.kind in "biufc" for dtype in dtypes) and not any(
         node.raises or node.ufunc is not None or (node.op == "power" and node.dtype.kind in "iu")
         for node in expression.nodes
     )

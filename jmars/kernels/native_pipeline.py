@@ -111,9 +111,11 @@ def native_pipeline(
     plain = Blocks.of(middle.output.shape, shapes)
     if middle.output.size <= BLOCK_SIZE:
         return None
+    if strided and (tail is not None or made):
+        return None
     if strided:
-        alone = tail is None and not made
-        return _elements(middle, Blocks.of(middle.output.shape, shapes, apart=True), strided) if alone else None
+        in_numpy = pipeline(heads, middle, tail, types, strided=True)
+        return _elements(middle, Blocks.of(middle.output.shape, shapes, apart=True), in_numpy)
     if tail is None and not made:
         return _elements(middle, plain)
     if tail is not None and not made and len(blocks.shape) == 1 and kept == (1,) * len(kept):
@@ -164,8 +166,11 @@ def _block(expression: Expression, pattern: Pattern) -> Callable[..., None] | No
     return compute
 
 
-def _elements(middle: Elementwise, blocks: Blocks, strided: bool = False) -> Run | None:
-    """Every element written, a million at a time; rows are whole where there are some."""
+def _elements(middle: Elementwise, blocks: Blocks, otherwise: Run | None = None) -> Run | None:
+    """Every element written, a million at a time; rows are whole where there are some.
+
+    With `otherwise` arrays may be strided; it runs where the elements of their rows lie apart.
+    """
     if len(blocks.shape) > 2 or blocks.shape[-1] < SHORTEST:
         return None
     routine = _routine(middle.expression, _pattern(blocks), None)
@@ -174,13 +179,18 @@ def _elements(middle: Elementwise, blocks: Blocks, strided: bool = False) -> Run
     slots, slow = middle.inputs, _by_numpy(middle.expression)
 
     def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
-        lay_out = _rows_laid_out if strided else _laid_out
-        inputs = [lay_out(values[slot], shape) for slot, shape in zip(slots, blocks.operands)]
         whole, call = out.reshape(blocks.shape), routine.call
+        if otherwise is None:
+            inputs = [_laid_out(values[slot], shape) for slot, shape in zip(slots, blocks.operands)]
+        else:
+            inputs = [values[slot].reshape(shape) for slot, shape in zip(slots, blocks.operands)]
+            if not all(map(_has_plain_rows, (whole, *inputs))):
+                otherwise(out, values, args, stop)
+                return
         for _, shape, index, at in blocks.cut(LONE_BLOCK):
             part, parts = whole[index], [x[i] for x, i in zip(inputs, at)]
             rows = shape[0] if len(shape) == 2 else 1
-            if strided and rows > 1:
+            if otherwise is not None and rows > 1:
                 _row_by_row(call, slow, part, parts)
             elif call(_address(part), *map(_address, parts), rows, shape[-1]):
                 slow(part, parts)
@@ -194,10 +204,9 @@ def _laid_out(value: Array, shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(value).reshape(shape)
 
 
-def _rows_laid_out(value: Array, shape: tuple[int, ...]) -> Array:
-    """An array whose rows are contiguous; they may lie apart."""
-    there = value.reshape(shape)
-    return there if shape[-1] == 1 or there.strides[-1] == there.itemsize else np.ascontiguousarray(there)
+def _has_plain_rows(array: Array) -> bool:
+    """Whether each row of an array is contiguous; rows may lie apart."""
+    return array.shape[-1] == 1 or array.strides[-1] == array.itemsize
 
 
 def _row_by_row(call: Callable[..., Any], slow: Callable[..., None], out: Array, parts: Sequence[Array]) -> None:

@@ -69,10 +69,25 @@ def fuse_regions(
     joins &= ~(heavy & few[graph.layer])[graph.input_idx]
     if apart is not None:
         joins &= apart[graph.input_idx] == apart[readers(graph)]
-    root = grown(
-        graph, joins, is_open(graph), operations(graph), np.where(whole, graph.nbytes, 0), limits or FusionLimits()
-    )
+    inner, ops, limits = is_open(graph), operations(graph), limits or FusionLimits()
+    root = grown(graph, joins, inner, ops, np.where(whole, graph.nbytes, 0), limits)
+    copied = _copied(graph, root)
+    if copied.any():
+        root = grown(graph, joins, inner, ops, np.where(whole | copied, graph.nbytes, 0), limits)
     return fuse_groups(graph, joined_lines(graph, root, apart))
+
+
+def _copied(graph: ChunkGraph, root: Ints) -> Bools:
+    """Flags of slices inside groups that cannot be read in place: a reduction or a function follows them."""
+    kinds = [
+        (_is_view(program), all(isinstance(step, Elementwise) for step in program.steps), _reduces(program))
+        for program in graph.programs
+    ]
+    view, plain, reduces = np.array([*kinds, (False, False, False)], np.bool_)[graph.program].T
+    copied = view & reduces[root]
+    copied[graph.input_idx[~plain[readers(graph)]]] = True
+    found: Bools = copied & view & (root != np.arange(graph.n))
+    return found
 
 
 def joined_lines(graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | None = None) -> Ints:
@@ -230,6 +245,10 @@ def _is_held(program: Program) -> bool:
 
 def _is_view(program: Program) -> bool:
     return any(isinstance(step, Call) and step.view is not None for step in program.steps[:1])
+
+
+def _reduces(program: Program) -> bool:
+    return any(isinstance(step, Reduce) for step in program.steps)
 
 
 def _is_heavy(program: Program) -> bool:

@@ -1,5 +1,7 @@
 """Slices that programs read in place, and values that programs compute where they are written."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.config import config
+from jmars.kernels import compile_program
 from jmars.kernels.flat_views import flattened, never_raises
 from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.program import Elementwise
@@ -17,7 +20,7 @@ from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine
 
 BACKENDS = ["numpy", "numexpr", *["llvm"] * llvm_there()]
-SHAPES = [(400,), (20_000,), (30, 20), (150, 150), (30, 31, 32), (1, 200, 200)]
+SHAPES = [(400,), (20_000,), (30, 20), (150, 150), (30, 31, 32), (1, 200, 200), (20_000, 3)]
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +40,15 @@ def heat(u, steps=3):
 
 def program_of(x):
     """The only program of a fused graph, apart from stored arrays."""
+    (program,) = graph_of(x).programs
+    return program
+
+
+def graph_of(x, room=None):
     graph = TensorGraph.of([x.data])
     for number, _, _ in graph.arrays():
         graph.replace_by_stored(number, f"k{number}")
-    (program,) = compile_graph(graph, config.task).after.programs
-    return program
+    return compile_graph(graph, config.task, room=room).after
 
 
 @st.composite
@@ -116,6 +123,14 @@ def test_a_slice_that_is_summed_or_given_to_a_function_is_copied():
         assert not sharing(program.steps, len(program.inputs)).views
 
 
+def test_copies_of_slices_keep_within_the_room_of_an_operand():
+    a = mt.asarray(np.ones((1000, 1000)), chunk_size=1000)
+    total = sum(a[i : 998 + i, j : 998 + j] for i in range(3) for j in range(3)).sum()
+    room = 5 * 8_000_000
+    for one in graph_of(total, room).programs:
+        assert one.work + one.output.nbytes + sum(chunk.nbytes for chunk in one.inputs) <= room
+
+
 def test_elements_between_rows_raise_nothing():
     for function, safe in ((np.add, True), (np.power, False)):
         b = mt.asarray(np.arange(90_000).reshape(300, 300))
@@ -142,3 +157,48 @@ def test_lines_are_of_equal_strides_with_few_elements_between():
     assert flattened([a[::3]]) is None  # most elements lie between
     assert flattened([a[::-1]]) is None
     assert flattened([a[:0]]) is None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_column_is_computed_where_its_elements_lie(backend):
+    set_engine(engine.OneByOne(backend=backend))
+    a = np.random.default_rng(3).random((20_000, 3))
+    u = mt.asarray(a.copy(), chunk_size=a.shape)
+    for x in (u, a):
+        x[:, 1:2] = x[:, :1] * 2 + x[:, 2:]
+    assert np.array_equal(u.fetch(), a)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_text_beside_a_slice_need_be_no_number(backend):
+    set_engine(engine.OneByOne(backend=backend))
+    a = np.full((200, 200), "1.5")
+    a[:, 0] = "name"
+    u = mt.zeros((200, 200), chunk_size=200)
+    u[:, 1:] = mt.asarray(a, chunk_size=200)[:, 1:].astype(float)
+    assert u.fetch().sum() == 1.5 * 200 * 199
+
+
+def stepped(u):
+    return u[::2, ::2] + u[1::2, ::2] * u[::2, ::-2]
+
+
+def read_later(u):
+    """The written array has a reader, and further arrays follow when the reader has run."""
+    u = u + 1
+    u[1:-1] = u[2:] + u[:-2]
+    return (u.T + 1).T + 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [heat, stepped, read_later])
+def test_a_program_takes_no_more_memory_than_it_says(function, backend):
+    graph = graph_of(function(mt.asarray(np.ones((1000, 1000)), chunk_size=1000)))
+    (program,), args, inputs = graph.programs, graph.args[-1], [np.ones((1000, 1000))]
+    kernel, out = compile_program(program, backend), np.empty(program.output.shape)
+    kernel(out, inputs, args)  # makes what is kept: machine code, buffers of blocks
+    tracemalloc.start()
+    kernel(out, inputs, args)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= program.work + 2**20
