@@ -98,10 +98,15 @@ class CupyDevice(Device):
         with _translated():
             return cupy.cuda.Stream(non_blocking=True)
 
-    def record(self, stream: Any) -> Any:
-        """An event without a clock."""
+    def record(self, stream: Any, timed: bool = False) -> Any:
+        """An event, without a clock unless `timed`."""
         with _translated():
-            return stream.record(cupy.cuda.Event(disable_timing=True))
+            return stream.record(cupy.cuda.Event(disable_timing=not timed))
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """By the clock of the GPU."""
+        with _translated():
+            return float(cupy.cuda.get_elapsed_time(start, end)) * 1e-3
 
     def wait(self, stream: Any, event: Any) -> None:
         """Have a stream wait."""

@@ -64,8 +64,11 @@ class Device(Protocol):
     def stream(self) -> Any:
         """A new stream."""
 
-    def record(self, stream: Any) -> Any:
-        """An event that occurs at the end of all work given to `stream` so far."""
+    def record(self, stream: Any, timed: bool = False) -> Any:
+        """An event that occurs at the end of all work given to `stream` so far; `timed` for `seconds`."""
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Seconds between two timed events that have occurred."""
 
     def wait(self, stream: Any, event: Any) -> None:
         """Let later work of `stream` begin only after `event`."""

@@ -12,6 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,11 @@ class _Event:
     """An event; `done` once the stream has come to the event."""
 
     def __init__(self, stream: _Stream) -> None:
-        self.stream, self.done = stream, False
+        self.stream, self.done, self.time = stream, False, 0.0
 
     def occur(self) -> None:
         """The stream has come here."""
-        self.done = True
+        self.done, self.time = True, perf_counter()
 
 
 class _Stream:
@@ -135,12 +136,17 @@ class FakeDevice(Device):
         self._streams.append(_Stream())
         return self._streams[-1]
 
-    def record(self, stream: Any) -> Any:
+    def record(self, stream: Any, timed: bool = False) -> Any:
         """An event behind all work of the stream."""
         self._check()
         event = _Event(stream)
         stream.work.append(event.occur)
         return event
+
+    def seconds(self, start: Any, end: Any) -> float:
+        """Seconds of this machine, in which other streams may have run, too."""
+        self._check()
+        return float(end.time - start.time)
 
     def wait(self, stream: Any, event: Any) -> None:
         """Have a stream wait."""

@@ -46,6 +46,11 @@ class DeviceRunner:
         """Bytes to the device and from it, since the start."""
         return self._inward.copied, self._outward.copied
 
+    def measured(self) -> tuple[int, float]:
+        """Bytes of large copies in both directions that have ended since the last call, and their seconds."""
+        inward, outward = self._inward.measured(), self._outward.measured()
+        return inward[0] + outward[0], inward[1] + outward[1]
+
     def submit(self, program: DeviceProgram, inputs: Sequence[InSlab], out: InSlab, scratch: int, args: Any) -> None:
         """Give an operand's work to the streams; shared memory of the inputs is read before this returns."""
         device, contents = self._device, self.contents

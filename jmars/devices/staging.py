@@ -7,15 +7,17 @@ Source: docs/explanation/devices.md, "Levels of memory".
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
 
 from jmars.devices.device import Array, Device
 
-__all__ = ["STAGING", "Staging"]
+__all__ = ["STAGING", "TIMED", "Staging"]
 
 STAGING = 2**25  # bytes of a buffer: 32 MiB
+TIMED = 2**18  # least bytes of a copy that is timed; of a smaller one the latency would count
 
 
 class _Buffer:
@@ -38,27 +40,43 @@ class Staging:
 
     def __init__(self, device: Device, size: int = STAGING) -> None:
         self.copied = 0
+        self._timed: deque[tuple[int, Any, Any]] = deque()  # bytes, events before and after, of copies under way
         self._device, self._size = device, size
         self._buffers = [_Buffer(device.pinned(size)) for _ in range(2)]
 
     def copy_in(self, offset: int, source: Array, stream: Any) -> None:
         """Copy bytes to the slab; `source` is read before this returns."""
-        for start in range(0, source.size, self._size):
-            part = source[start : start + self._size]
+        start = self._device.record(stream, timed=True) if source.size >= TIMED else None
+        for at in range(0, source.size, self._size):
+            part = source[at : at + self._size]
             buffer = self._next()
             np.copyto(buffer.memory[: part.size], part)
-            self._device.copy_in(offset + start, buffer.memory[: part.size], stream)
+            self._device.copy_in(offset + at, buffer.memory[: part.size], stream)
             buffer.event = self._device.record(stream)
-        self.copied += source.size
+        self._copied(source.size, start, stream)
 
     def copy_out(self, target: Array, offset: int, stream: Any) -> None:
         """Copy bytes of the slab to `target`, which holds them after `flush`."""
-        for start in range(0, target.size, self._size):
-            part = target[start : start + self._size]
+        start = self._device.record(stream, timed=True) if target.size >= TIMED else None
+        for at in range(0, target.size, self._size):
+            part = target[at : at + self._size]
             buffer = self._next()
-            self._device.copy_out(buffer.memory[: part.size], offset + start, stream)
+            self._device.copy_out(buffer.memory[: part.size], offset + at, stream)
             buffer.event, buffer.target = self._device.record(stream), part
-        self.copied += target.size
+        self._copied(target.size, start, stream)
+
+    def measured(self) -> tuple[int, float]:
+        """Bytes of timed copies that have ended since the last call, and their seconds, the pinned buffers included."""
+        nbytes, seconds = 0, 0.0
+        while self._timed and self._device.is_done(self._timed[0][2]):
+            size, start, end = self._timed.popleft()
+            nbytes, seconds = nbytes + size, seconds + self._device.seconds(start, end)
+        return nbytes, seconds
+
+    def _copied(self, size: int, start: Any, stream: Any) -> None:
+        self.copied += size
+        if start is not None:
+            self._timed.append((size, start, self._device.record(stream, timed=True)))
 
     def flush(self, target: Array) -> None:
         """Wait until all bytes of `target` are there."""
@@ -68,6 +86,7 @@ class Staging:
 
     def forget(self) -> None:
         """All streams have ended, and their copies do not count."""
+        self._timed.clear()
         for buffer in self._buffers:
             buffer.event = buffer.target = None
 

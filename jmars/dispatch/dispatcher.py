@@ -54,11 +54,12 @@ class Dispatcher:
         estimate: Estimate,
         report: Callable[[Report], None],
         gpus: GpuWorkers,
+        on_gpu: Estimate,
     ) -> None:
         self.building: Batch | None = None
         self._memory, self._jobs, self._programs, self._queue = memory, jobs, jobs.programs, queue
         self._workers, self._estimate, self._report, self._flags = workers, estimate, report, jobs.flags
-        self._gpus = gpus
+        self._gpus, self._on_gpu = gpus, on_gpu
         self._held = self._closed = False  # held: no batch is made now
         self._fair_share = FairShare()
         self._again = False  # dispatch was asked for while it was held
@@ -211,7 +212,8 @@ class Dispatcher:
             batch.operands.append(operand)
             batch.outs.append(slot)
             batch.capped |= users
-            seconds += BATCH_SECONDS if (table.number, operand) in suspects else seconds_of(program)
+            usual = self._on_gpu.seconds if on_device else seconds_of
+            seconds += BATCH_SECONDS if (table.number, operand) in suspects else usual(program)
             args = table.args[operand] if table.args is not None else ()
             if on_device:
                 assert worker.slots is not None

@@ -79,7 +79,9 @@ class HostDispatch:
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
-        self.dispatcher = Dispatcher(memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus)
+        self.dispatcher = Dispatcher(
+            memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus, self.ledger.on_gpu
+        )
         self.dispatch = self.dispatcher.dispatch
         self.speculation = SpeculativeExecution(
             memory, self.jobs, self.queue, self.workers, estimate, lambda: self.dispatcher.is_short, report
@@ -177,6 +179,7 @@ class HostDispatch:
         self.queue.close_job(table.number)
         if self.jobs.close(table):
             self.ledger.estimate.forget()
+            self.ledger.on_gpu.forget()
             self._memory.forget_programs()
             self.speculation.stragglers.forget()
             signature.cache_clear()

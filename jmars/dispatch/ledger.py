@@ -18,6 +18,7 @@ from jmars.errors import JmarsError
 from jmars.kernels import Program
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
+from jmars.plan.cost.gpu_seconds import gpu_key
 from jmars.plan.cost.roofline import prior
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
@@ -54,6 +55,8 @@ class Ledger:
         Costs of operands on this host, for planners; `load` reads it.
     estimate
         Run times of operands by program, in this session.
+    on_gpu
+        The same on GPUs; cold operands are those whose inputs were copied to the GPU.
     waited
         Seconds that executors waited for a core since the last job ended.
     """
@@ -61,7 +64,9 @@ class Ledger:
     def __init__(self, arena: Arena, chunks: Chunks, disk_seconds: Callable[[], float], executors: int) -> None:
         self.profile = Profile()
         self.estimate = Estimate()
+        self.on_gpu = Estimate()
         self.waited = 0.0
+        self._copies = (0, 0.0)  # bytes to and from GPUs since the profile learnt their speed, and their seconds
         self._arena, self._chunks, self._disk_seconds, self._executors = arena, chunks, disk_seconds, executors
         self._jobs: dict[int, _Opened] = {}  # by number
         self._saved = time.monotonic()
@@ -87,8 +92,9 @@ class Ledger:
         moved, seconds = (after - before for after, before in zip(self._disk(), opened.disk, strict=True))
         if moved >= LEAST_MOVED and seconds:
             self.profile.observe_disk(int(moved), seconds)
-        computed = self._learn(programs)
-        if operands >= LEAST_OPERANDS and computed < SHORT_SECONDS * operands and not self._jobs:
+        computed, used_gpus = self._learn(programs), self._learn_gpus(programs)
+        short = operands >= LEAST_OPERANDS and computed < SHORT_SECONDS * operands
+        if short and not (self._jobs or used_gpus):
             self.profile.observe_dispatch((makespan * self._executors - computed - self.waited) / operands)
         if computed >= LEAST_COMPUTED:
             self.profile.observe_busy(1 + self.waited / computed)
@@ -121,6 +127,33 @@ class Ledger:
         if measured:
             self.profile.observe_scale(measured / expected)
         return sum(seen.seconds + seen.cold_seconds for seen in taken.values())
+
+    def copied(self, nbytes: int, seconds: float) -> None:
+        """Bytes were copied to or from a GPU in so many seconds."""
+        self._copies = self._copies[0] + nbytes, self._copies[1] + seconds
+
+    def _learn_gpus(self, programs: Sequence[Program]) -> bool:
+        """Teach the profile the run times on GPUs, under keys of their own, and the speed of copies.
+
+        The plan adds the copies of inputs itself, so operands count whose inputs lay on the GPU; until there was one,
+        the others count less the seconds of their copies. Returns whether an operand ran on a GPU.
+        """
+        if self._copies[0] >= LEAST_MOVED:
+            self.profile.observe_pcie(*self._copies)
+            self._copies = (0, 0.0)
+        taken, when = self.on_gpu.take(), int(time.time())
+        longest = sorted(taken, key=lambda number: taken[number].seconds + taken[number].cold_seconds, reverse=True)
+        for number in longest[:MOST]:
+            seen, known = taken[number], signature(programs[number])
+            if seen.warm:
+                mean = seen.seconds / seen.warm
+            elif self.profile.seconds(gpu_key(known.key), known.size) is None:
+                mean = (seen.cold_seconds - seen.fresh / self.profile.pcie) / seen.cold
+            else:
+                continue
+            for key in (known.key, known.family):
+                self.profile.observe(gpu_key(key), known.size, mean, when=when)
+        return bool(taken)
 
     def _disk(self) -> tuple[int, float]:
         """Bytes to and from disk since the start, and their seconds."""

@@ -75,7 +75,7 @@ class ReportHandler:
 
     def handle(self, worker: Worker, message: Any) -> None:
         """Operands of a worker's oldest batch are done, or the executor stopped, or a result needs a slot."""
-        count, elapsed, fresh, waited, stop, shapes, peaks, stored, backends = ExecutorReport(*message)
+        count, elapsed, fresh, waited, stop, shapes, peaks, stored, backends, moved, copies = ExecutorReport(*message)
         self._programs.compiled(backends)
         if stop is not None and stop[0] == ACCEPTED:
             self._dispatcher.accepted(worker)
@@ -105,7 +105,8 @@ class ReportHandler:
         worker.since = monotonic()
         sizes, done = None, []
         if count:
-            done = self._stored(worker, batch, elapsed, fresh)
+            done = self._stored(worker, batch, elapsed, fresh, moved)
+            self._ledger.copied(*copies)
             self._ledger.waited += waited * 1e-6
             if elapsed[-1] >= LONG_MICROSECONDS:
                 self._speculation.stragglers.learn(self._programs.number_of(table, done[-1]), elapsed[-1:])
@@ -135,14 +136,17 @@ class ReportHandler:
             self._memory.advance()
         self._dispatcher.ended(worker)
 
-    def _stored(self, worker: Worker, batch: Batch, elapsed: Sequence[int], fresh: float) -> list[int]:
+    def _stored(
+        self, worker: Worker, batch: Batch, elapsed: Sequence[int], fresh: float, moved: Sequence[int]
+    ) -> list[int]:
         """The first operands of a batch are done, after `elapsed` microseconds each; returns them."""
         memory, table, jobs = self._memory, batch.table, self._jobs
         operands, outs = batch.operands, batch.outs
         slots, chunk, program, work = memory.chunks.memory, table.chunk, table.program, table.work
         ids, learn, release = self._programs.numbers(table), self._ledger.estimate.learn, memory.release
+        learn_gpu = self._ledger.on_gpu.learn
         private, doomed = memory.quota.private, memory.chunks.doomed
-        done = []
+        done: list[int] = []
         self._revived.clear()
         for microseconds in elapsed:
             operand = operands.popleft()
@@ -152,8 +156,10 @@ class ReportHandler:
                 self._revived.add(operand)
             else:
                 slots[chunk[operand]] = slot
-            if not batch.on_device:  # the profile has seconds of cores
+            if not batch.on_device:
                 learn(ids[program[operand]], microseconds * 1e-6, fresh)
+            elif moved[len(done)] >= 0:
+                learn_gpu(ids[program[operand]], microseconds * 1e-6, moved[len(done)])
             if work[operand] or batch.capped or private:
                 release(table.job, operand)
             done.append(operand)

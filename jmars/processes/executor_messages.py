@@ -164,3 +164,5 @@ class ExecutorReport(NamedTuple):
     peaks: Sequence[tuple[int, int]] = ()  # bytes, where memory was measured
     stored: Sequence[tuple[int, int, int]] = ()  # µs of storing with the wait for a slot, and without
     backends: Sequence[tuple[int, str]] = ()  # programs compiled since the last report, each with its back end
+    moved: Sequence[int] = ()  # bytes copied to the GPU for each operand, -1 where a core computed; empty without a GPU
+    copies: tuple[int, float] = (0, 0.0)  # bytes of large copies to and from the GPU, and their seconds

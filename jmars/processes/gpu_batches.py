@@ -76,7 +76,7 @@ class GpuBatches:
 
     def run(self, programs: Mapping[int, Any], operands: Sequence[Any], stop: Callable[[], bool], send: Send) -> None:
         """Run and report a batch; an operand is (program, output, inputs, args, grant) (`RunOnDevice`)."""
-        batch = _Batch(operands, send)
+        batch = _Batch(operands, send, self._runner.measured)
         try:
             try:
                 for again in (True, False):
@@ -94,6 +94,7 @@ class GpuBatches:
                 log.exception("the CPU goes on with a batch of %s", self._name)
                 self._runner.drain()
                 self._on_cpu(programs, batch, stop)
+            batch.report(None)
         except DeviceLostError as error:
             log.error("%s", error)
             os._exit(LOST)
@@ -102,11 +103,10 @@ class GpuBatches:
             batch.report((INTERRUPTED,))
         except BaseException as error:  # of a kernel; it is reported
             batch.report(OperandFailed(FAILED, describe(error, perf_counter() - batch.before)))
-        else:
-            batch.report(None)
 
     def _on_device(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
         ahead: deque[InSlab] = deque()
+        batch.again()
         for number, out, ins, args, grant in list(batch.left()):
             if stop():
                 raise ExecutionInterrupted("the job was told to stop")
@@ -117,6 +117,7 @@ class GpuBatches:
                 while ahead:
                     self._finish(ahead, batch)
                 self._compute(ready, out, ins, args, stop)
+                batch.moved.append(-1)
                 batch.done()
                 continue
             places, chunks, out_at, out_chunk, scratch = grant
@@ -125,7 +126,9 @@ class GpuBatches:
                 for chunk, at, offset, kind in zip(chunks, places, ins, program.inputs, strict=True)
             ]
             ahead.append(InSlab(out_chunk, out_at, self._bytes[out : out + program.output.nbytes]))
+            before = self._runner.copied[0]
             self._runner.submit(found, inputs, ahead[-1], scratch, args)
+            batch.moved.append(self._runner.copied[0] - before)
             if number not in self._told:
                 self._told.add(number)
                 batch.backends.append((number, self._device.backend))
@@ -140,8 +143,10 @@ class GpuBatches:
         batch.done()
 
     def _on_cpu(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
+        batch.again()
         for number, out, ins, args, _ in list(batch.left()):
             self._compute(programs[number], out, ins, args, stop)
+            batch.moved.append(-1)
             batch.done()
 
     def _compute(self, ready: Any, out: int, ins: Sequence[int], args: Any, stop: Callable[[], bool]) -> None:
@@ -156,16 +161,21 @@ class GpuBatches:
 class _Batch:
     """Operands of a batch, and the reports about them."""
 
-    def __init__(self, operands: Sequence[Any], send: Send) -> None:
+    def __init__(self, operands: Sequence[Any], send: Send, copies: Callable[[], tuple[int, float]]) -> None:
         self.before = self._reported = perf_counter()
         self.backends: list[tuple[int, str]] = []
-        self._operands, self._send = operands, send
+        self.moved: list[int] = []  # as in `ExecutorReport`, also of operands that were submitted and are not done
+        self._operands, self._send, self._copies = operands, send, copies
         self._finished = 0
         self._elapsed: list[int] = []
 
     def left(self) -> Sequence[Any]:
         """Operands that are not done."""
         return self._operands[self._finished :]
+
+    def again(self) -> None:
+        """Operands that are not done are submitted anew."""
+        del self.moved[len(self._elapsed) :]
 
     def done(self) -> None:
         """The next operand is done."""
@@ -177,5 +187,7 @@ class _Batch:
 
     def report(self, stop: Any) -> None:
         """Report operands done since the last report."""
-        self._send(ExecutorReport(len(self._elapsed), self._elapsed, 0.0, 0.0, stop, [], [], [], self.backends))
+        count, copies = len(self._elapsed), self._copies() if stop is None else (0, 0.0)
+        moved, self.moved = self.moved[:count], self.moved[count:]
+        self._send(ExecutorReport(count, self._elapsed, 0.0, 0.0, stop, [], [], [], self.backends, moved, copies))
         self._reported, self._elapsed, self.backends = perf_counter(), [], []

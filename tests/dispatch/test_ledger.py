@@ -14,6 +14,7 @@ from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
+from jmars.plan.cost.gpu_seconds import gpu_key, gpu_seconds
 from jmars.storage.arena import PAGE, Allocator
 from jmars.storage.chunks import Chunks
 
@@ -187,3 +188,44 @@ def test_what_was_learnt_is_saved_when_a_job_ends_but_not_at_every_end(cache: Pa
 
     asyncio.run(two_jobs())
     assert Profile.load().costs
+
+
+def test_seconds_on_a_gpu_are_learnt_apart_from_those_of_cores():
+    host, known = Host(), signature(negative())
+    host.open()
+    host.ledger.estimate.learn(0, 0.2)
+    host.ledger.on_gpu.learn(0, 0.5, fresh=8000)  # with its input copied, that is until there is a better one
+    host.close()
+    profile = host.ledger.profile
+    first = 0.5 - 8000 / profile.pcie
+    assert gpu_seconds(negative(), profile) == pytest.approx(first)
+    assert profile.seconds(known.key, known.size) == pytest.approx(0.2)
+    for seconds in (0.03, 0.01):
+        host.open()
+        host.ledger.on_gpu.learn(0, seconds)
+        host.ledger.on_gpu.learn(0, 9.0, fresh=8000)
+        host.close()
+    assert gpu_seconds(negative(), profile) < 0.03
+    assert profile.seconds(gpu_key(known.family), known.size) == gpu_seconds(negative(), profile)
+    assert profile.seconds(known.key, known.size) == pytest.approx(0.2)
+    assert profile.scale == pytest.approx(_scale(0.2)), "the ratio of a core to the roofline is one of cores"
+
+
+def _scale(seconds: float) -> float:
+    host = Host()
+    host.open()
+    host.ledger.estimate.learn(0, seconds)
+    host.close()
+    return host.ledger.profile.scale
+
+
+def test_the_speed_of_copies_to_gpus_is_learnt_and_kept():
+    host = Host()
+    before = host.ledger.profile.pcie
+    for nbytes, learnt in ((1000, False), (10**9, True)):
+        host.open()
+        host.ledger.copied(nbytes, nbytes / 2e10)
+        host.close()
+        assert (host.ledger.profile.pcie > before) is learnt
+    assert host.ledger.profile.pcie == pytest.approx(before + 0.3 * (2e10 - before), rel=1e-4)
+    assert Profile.of(host.ledger.profile.as_data()).pcie == host.ledger.profile.pcie

@@ -20,10 +20,9 @@ from jmars.plan.cost.signature import signature
 from jmars.plan.plan_graph import CPU, GPU
 from jmars.plan.workers import Workers
 
-__all__ = ["PCIE", "gpu_key", "gpu_seconds", "host_with_gpus"]
+__all__ = ["gpu_key", "gpu_seconds", "host_with_gpus"]
 
 CALL = 50e-6  # seconds: an order taken, kernels launched, the end reported
-PCIE = 6e9  # bytes a second between shared memory and a GPU, through a pinned buffer
 _LATENCY = 30e-6  # seconds until the first byte of a copy
 _BANDWIDTH = 400e9  # bytes a second of the GPU's own memory
 _FASTER = 25.0  # a GPU computes so many times as fast as a core
@@ -63,7 +62,7 @@ def gpu_seconds(program: Program, profile: Profile) -> float:
             return seconds
     moved = sum(one.nbytes for one in program.inputs) + program.output.nbytes
     core = min(program_seconds(program, profile), prior(program, known.size) * profile.scale)
-    return max(CALL + moved / _BANDWIDTH + core / _FASTER, program.output.nbytes / PCIE)
+    return max(CALL + moved / _BANDWIDTH + core / _FASTER, program.output.nbytes / profile.pcie)
 
 
 def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int]) -> Workers:
@@ -94,7 +93,7 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
         cores=np.where(first, cores, 1),
         memory=np.array([memory, *gpus], np.int64),
         device=np.where(first, CPU, GPU),
-        bandwidth=PCIE,
+        bandwidth=profile.pcie,
         latency=_LATENCY,
-        disk=np.where(first, profile.disk, PCIE),
+        disk=np.where(first, profile.disk, profile.pcie),
     )

@@ -23,7 +23,7 @@ from jmars.plan.cost.roofline import CALL as ROOFLINE_CALL
 __all__ = ["KnownCost", "Profile"]
 
 NEWEST = 0.3  # weight of the newest job in the moving average
-_HOST = ("dispatch", "disk", "touch", "scale", "busy")  # costs of the host itself
+_HOST = ("dispatch", "disk", "pcie", "touch", "scale", "busy")  # costs of the host itself
 SOON = 0.5  # weight of the newest job in averages that change by the minute
 JUMP = 4.0  # a measurement counts as at most so many times the average, or as so small a part of the average
 FAR = 64.0  # ratio to the largest measured size beyond which the fixed cost of a call is not scaled with the bytes
@@ -45,6 +45,8 @@ class Profile:
         Seconds of an executor between two operands: until the report is taken and the next operand is there.
     disk
         Bytes a second, written and read back.
+    pcie
+        Bytes a second between shared memory and a GPU, through a pinned buffer.
     touch
         Seconds a byte for the first write to a page of memory.
     scale
@@ -68,6 +70,7 @@ class Profile:
     costs: CostTable = field(default_factory=CostTable)
     dispatch: float = 10e-6
     disk: float = 1e9
+    pcie: float = 6e9
     touch: float = 0.3e-9
     scale: float = 1.0
     busy: float = 1.0
@@ -116,6 +119,11 @@ class Profile:
         """Adds a measurement of the disk: bytes written or read, and seconds."""
         if seconds > 0:
             self.disk = _mixed(self.disk, min(max(nbytes / seconds, 1e6), 1e11))
+
+    def observe_pcie(self, nbytes: int, seconds: float) -> None:
+        """Adds a measurement of copies to and from a GPU: bytes, and seconds."""
+        if seconds > 0:
+            self.pcie = _mixed(self.pcie, min(max(nbytes / seconds, 1e7), 1e12))
 
     def observe_busy(self, ratio: float) -> None:
         """Adds the ratio of wall time to computing time of a job's operands."""
@@ -219,8 +227,8 @@ class Profile:
         path
             None for this machine's cost file.
         host
-            Whether to write the costs of the host itself too (`dispatch`, `disk`, `touch`, `scale`, `busy`). Workers of
-            an engine, who may be on other machines, measure none of them: False leaves those of the file.
+            Whether to write the costs of the host itself too (`dispatch`, `disk`, `pcie`, `touch`, `scale`, `busy`).
+            Workers of an engine, who may be on other machines, measure none of them: False leaves those of the file.
 
         Raises
         ------
