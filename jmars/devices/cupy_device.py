@@ -17,8 +17,8 @@ import numpy as np
 
 from jmars.devices.device import Array, Device, DeviceLostError, DeviceMemoryError
 from jmars.devices.library import LIBRARY
-from jmars.kernels.cuda_helpers import helper_text
-from jmars.kernels.cuda_text import FUNCTION, cuda_text, cuda_type
+from jmars.devices.reduction_text import reduction_text
+from jmars.kernels.cuda_text import FUNCTION, cuda_text
 from jmars.kernels.expression import Expression
 
 __all__ = ["CupyDevice"]
@@ -27,10 +27,6 @@ _OPTIONS = ("--fmad=false",)
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 # Errors after which the context is lost: uncorrectable memory, faults of kernels, and what is unknown.
 _STICKY = {214, 220, *range(700, 722), 999}
-_JOIN = {
-    "add": "a + b", "multiply": "a * b", "maximum": "jm_maximum(a, b)", "minimum": "jm_minimum(a, b)",
-    "logical_and": "a && b", "logical_or": "a || b",
-}  # fmt: skip
 
 
 @contextmanager
@@ -178,34 +174,17 @@ def _map_kernel(expression: Expression) -> Any:
 
 @lru_cache(maxsize=4096)
 def _reduction_kernel(expression: Expression, ufunc: str, dtype: np.dtype[Any]) -> Any:
-    text = cuda_text(expression)
-    assert text is not None
-    typed, call = _parameters(expression)
-    if ufunc in ("maximum", "minimum") and f"jm_{ufunc}(" not in text:
-        text += helper_text({ufunc})
-    value = f"({call} != 0)" if ufunc.startswith("logical") else f"({cuda_type(dtype)}){call}"
+    text = reduction_text(expression, ufunc, dtype)
+    typed, _ = _parameters(expression)
     return cupy.ReductionKernel(
         typed,
         f"{dtype.name} out",
-        value,
-        _JOIN[ufunc],
+        text.value,
+        text.join,
         "out = a",
-        _identity(ufunc, dtype),
+        text.identity,
         "jm_reduce",
-        reduce_type=cuda_type(dtype),
-        preamble=text,
+        reduce_type=text.type,
+        preamble=text.preamble,
         options=_OPTIONS,
     )
-
-
-def _identity(ufunc: str, dtype: np.dtype[Any]) -> str:
-    """The value with which a reduction begins, in C++."""
-    if ufunc in ("maximum", "minimum"):
-        if dtype.kind == "f":
-            return ("-" if ufunc == "maximum" else "") + f"({cuda_type(dtype)})jm_f8(0x7ff0000000000000ull)"
-        if dtype.kind == "b":
-            return "false" if ufunc == "maximum" else "true"
-        info = np.iinfo(dtype)
-        number = info.min if ufunc == "maximum" else info.max
-        return f"({number + 1} - 1)" if number == -(2**63) else f"{number}{'ull' if dtype.kind == 'u' else 'll'}"
-    return {"add": "0", "multiply": "1", "logical_and": "true", "logical_or": "false"}[ufunc]
