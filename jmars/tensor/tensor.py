@@ -378,7 +378,7 @@ def index_step(entries: tuple[Any, ...]) -> ViewStep:
     return ViewStep(
         lambda whole: cast(Tensor, call("method.getitem", Tensor(whole), entries)).data,
         lambda whole, part: cast(Tensor, call("method.setitem", Tensor(whole), entries, Tensor(part))).data,
-        lambda array: array[entries],
+        lambda array: array[entries if Ellipsis in entries else (*entries, ...)],  # no element is read
         entries,
     )
 

@@ -193,3 +193,13 @@ def test_an_array_whose_length_only_a_run_tells_is_written():
         array[index] = value
         x[index] = value
     same(x, array)
+
+
+@pytest.mark.parametrize("dtype", ["S3", "U3"])
+@pytest.mark.parametrize("index", [slice(1, 3), slice(None), 2])
+@pytest.mark.parametrize("value", ["", "x", "long text"])
+def test_text_of_any_length_is_written(dtype, index, value):
+    array = np.full(6, "abc", dtype)
+    x = mt.asarray(array.copy(), chunk_size=4)
+    x[index] = array[index] = value
+    same(x, array)

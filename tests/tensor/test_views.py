@@ -12,6 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.tensor.buffers import layout_of
 from jmars.tensor.engine import set_engine
 from jmars.tensor.from_array import FromArray
 from tests.tensor.engine import OneByOne
@@ -181,3 +182,10 @@ def test_a_copy_is_kept_apart_from_what_numpy_copies():
     assert [one.tolist() for one in kept] == [
         [0, 1, 2, 3], [0, 1], [2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3], [0, 2, 1, 3]
     ]  # fmt: skip
+
+
+def test_a_view_of_a_single_element_is_let_go():
+    array = np.array(3)
+    for x in (mt.flip(mt.asarray(array)[()]), mt.asarray(array)[()]):
+        assert x.fetch() == 3 and x.flags.c_contiguous
+    assert layout_of(mt.arange(5)[2]._place).shape == layout_of(mt.asarray(array)[()]._place).shape == ()

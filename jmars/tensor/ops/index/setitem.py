@@ -113,7 +113,7 @@ def _set_slice(x: Tensor, meaning: Index, value: Any) -> Tensor:
     entries = [entry for entry in meaning.entries if entry is not None]
     kept = tuple(e if isinstance(e, int) else (e.start, e.stop, e.step) for e in entries)
     if not isinstance(value, Tensor):
-        return _with_operand(x, SetSlice(kept, value.tobytes(), inputs=(x.data,)))
+        return _with_operand(x, SetSlice(kept, np.asarray(value, x.dtype).tobytes(), inputs=(x.data,)))
     cuts = [axis_slices(lengths, entry) for lengths, entry in zip(x.chunks, entries)]
     counts = [tuple(part.taken for part in parts) for parts in cuts]
     target = tuple(
