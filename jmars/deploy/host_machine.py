@@ -136,6 +136,7 @@ class HostMachine:
                 "running": worker.running,
                 "done": worker.done,
                 "restarts": worker.restarts,
+                **_device(worker),
             }
             for worker in self.execution.workers
         ]
@@ -155,7 +156,7 @@ class HostMachine:
             "spilled_total": chunks.spilled,
             "reloaded_total": chunks.reloaded,
             "chunks": len(chunks.memory) + len(chunks.disk),
-            "levels": self.execution.memory.levels(),
+            "levels": self.execution.memory.levels() | {"device": self.execution.dispatch.gpus.used},
         }
 
     async def look(self, active: bool, more: dict[str, int]) -> None:
@@ -207,3 +208,11 @@ def _state(worker: Worker, has_process: bool) -> str:
     if worker.state in (GIVEN_UP, WARMING):
         return worker.state
     return "running" if worker.batches else "idle" if has_process else "starting"
+
+
+def _device(worker: Worker) -> dict[str, Any]:
+    """The GPU of a worker for people: its name, bytes for chunks, and bytes in slots; empty for a worker of cores."""
+    if not worker.has_gpu:
+        return {}
+    used = worker.slots.used if worker.slots is not None else 0
+    return {"device": {"name": worker.gpu_name, "memory": worker.gpu_bytes, "used": used}}

@@ -40,6 +40,11 @@ class GpuWorkers:
         self.living.remove(worker)
         self.lost[worker.index] = f"{worker.name} is given up: {why}"
 
+    @property
+    def used(self) -> int:
+        """Bytes of chunks in the memory of all GPUs."""
+        return sum(worker.slots.used for worker in self.living if worker.slots is not None)
+
     def on_gpu(self, table: JobTable, operand: int) -> bool:
         """Whether an operand goes to a GPU: it is planned so, and a GPU is left."""
         return bool(self.living) and is_for_gpu(table, operand)

@@ -209,7 +209,8 @@ class HostDispatch:
     def _warm(self, worker: Worker, ready: DeviceReady) -> None:
         """The GPU of a worker is warm, or cannot be used: then the worker computes as a core does."""
         worker.slots = DeviceSlots(ready.slab, self._memory.next_use.next_use) if ready.slab else None
-        worker.state, worker.gpu_bytes, worker.is_warm = "", ready.slab, True
+        worker.state, worker.is_warm = "", True
+        worker.gpu_name, worker.gpu_bytes = ready.name, ready.slab
         what = ready.why or f"{ready.name}, {format_bytes(ready.slab)} for chunks"
         log.info("%s is warm after %.3f s: %s", worker.name, ready.seconds, what)
         self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, "idle"))

@@ -110,6 +110,8 @@ class Worker:
         Whether the process has opened its GPU, or found that it cannot.
     slots
         Slots in the GPU's memory; None without a GPU, and until the GPU is warm.
+    gpu_name
+        Name of the GPU for people; "" until it is warm.
     gpu_bytes
         Bytes of the GPU's memory for chunks; 0 without a GPU that can be used. Stays while a new process warms up.
     quarantined
@@ -122,6 +124,7 @@ class Worker:
         self.has_gpu = name.startswith(GPU_NAME)
         self.is_warm = False
         self.slots: DeviceSlots | None = None
+        self.gpu_name = ""
         self.gpu_bytes = 0
         self.link: ExecutorLink
         self.batches: deque[Batch] = deque()

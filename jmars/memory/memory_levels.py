@@ -1,7 +1,7 @@
 """Bytes on the levels of memory, and how files are written.
 
 *Shared* memory holds chunks that any executor may read; *private* memory holds chunks and pieces that were loaded for a
-single operand; *disk* holds spilled chunks. *Device* memory is empty until executors have a device.
+single operand; *disk* holds spilled chunks. *Device* memory is that of GPUs, whose slots dispatch gives.
 Source: docs/explanation/seeds.md, "Memory management"; Mars `storage/base.py` (StorageLevel).
 """
 
@@ -19,7 +19,7 @@ __all__ = ["MemoryLevels", "disk_status", "levels"]
 class MemoryLevels(TypedDict):
     """Bytes now, and since the start."""
 
-    device: int
+    device: int  # chunks in slots of GPUs; each has a copy on a lower level
     shared: int
     private: int
     disk: int
@@ -28,7 +28,7 @@ class MemoryLevels(TypedDict):
 
 
 def levels(buffers: BufferManager, quota: Quota) -> MemoryLevels:
-    """Levels of a host."""
+    """Levels of a host without its GPUs."""
     size_of, chunks = buffers.arena.size_of, buffers.chunks
     waiting = [*buffers.queue, *buffers.loading]
     own = [slot for request in waiting for slot in request.private.values()]

@@ -17,6 +17,7 @@ from traitlets.config import Config
 
 import jmars
 import jmars.tensor as mt
+from jmars.client.cluster_facts import ClusterFacts
 from jmars.errors import JobCancelledError
 
 X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
@@ -66,6 +67,17 @@ def test_values_are_numpys_with_data_beyond_the_memory_of_the_gpu(cluster: jmars
     _check(mt.array(X, chunk_size=300), mt.array(Y, chunk_size=300))
     assert int(str(_gpu(cluster)["done"])) - int(str(before)) > 60
     assert _gpu(cluster)["restarts"] == 0
+
+
+def test_info_tells_the_gpu_and_its_memory(cluster: jmars.Cluster) -> None:
+    _warm(cluster)
+    info = cluster.info()
+    device = _gpu(cluster)["device"]
+    assert isinstance(device, dict) and device["name"] == "FakeDevice"
+    assert 0 < device["used"] <= device["memory"] <= 8 * 2**20
+    assert info["memory"]["levels"]["device"] == device["used"]
+    assert "device" not in info["workers"][0]
+    assert "on GPUs" in ClusterFacts.of(info, []).text()
 
 
 def test_data_beyond_gpu_and_shared_memory(cluster: jmars.Cluster) -> None:
