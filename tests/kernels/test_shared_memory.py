@@ -202,3 +202,13 @@ def test_a_program_takes_no_more_memory_than_it_says(function, backend):
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most <= program.work + 2**20
+
+
+@pytest.mark.parametrize("at", [slice(None, None, -1), (slice(None), 1), (slice(None, None, 2), slice(None, None, -2))])
+@pytest.mark.parametrize("dtype", ["f2", "f8", "c8"])
+def test_elements_that_lie_apart_have_the_bits_of_contiguous_ones(at, dtype):
+    set_engine(engine.OneByOne())
+    a = np.random.default_rng(4).random((20_000, 3)).astype(dtype)
+    a = a[:, 0] if isinstance(at, slice) else a
+    x = mt.asarray(a.copy(), chunk_size=a.shape)[at]
+    assert np.array_equal(abs(np.exp(x)).fetch(), abs(np.exp(a[at].copy())))

@@ -19,7 +19,7 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["AxisSlice", "Slice", "axis_slices", "local_slice", "slice_tensor", "view_slice"]
+__all__ = ["AxisSlice", "Slice", "axis_slices", "has_rows", "local_slice", "slice_tensor", "view_slice"]
 
 Array = np.ndarray[Any, Any]
 Basic = int | slice | None  # an entry of an index, in bounds
@@ -123,7 +123,8 @@ class Slice(Operand):
             shape = tuple(1 if e is None else next(counts) for e in self.index if not isinstance(e, int))
             params = tuple((count, step) for (_, count), step in zip(kinds[k], steps))
             chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
-            step = Call(copy_slice, params, (0,), ChunkType(shape, output.dtype), True, view=view_slice)
+            view = view_slice if has_rows(chunk.shape, params) else None
+            step = Call(copy_slice, params, (0,), ChunkType(shape, output.dtype), True, view=view)
             return single(self.name, (chunk,), step)
 
         begin = [np.array([part.start for part in parts]) for parts in cuts]
@@ -142,6 +143,12 @@ def copy_slice(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int
     part = view_slice(inputs[0], params, arg)
     assert math.prod(part.shape) == out.size
     np.copyto(out.reshape(part.shape), part)
+
+
+def has_rows(shape: tuple[int, ...], params: Sequence[tuple[int, int]]) -> bool:
+    """Whether a slice of a chunk of `shape` has contiguous rows: NumPy's last bits differ where elements lie apart."""
+    inner = next((count for n, (count, _) in zip(reversed(shape), reversed(params)) if n > 1), 2)
+    return inner > 1 and all(step == 1 for _, step in params)
 
 
 def view_slice(chunk: Array, params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> Array:

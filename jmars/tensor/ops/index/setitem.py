@@ -20,7 +20,7 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import astype, cast_and_broadcast, where
-from jmars.tensor.ops.index.basic_indexing import axis_slices, local_slice, view_slice
+from jmars.tensor.ops.index.basic_indexing import axis_slices, has_rows, local_slice, view_slice
 from jmars.tensor.ops.index.boolean_mask import assign_by_mask
 from jmars.tensor.ops.index.getitem import Index, is_bool_scalar
 from jmars.tensor.ops.index.scatter import match_ndim, set_by_arrays
@@ -169,7 +169,7 @@ class SetSlice(Operand):
             part = tuple((count, step) for (_, count, _), step in zip(kinds[k], steps))
             read = [ChunkType(tuple(n for _, _, n in kinds[k]), g.dtype) for g in values]
             if not all(n == count for n, count, _ in kinds[k]):
-                fits = read == [ChunkType(tuple(n for n, _ in part), chunk.dtype)] and all(by == 1 for _, by in part)
+                fits = read == [ChunkType(tuple(n for n, _ in part), chunk.dtype)] and has_rows(chunk.shape, part)
                 into = part_of_output if fits else None
                 step = Call(write_slice, (part, self.number), tuple(range(1 + len(read))), chunk, True, target=into)
                 return single(self.name, (chunk, *read), step)
