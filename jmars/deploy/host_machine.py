@@ -186,8 +186,11 @@ class HostMachine:
             }
             for worker in self.execution.workers
         ]
+        gpus = self.execution.dispatch.gpus
         return {
             "used": self.arena.used,
+            "device": gpus.used,
+            "device_memory": gpus.memory,
             "resident": resident,
             "spilled": chunks.on_disk,
             "spilled_total": chunks.spilled,

@@ -45,6 +45,11 @@ class GpuWorkers:
         """Bytes of chunks in the memory of all GPUs."""
         return sum(worker.slots.used for worker in self.living if worker.slots is not None)
 
+    @property
+    def memory(self) -> int:
+        """Bytes that chunks may take in the memory of all GPUs."""
+        return sum(worker.gpu_bytes for worker in self.living)
+
     def on_gpu(self, table: JobTable, operand: int) -> bool:
         """Whether an operand goes to a GPU: it is planned so, and a GPU is left."""
         return bool(self.living) and is_for_gpu(table, operand)

@@ -45,7 +45,7 @@ HOST_MOVED = "HostMoved"  # {host, name, state: "joined", "suspect", "back", "le
 CHUNKS_MOVED = "ChunksMoved"  # {from, to: hosts, chunks, bytes, seconds}; at most ten a second while jobs run
 LINK_MEASURED = "LinkMeasured"  # {from, to: hosts, bandwidth, latency, transport, why}; at first, then when it changes
 MEMORY_CHANGED = (
-    "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, workers, hosts}
+    "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, device, workers, hosts}
 )
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
 STALLED = "Stalled"  # {kind, text, seconds, calm}: why the job has not moved for so long; an empty text: it moves again

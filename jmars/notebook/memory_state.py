@@ -23,6 +23,9 @@ class MemoryState:
     >>> part = memory.part()
     >>> part["t"], part["used"], part["peak"]
     ([0.5], [10], 120)
+    >>> memory.measured({"device": 4096, "device_memory": 8192}, at=1.0)
+    >>> memory.part()["device"], memory.part()["device_memory"]
+    (4096, 8192)
     """
 
     newest: Mapping[str, Any] = field(default_factory=dict)  # data of MemoryChanged
@@ -47,4 +50,6 @@ class MemoryState:
             "peak": int(self.newest.get("peak", 0)),
             "spilled_total": int(self.newest.get("spilled_total", 0)),
             "reloaded_total": int(self.newest.get("reloaded_total", 0)),
+            "device": int(self.newest.get("device", 0)),
+            "device_memory": int(self.newest.get("device_memory", 0)),
         }

@@ -218,6 +218,8 @@ class Series(TypedDict):
     peak: int
     spilled_total: int
     reloaded_total: int
+    device: int  # bytes of chunks in the memory of GPUs now; each has a copy on a lower level
+    device_memory: int  # bytes that chunks may take there, 0 without a GPU
 
 
 class OpenPiece(TypedDict):

@@ -174,6 +174,17 @@ describe('the view', () => {
     await tick();
     expect(charts()).toEqual(['memory over 1.0 s: peak 2.0 MiB']);
   });
+  test('tells the memory of GPUs where there are any', async () => {
+    const words = () => texts('.jm-facts dt').filter(text => text!.includes('GPU'));
+    mount(document.body, host());
+    button('Memory & spill').click();
+    expect(words()).toEqual([]);
+    shown = picture({ series: { ...shown.series!, device: 64, device_memory: 2 ** 20 } });
+    changed();
+    await tick();
+    expect(words()).toHaveLength(2);
+    expect(texts('.jm-facts dd')).toEqual(expect.arrayContaining(['64 B', '1.0 MiB']));
+  });
   test('says what was predicted beside what was measured, and what else was tried', async () => {
     const cells = () => [...document.querySelectorAll('.jm-plan tbody tr')].map(row => [...row.children].map(cell => cell.textContent));
     mount(document.body, host());

@@ -19,6 +19,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.client.cluster_facts import ClusterFacts
 from jmars.errors import JobCancelledError
+from jmars.model.events import MEMORY_CHANGED
 
 X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
 Y = np.random.default_rng(1).random((1000, 1200))
@@ -78,6 +79,8 @@ def test_info_tells_the_gpu_and_its_memory(cluster: jmars.Cluster) -> None:
     assert info["memory"]["levels"]["device"] == device["used"]
     assert "device" not in info["workers"][0]
     assert "on GPUs" in ClusterFacts.of(info, []).text()
+    measured = [event[4] for event in cluster.events()[0] if event[2] == MEMORY_CHANGED]
+    assert device["memory"] in [one["device_memory"] for one in measured]
 
 
 def test_data_beyond_gpu_and_shared_memory(cluster: jmars.Cluster) -> None:

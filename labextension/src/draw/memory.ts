@@ -30,6 +30,12 @@ export function drawMemory(el: HTMLElement, series: Series | null, groups: Group
     [live ? 'on disk now' : 'on disk at the end', last(series.spilled)],
     ['spilled in total', series.spilled_total],
     ['reloaded in total', series.reloaded_total],
+    ...(series.device_memory
+      ? ([
+          [live ? 'on GPUs now' : 'on GPUs at the end', series.device],
+          ['memory of GPUs', series.device_memory]
+        ] as [string, number][])
+      : []),
     ...(groups ? [['from other hosts', received(groups.hosts)] as [string, number]] : [])
   ];
   const width = Math.max(220, el.clientWidth || 640);

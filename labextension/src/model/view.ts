@@ -160,6 +160,8 @@ export interface Series {
   peak: number;
   spilled_total: number;
   reloaded_total: number;
+  device: number;
+  device_memory: number;
 }
 
 /** Operands that a worker has not ended yet: a piece that grows until now. */

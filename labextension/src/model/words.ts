@@ -36,6 +36,9 @@ const MEANINGS: Record<string, string> = {
   'on disk at the end': 'Bytes of chunks that were spilled at the end of the cell.',
   'spilled in total': 'Bytes written to disk to make room since the cluster started.',
   'reloaded in total': 'Bytes read back from disk since the cluster started.',
+  'on GPUs now': 'Bytes of chunks in the memory of GPUs at this moment; each has a copy in shared memory or on disk.',
+  'on GPUs at the end': 'Bytes of chunks in the memory of GPUs at the end of the cell; each has a copy in shared memory or on disk.',
+  'memory of GPUs': 'Bytes that chunks may take in the memory of all GPUs.',
   // the Workers tab
   pid: 'Process id of the worker.',
   assigned: 'Operands that the plan gave to the worker before the run.',
