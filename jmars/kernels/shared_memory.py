@@ -22,7 +22,7 @@ class Sharing(NamedTuple):
 
     @property
     def strided(self) -> frozenset[int]:
-        """Values whose elements may lie apart."""
+        """Values with rows apart in memory."""
         return frozenset((*self.views, *self.inside))
 
 

@@ -217,7 +217,7 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
             pass
 
     async def _time_line(self, history: ClusterHistory, read: Reader) -> dict[str, Any]:
-        """What is new of the time line, for a frame."""
+        """New pieces of the time line, for a frame."""
         for _ in range(AT_ONCE):
             before = history.since
             events, upto = await read(before, "")
