@@ -36,7 +36,7 @@ class GpuWorkers:
         self.lost: dict[int, str] = {}
 
     def give_up(self, worker: Worker, why: str) -> None:
-        """A worker has no process any more."""
+        """A worker gets no operands any more."""
         self.living.remove(worker)
         self.lost[worker.index] = f"{worker.name} is given up: {why}"
 

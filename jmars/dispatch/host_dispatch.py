@@ -207,11 +207,16 @@ class HostDispatch:
         return min(able, key=lambda one: self.queue.load(one.index) + one.running).index
 
     def _warm(self, worker: Worker, ready: DeviceReady) -> None:
-        """The GPU of a worker is warm, or cannot be used: then the worker computes as a core does."""
+        """The GPU of a worker is warm, or cannot be used: then the worker is given up."""
+        if ready.why:
+            worker.is_warm = True
+            self.gave_up(worker.index, worker.link, f"{ready.name} cannot be used: {ready.why}")
+            self.dispatch()
+            return
         worker.slots = DeviceSlots(ready.slab, self._memory.next_use.next_use) if ready.slab else None
         worker.state, worker.is_warm = "", True
         worker.gpu_name, worker.gpu_bytes = ready.name, ready.slab
-        what = ready.why or f"{ready.name}, {format_bytes(ready.slab)} for chunks"
+        what = f"{ready.name}, {format_bytes(ready.slab)} for chunks"
         log.info("%s is warm after %.3f s: %s", worker.name, ready.seconds, what)
         self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, "idle"))
         self.dispatch()
@@ -302,9 +307,11 @@ class HostDispatch:
         return self.workers[worker].has_gpu and not self.workers[worker].is_warm
 
     def gave_up(self, worker: int, link: ExecutorLink, why: str) -> None:
-        """A worker with a GPU gets no process any more: its operands go to other GPUs, else to cores."""
+        """A worker with a GPU gets no operands any more: its operands go to other GPUs, else to cores."""
         one = self.workers[worker]
         one.state, one.gpu_bytes = GIVEN_UP, 0
+        if worker in self.gpus.lost:  # its process was replaced, and the GPU cannot be used again
+            return
         self.gpus.give_up(one, why)
         self.queue.lost.add(worker)
         log.error("%s is given up: %s", one.name, why)

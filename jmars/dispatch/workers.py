@@ -17,7 +17,7 @@ __all__ = ["DISCARDED", "GIVEN_UP", "GPU_NAME", "RECYCLED", "WARMING", "Batch", 
 # States of a worker that dispatch sets; supervision sets others. A worker with a state is sent no batch.
 DISCARDED = "discarded"  # its process is killed since its results are not needed; no operand is to blame
 WARMING = "warming up"  # its process opens a GPU
-GIVEN_UP = "given up"  # its processes ended again and again while they opened a GPU; there is none any more
+GIVEN_UP = "given up"  # its GPU cannot be used, or its processes ended again and again while they opened the GPU
 GPU_NAME = "gpu-"  # how names of workers with a GPU begin
 RECYCLED = "recycled"  # its process is replaced between two batches, for the memory that it needed or retained
 

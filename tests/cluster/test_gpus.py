@@ -127,11 +127,15 @@ def test_a_job_on_a_gpu_is_cancelled(cluster: jmars.Cluster) -> None:
 def test_a_gpu_that_cannot_be_used_leaves_all_to_cores() -> None:
     with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["cuda:0"]) as cluster:
         _warm(cluster)
-        assert (_gpu(cluster)["state"], _gpu(cluster)["done"]) == ("idle", 0)
+        assert (_gpu(cluster)["state"], _gpu(cluster)["done"]) == ("given up", 0)
+        _check(mt.array(X, chunk_size=300), mt.array(Y, chunk_size=300))
         with jmars.annotate(gpu=True):
             y = mt.array(X, chunk_size=500) * 2
-        np.testing.assert_array_equal(y.execute().fetch(), X * 2)  # by the CPU's kernels, in the process of the GPU
-        assert int(str(_gpu(cluster)["done"])) > 0
+        with pytest.raises(
+            jmars.errors.JmarsError, match="must run on a GPU, and gpu-0 is given up: cuda:0 cannot be used"
+        ):
+            y.execute().fetch()  # no core stands in for the GPU that was asked for
+        assert _gpu(cluster)["done"] == 0
 
 
 def test_a_gpu_whose_process_crashes_whenever_it_opens_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
