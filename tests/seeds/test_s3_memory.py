@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,8 +41,11 @@ def test_s3_25_results_lie_in_one_segment_that_all_processes_map(small):
 
 
 @pytest.mark.parametrize("operations", [ELEMENTWISE, SHAPES, REDUCTIONS], ids=["elementwise", "shapes", "reductions"])
-def test_s3_31_what_operands_hold_is_estimated_before_they_run(operations: dict[str, Operation]) -> None:
+def test_s3_31_what_operands_hold_is_estimated_before_they_run(
+    operations: dict[str, Operation], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Fifty operations alone: the bytes that were held at most lie in the interval that was told, and it is narrow."""
+    monkeypatch.setenv("JMARS_CACHE_DIR", str(tmp_path))  # without costs and errors that other tests' clusters learnt
     with Cluster(n_workers=2, memory_limit="600MiB") as cluster:
         found = dict(measured(cluster, operations))
     assert not {name: one for name, one in found.items() if not one.holds}

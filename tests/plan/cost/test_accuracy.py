@@ -25,9 +25,21 @@ def test_nothing_is_said_of_two_runs():
 def test_the_median_is_told_and_the_spread_follows_the_ratios():
     seen = Accuracy()
     for measured in (0.5, 1.0, 2.0):
-        run(seen, 1.0, measured, (100, np.int64(80)))
+        run(seen, 1.0, measured, (100, np.int64(40)))
     assert seen.errors() == {"runs": 3, "makespan": 0.5, "peak": 0.25}
     assert seen.spread == pytest.approx(math.sqrt(2 / 3) * math.log(2))
+
+
+def test_a_peak_within_its_interval_is_no_error_however_wide_the_interval():
+    seen = Accuracy()
+    for peak in (60, 100, 999):
+        seen.observe({"makespan": 1.0, "peak": [50, 1000]}, {"makespan": 1.0, "peak": peak})
+    assert seen.errors()["peak"] == 0
+    for peak in (40, 40, 40):  # below the interval
+        seen.observe({"makespan": 1.0, "peak": [50, 1000]}, {"makespan": 1.0, "peak": peak})
+    for peak in (2000, 2000, 2000):  # above
+        seen.observe({"makespan": 1.0, "peak": [50, 1000]}, {"makespan": 1.0, "peak": peak})
+    assert sorted(seen.rows)[0] == [1.0, 1.0, 50.0, 40.0] and seen.errors()["peak"] == 0.25
 
 
 def test_short_runs_and_what_is_no_number_are_passed_over():
