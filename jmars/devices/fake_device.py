@@ -63,6 +63,8 @@ class FakeDevice(Device):
         "late", "early", or the seed of a random order.
     lost_after
         Number of calls after which the device loses its context; None for never.
+    lacks
+        Names of functions of `library.LIBRARY` that raise, as a function of CuPy may.
 
     Examples
     --------
@@ -80,8 +82,10 @@ class FakeDevice(Device):
 
     name, backend = "FakeDevice", "fake"
 
-    def __init__(self, total: int, order: str | int = "late", lost_after: int | None = None) -> None:
-        self.calls = 0
+    def __init__(
+        self, total: int, order: str | int = "late", lost_after: int | None = None, lacks: Sequence[str] = ()
+    ) -> None:
+        self.calls, self._lacks = 0, lacks
         self._total, self._order, self._lost_after = total, order, lost_after
         self._random = random.Random(order if isinstance(order, int) else 0)
         self._streams: list[_Stream] = []
@@ -214,6 +218,8 @@ class FakeDevice(Device):
     def call(self, name: str, out: Any, inputs: Sequence[Any], params: Any, arg: Any, stream: Any) -> None:
         """Call the library's function with NumPy."""
         self._check()
+        if name in self._lacks:
+            raise NotImplementedError(f"the fake device lacks {name}")
         if out.nbytes + sum(one.nbytes for one in inputs) > self._bound:
             raise DeviceMemoryError(f"{name} takes more than the {self._bound} bytes of scratch")
         stream.work.append(partial(_quietly, LIBRARY[name], np, out, inputs, params, arg))

@@ -1,7 +1,7 @@
 """Names of the GPUs of a machine, and how a process opens a GPU.
 
 A name is "cuda:N", or "fake:SIZE" for a `FakeDevice` of so many bytes; "fake:SIZE:CALLS" loses its context after so
-many calls. Looking for GPUs imports nothing of CUDA.
+many calls, and "fake:SIZE:no-NAME" lacks a function of `library.LIBRARY`. Looking for GPUs imports nothing of CUDA.
 Source: `nvidia-smi(1)` (files of devices); CUDA C++ Programming Guide, `CUDA_VISIBLE_DEVICES`.
 """
 
@@ -18,7 +18,7 @@ from jmars.units import parse_bytes
 __all__ = ["find_gpus", "gpu_names", "is_gpu", "open_device", "slab_bytes"]
 
 SPARE = 512 * 10**6  # bytes of a GPU that the slab leaves, for the context and library calls
-_NAME = re.compile(r"cuda:[\w-]+|fake:\w+(:\d+)?")
+_NAME = re.compile(r"cuda:[\w-]+|fake:\w+(:\d+|:no-\w+)?")
 
 
 def find_gpus(folder: str = "/dev") -> list[str]:
@@ -81,8 +81,9 @@ def open_device(name: str) -> Device:
     if kind == "fake":
         from jmars.devices.fake_device import FakeDevice  # clients, which only look for names, need none of it
 
-        size, _, calls = rest.partition(":")
-        return FakeDevice(parse_bytes(size), "early", int(calls) if calls else None)
+        size, _, more = rest.partition(":")
+        lost_after = int(more) if more.isdigit() else None
+        return FakeDevice(parse_bytes(size), "early", lost_after, [more[3:]] if more.startswith("no-") else ())
     os.environ["CUDA_VISIBLE_DEVICES"] = rest
     from jmars.devices.cupy_device import CupyDevice  # the import makes a process use CUDA
 

@@ -7,6 +7,7 @@
 - offers.py: offers of operands to several workers, the first takes one (Offers)
 - task_queue.py: ready operands, by job and rank (TaskQueue)
 - gpu_orders.py: operands for workers with a GPU, and their slots there
+- gpu_refusals.py: operands that a GPU cannot run (GpuRefusals)
 - fair_share.py: shares the workers among running jobs (FairShare)
 - estimate.py: predicts the run time of operands (Estimate)
 - state_times.py: how long operands were in the four states of a worker (StateTimes)

@@ -15,7 +15,8 @@ from typing import Any
 
 from jmars.dispatch.estimate import Estimate
 from jmars.dispatch.fair_share import FairShare
-from jmars.dispatch.gpu_orders import GpuWorkers, device_order, runs_on_device
+from jmars.dispatch.gpu_orders import GpuWorkers, bytes_on_device, device_order, runs_on_device
+from jmars.dispatch.gpu_refusals import GpuRefusals
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import Batch, Worker
@@ -25,6 +26,7 @@ from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WAITS_BEHIND, WIND
 from jmars.model.messages import JobTable
 from jmars.model.reports import Refused, Report, Started
 from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWork, RunBatch, RunOnDevice
+from jmars.units import format_bytes
 
 __all__ = ["Dispatcher"]
 
@@ -55,11 +57,12 @@ class Dispatcher:
         report: Callable[[Report], None],
         gpus: GpuWorkers,
         on_gpu: Estimate,
+        refusals: GpuRefusals,
     ) -> None:
         self.building: Batch | None = None
         self._memory, self._jobs, self._programs, self._queue = memory, jobs, jobs.programs, queue
         self._workers, self._estimate, self._report, self._flags = workers, estimate, report, jobs.flags
-        self._gpus, self._on_gpu = gpus, on_gpu
+        self._gpus, self._on_gpu, self._refusals = gpus, on_gpu, refusals
         self._held = self._closed = False  # held: no batch is made now
         self._fair_share = FairShare()
         self._again = False  # dispatch was asked for while it was held
@@ -206,6 +209,12 @@ class Dispatcher:
                 memory.give_back(table, operand, slot)
                 self._report(Refused(table.job, operand, Failure.of(error)))
                 continue
+            order = device_order(worker.slots, table, operand) if on_device and worker.slots is not None else None
+            if on_device and order is None:
+                memory.give_back(table, operand, slot)
+                needs, has = format_bytes(bytes_on_device(table, operand)), format_bytes(worker.gpu_bytes)
+                self._refusals.too_large(worker, table, operand, f"it needs {needs} and the GPU has {has} for chunks")
+                continue
             if batch is None:
                 batch = self.building = Batch(table, on_device)
                 batch.ends_unsized = table.ephemeral
@@ -216,8 +225,6 @@ class Dispatcher:
             seconds += BATCH_SECONDS if (table.number, operand) in suspects else usual(program)
             args = table.args[operand] if table.args is not None else ()
             if on_device:
-                assert worker.slots is not None
-                order = device_order(worker.slots, table, operand)
                 wire.append((program, slot, inputs_of(table, operand), args, order))
                 if table.late or table.ephemeral:
                     break

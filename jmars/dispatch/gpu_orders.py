@@ -9,10 +9,11 @@ from jmars.devices.device_program import device_program
 from jmars.dispatch.workers import Worker
 from jmars.errors import ClusterError
 from jmars.memory.device_slots import DeviceSlots
+from jmars.model.limits import slot_size
 from jmars.model.messages import JobTable
 from jmars.plan.plan_graph import GPU, GPU_ONLY
 
-__all__ = ["GpuWorkers", "device_order", "is_for_gpu", "runs_on_device"]
+__all__ = ["GpuWorkers", "bytes_on_device", "device_order", "is_for_gpu", "runs_on_device"]
 
 
 def is_for_gpu(table: JobTable, operand: int) -> bool:
@@ -29,11 +30,14 @@ class GpuWorkers:
         Those that are not given up.
     lost
         Why the others are given up, by worker number.
+    refused
+        By job number, why GPUs do not run a program, by row of the job's programs.
     """
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self.living = [worker for worker in workers if worker.has_gpu]
         self.lost: dict[int, str] = {}
+        self.refused: dict[int, dict[int, str]] = {}
 
     def give_up(self, worker: Worker, why: str) -> None:
         """A worker gets no operands any more."""
@@ -51,8 +55,10 @@ class GpuWorkers:
         return sum(worker.gpu_bytes for worker in self.living)
 
     def on_gpu(self, table: JobTable, operand: int) -> bool:
-        """Whether an operand goes to a GPU: it is planned so, and a GPU is left."""
-        return bool(self.living) and is_for_gpu(table, operand)
+        """Whether an operand goes to a GPU: it is planned so, a GPU is left, and none has refused its program."""
+        if not (self.living and is_for_gpu(table, operand)):
+            return False
+        return not self.refused or table.program[operand] not in self.refused.get(table.number, ())
 
     def may_run(self, worker: Worker, table: JobTable, operand: int) -> bool:
         """Whether a worker is of the kind that an operand goes to, and the pinned one if there is one."""
@@ -75,6 +81,15 @@ class GpuWorkers:
 def runs_on_device(table: JobTable, row: int) -> bool:
     """Whether a GPU can run a program of a job."""
     return device_program(table.programs[row]) is not None
+
+
+def bytes_on_device(table: JobTable, operand: int) -> int:
+    """Bytes of the slots and the scratch that an operand needs in the memory of a GPU."""
+    program = table.programs[table.program[operand]]
+    found = device_program(program)
+    assert found is not None
+    kinds = {table.chunk[i]: kind for i, kind in zip(table.inputs[operand], program.inputs, strict=True)}
+    return found.scratch + sum(slot_size(kind.nbytes) for kind in (*kinds.values(), program.output))
 
 
 def device_order(slots: DeviceSlots, table: JobTable, operand: int) -> tuple[Any, ...] | None:

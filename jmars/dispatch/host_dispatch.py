@@ -15,6 +15,7 @@ from typing import Any
 from jmars.dispatch.batch_recovery import CANCELLED, BatchRecovery
 from jmars.dispatch.dispatcher import Dispatcher
 from jmars.dispatch.gpu_orders import GpuWorkers, is_for_gpu
+from jmars.dispatch.gpu_refusals import GpuRefusals
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.recycling import WorkerRecycling
@@ -79,8 +80,9 @@ class HostDispatch:
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
+        refusals = GpuRefusals(self.gpus, self.queue, self._of_kind, report)
         self.dispatcher = Dispatcher(
-            memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus, self.ledger.on_gpu
+            memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus, self.ledger.on_gpu, refusals
         )
         self.dispatch = self.dispatcher.dispatch
         self.speculation = SpeculativeExecution(
@@ -99,6 +101,7 @@ class HostDispatch:
             self._close_if_still,
             report,
             self._warm,
+            refusals,
         )
         self._memory, self._report, self._kill = memory, report, kill
         self._closed = False
@@ -177,6 +180,7 @@ class HostDispatch:
         self._memory.close_job(table.number)
         self.times.close_job(table.number)
         self.queue.close_job(table.number)
+        self.gpus.refused.pop(table.number, None)
         if self.jobs.close(table):
             self.ledger.estimate.forget()
             self.ledger.on_gpu.forget()

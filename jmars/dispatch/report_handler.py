@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 from jmars.dispatch.dispatcher import Dispatcher
+from jmars.dispatch.gpu_refusals import GpuRefusals
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.recycling import WorkerRecycling
@@ -29,6 +30,7 @@ from jmars.processes.executor_messages import (
     DEVICE,
     INTERRUPTED,
     MEMORY,
+    REFUSED_BY_GPU,
     RETAINED,
     REVOKED,
     UNSIZED,
@@ -67,10 +69,11 @@ class ReportHandler:
         close_if_still: Callable[[JobTable], None],
         report: Callable[[Report], None],
         warm: Callable[[Worker, DeviceReady], None],
+        refusals: GpuRefusals,
     ) -> None:
         self._memory, self._jobs, self._programs, self._ledger, self._times = memory, jobs, jobs.programs, ledger, times
         self._dispatcher, self._speculation, self._recycling = dispatcher, speculation, recycling
-        self._close_if_still, self._report, self._warm = close_if_still, report, warm
+        self._close_if_still, self._report, self._warm, self._refusals = close_if_still, report, warm, refusals
         self._revived: set[int] = set()  # operands of this report whose chunk was here still
 
     def handle(self, worker: Worker, message: Any) -> None:
@@ -158,7 +161,7 @@ class ReportHandler:
                 slots[chunk[operand]] = slot
             if not batch.on_device:
                 learn(ids[program[operand]], microseconds * 1e-6, fresh)
-            elif moved[len(done)] >= 0:
+            else:
                 learn_gpu(ids[program[operand]], microseconds * 1e-6, moved[len(done)])
             if work[operand] or batch.capped or private:
                 release(table.job, operand)
@@ -194,11 +197,14 @@ class ReportHandler:
         for operand, slot in zip(operands, batch.outs, strict=True):
             self._memory.give_back(table, operand, slot)
         failure: Failure | None = stop[1] if len(stop) > 1 else None
+        if stop[0] == REFUSED_BY_GPU and failure is not None and table.number not in self._jobs.stopping:
+            self._refusals.refused(worker, table, operands, str(failure))
+            return
         if stop[0] == MEMORY and table.number not in self._jobs.stopping:
             failure = self._memory_exceeded(table, operands[0], MemoryExceeded(*stop))
             if failure is None:
                 self._recycling.at_once(worker)
-        elif stop[0] == INTERRUPTED:
+        elif stop[0] in (INTERRUPTED, REFUSED_BY_GPU):
             failure = None
         if failure is None:
             self._report(Interrupted(table.job, operands, worker.index))

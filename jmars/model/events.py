@@ -13,6 +13,7 @@ __all__ = [
     "CHUNKS_LOST",
     "CHUNKS_MOVED",
     "EXPECTED",
+    "GPU_REFUSED",
     "GRAPH_BUILT",
     "HOST_MOVED",
     "JOB_MOVED",
@@ -47,6 +48,7 @@ LINK_MEASURED = "LinkMeasured"  # {from, to: hosts, bandwidth, latency, transpor
 MEMORY_CHANGED = (
     "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, device, workers, hosts}
 )
+GPU_REFUSED = "GpuRefused"  # {worker, operands: uint32 bytes, why}: cores run them, since that GPU cannot
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
 STALLED = "Stalled"  # {kind, text, seconds, calm}: why the job has not moved for so long; an empty text: it moves again
 EXPECTED = "Expected"  # {left}: seconds that the running stage may still need; about once a second

@@ -21,6 +21,7 @@ __all__ = [
     "ChunksLost",
     "Failed",
     "Finished",
+    "GpuRefused",
     "InputsMissing",
     "Interrupted",
     "JobBroken",
@@ -122,6 +123,16 @@ class Refused:
 
 
 @record
+class GpuRefused:
+    """A GPU cannot run the first of these operands, which have the same program: cores run all that are left."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    why: str
+
+
+@record
 class ChunksLost:
     """Stored chunks are gone: a file is damaged or missing. Operands that waited for them follow as InputsMissing."""
 
@@ -189,5 +200,6 @@ class WorkerMoved:
 
 
 JobReport = Started | Finished | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
-Report = JobReport | Timed | ChunksLost | ChunksCopied | ChunksKept | OperandsReturned | JobBroken | WorkerMoved
+HostReport = Timed | GpuRefused | ChunksLost | ChunksCopied | ChunksKept | OperandsReturned | JobBroken | WorkerMoved
+Report = JobReport | HostReport
 REPORTS: tuple[type, ...] = get_args(Report)

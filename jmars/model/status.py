@@ -100,6 +100,7 @@ class JobStatus(TypedDict):
     counts: dict[str, int]  # operands by state
     line: str  # the user's line of a failed operand, in words
     error: str  # class and text
+    refused: list[str]  # what GPUs could not run, so that cores run it, and why
     unreported: str  # why the job's end is not reported yet; "" for most
 
 

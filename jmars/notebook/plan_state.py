@@ -15,6 +15,7 @@ __all__ = ["PlanState"]
 
 _TRIED = 12  # plans that are listed
 _ADVICE = 6
+_REFUSED = 6  # programs that GPUs could not run, which are listed
 
 
 @dataclass
@@ -35,6 +36,7 @@ class PlanState:
     stage: int = 1  # number of the newest stage
     replans: int = 0  # times that the rest was planned anew during the run
     why: str = ""  # reason of the last such time
+    refused: list[str] = field(default_factory=list)  # what GPUs could not run, and why
     measured: Mapping[str, Any] | None = None
     advice: list[tuple[str, float]] = field(default_factory=list)  # text, and share of the time that it saves
 
@@ -49,6 +51,11 @@ class PlanState:
         """Notes that the rest of the job was planned anew."""
         self.replans += 1
         self.why = plain_text(data.get("why"), 200)
+
+    def gpu_refused(self, data: Mapping[str, Any]) -> None:
+        """Notes that cores run what was planned for a GPU."""
+        if len(self.refused) < _REFUSED:
+            self.refused.append(plain_text(data.get("why"), 400))
 
     def moved(self, data: Mapping[str, Any]) -> None:
         """Notes a new state of the job; the final state brings the measured costs."""
@@ -68,7 +75,7 @@ class PlanState:
 
     def part(self) -> PlanPart | None:
         """The Plan tab's data; None while nothing is known."""
-        if not (self.stages or self.measured is not None or self.advice or self.replans):
+        if not (self.stages or self.measured is not None or self.advice or self.replans or self.refused):
             return None
         parts = list(self.stages.values())
         newest = self.stages.get(self.stage, {})
@@ -83,6 +90,7 @@ class PlanState:
             stage=self.stage,
             replans=self.replans,
             why=self.why,
+            refused=list(self.refused),
             advice=told[:_ADVICE],
         )
 

@@ -16,6 +16,7 @@ import numpy as np
 from jmars.model.events import (
     CHUNKS_MOVED,
     EXPECTED,
+    GPU_REFUSED,
     GRAPH_BUILT,
     HOST_MOVED,
     JOB_MOVED,
@@ -316,6 +317,11 @@ class RunState:
         self.job.plan.replanned(data)
         self._changed("plan")
 
+    def _gpu_refused(self, time: float, data: dict[str, Any]) -> None:
+        assert self.job is not None
+        self.job.plan.gpu_refused(data)
+        self._changed("plan")
+
     def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
         if self.job.table is None:
@@ -384,6 +390,7 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
     EXPECTED: RunState._expected,
     STALLED: RunState._stalled,
     REPLANNED: RunState._replanned,
+    GPU_REFUSED: RunState._gpu_refused,
     SCHEDULER_MOVED: lambda run, _, data: run._changed(*(run.job.scheduler_moved(data) if run.job else ())),
     WORKER_MOVED: RunState._worker_moved,
     HOST_MOVED: RunState._host_moved,

@@ -281,6 +281,7 @@ class PlanPart(TypedDict):
     stage: int  # number of the newest stage, from 1
     replans: int  # times that the rest was planned anew while it ran
     why: str  # reason of the last such time
+    refused: list[str]  # what GPUs could not run, so that cores ran it, and why
     advice: list[str]
 
 

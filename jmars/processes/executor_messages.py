@@ -25,6 +25,7 @@ __all__ = [
     "OFFER",
     "PLACE",
     "PROGRAM",
+    "REFUSED_BY_GPU",
     "RETAINED",
     "REVOKED",
     "RUN",
@@ -39,6 +40,7 @@ __all__ = [
     "NeedsSlot",
     "OfferWork",
     "OperandFailed",
+    "RefusedByGpu",
     "RetainedBytes",
     "RunBatch",
     "RunOnDevice",
@@ -56,6 +58,7 @@ FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "retained",
     "accepted",
 )
+REFUSED_BY_GPU = "refused by GPU"
 DEVICE = "device"  # kind of a stop that belongs to no batch: a GPU is warm
 
 
@@ -86,8 +89,8 @@ class RunOnDevice(NamedTuple):
     """Run operands in order on the GPU of this executor; their programs have fixed sizes.
 
     An operand is (program, output offset, input offsets, args, grant), the offsets in shared memory. The grant is
-    (places of the inputs in the slab, their chunks, place of the output, its chunk, place of scratch), or None for the
-    CPU. The GPU keeps chunks, so it copies an input only if another chunk lies at its place.
+    (places of the inputs in the slab, their chunks, place of the output, its chunk, place of scratch). The GPU keeps
+    chunks, so it copies an input only if another chunk lies at its place.
     """
 
     kind: str  # RUN_ON_DEVICE
@@ -140,6 +143,13 @@ class OperandFailed(NamedTuple):
     failure: Failure
 
 
+class RefusedByGpu(NamedTuple):
+    """The GPU cannot run the next operand; the rest of the batch is dropped."""
+
+    kind: str  # REFUSED_BY_GPU
+    failure: Failure
+
+
 class MemoryExceeded(NamedTuple):
     """The next operand's function exceeded the cap; the rest of the batch is dropped."""
 
@@ -164,5 +174,5 @@ class ExecutorReport(NamedTuple):
     peaks: Sequence[tuple[int, int]] = ()  # bytes, where memory was measured
     stored: Sequence[tuple[int, int, int]] = ()  # µs of storing with the wait for a slot, and without
     backends: Sequence[tuple[int, str]] = ()  # programs compiled since the last report, each with its back end
-    moved: Sequence[int] = ()  # bytes copied to the GPU for each operand, -1 where a core computed; empty without a GPU
+    moved: Sequence[int] = ()  # bytes copied to the GPU for each operand; empty without a GPU
     copies: tuple[int, float] = (0, 0.0)  # bytes of large copies to and from the GPU, and their seconds

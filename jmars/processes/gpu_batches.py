@@ -1,8 +1,8 @@
 """Batches of operands on a GPU, in the GPU's executor process.
 
 Operands are submitted two ahead, so that copies run beside kernels, and reported when their output is in shared memory.
-After a failure on the GPU (no memory, a function that raises) kernels of the CPU compute here: inputs and output have
-slots in shared memory, too. A GPU that lost its context ends the process, which is then replaced as any dead executor.
+An operand that the GPU cannot run (no memory, a function of CuPy that raises) is reported as such: no core computes it
+here. A GPU that lost its context ends the process, which is then replaced as any dead executor.
 Source: docs/explanation/devices.md, "Levels of memory"; docs/explanation/seeds.md, "Execution in a worker".
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.devices.device import Device, DeviceLostError, DeviceMemoryError
+from jmars.devices.device import Device, DeviceLostError
 from jmars.devices.device_program import device_program
 from jmars.devices.find import open_device, slab_bytes
 from jmars.devices.runner import DeviceRunner, InSlab
@@ -26,7 +26,16 @@ from jmars.devices.staging import STAGING
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels import Program, describe
 from jmars.model.limits import PAGE, REPORT_SECONDS
-from jmars.processes.executor_messages import DEVICE, FAILED, INTERRUPTED, DeviceReady, ExecutorReport, OperandFailed
+from jmars.processes.executor_messages import (
+    DEVICE,
+    FAILED,
+    INTERRUPTED,
+    REFUSED_BY_GPU,
+    DeviceReady,
+    ExecutorReport,
+    OperandFailed,
+    RefusedByGpu,
+)
 
 __all__ = ["GpuBatches"]
 
@@ -78,22 +87,18 @@ class GpuBatches:
         """Run and report a batch; an operand is (program, output, inputs, args, grant) (`RunOnDevice`)."""
         batch = _Batch(operands, send, self._runner.measured)
         try:
-            try:
-                for again in (True, False):
-                    try:
-                        self._on_device(programs, batch, stop)
-                        break
-                    except DeviceMemoryError:
-                        self._runner.drain()
-                        self._device.drop_scratch()
-                        if not again:
-                            raise
-            except (DeviceLostError, ExecutionInterrupted):
-                raise
-            except Exception:  # the CPU computes the rest, or raises NumPy's error
-                log.exception("the CPU goes on with a batch of %s", self._name)
-                self._runner.drain()
-                self._on_cpu(programs, batch, stop)
+            for ahead in (AHEAD, 0):  # after an error one by one, so that the error has an operand
+                try:
+                    self._on_device(programs, batch, stop, ahead)
+                    break
+                except (DeviceLostError, ExecutionInterrupted):
+                    raise
+                except Exception as error:
+                    self._runner.drain()
+                    self._device.drop_scratch()
+                    if not ahead:
+                        log.warning("%s refuses an operand", self._name, exc_info=True)
+                        return batch.report(RefusedByGpu(REFUSED_BY_GPU, describe(error)))
             batch.report(None)
         except DeviceLostError as error:
             log.error("%s", error)
@@ -101,25 +106,19 @@ class GpuBatches:
         except ExecutionInterrupted:
             self._runner.drain()
             batch.report((INTERRUPTED,))
-        except BaseException as error:  # of a kernel; it is reported
+        except BaseException as error:  # a fault of jmars; it is reported
             batch.report(OperandFailed(FAILED, describe(error, perf_counter() - batch.before)))
 
-    def _on_device(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
+    def _on_device(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool], most: int) -> None:
+        """Run what is left of a batch, with at most so many operands submitted ahead."""
         ahead: deque[InSlab] = deque()
         batch.again()
         for number, out, ins, args, grant in list(batch.left()):
             if stop():
                 raise ExecutionInterrupted("the job was told to stop")
-            ready = programs[number]
-            program: Program = ready.program
+            program: Program = programs[number].program
             found = device_program(program)
-            if grant is None or found is None:
-                while ahead:
-                    self._finish(ahead, batch)
-                self._compute(ready, out, ins, args, stop)
-                batch.moved.append(-1)
-                batch.done()
-                continue
+            assert found is not None  # dispatch sends no other
             places, chunks, out_at, out_chunk, scratch = grant
             inputs = [
                 InSlab(chunk, at, self._read[offset : offset + kind.nbytes])
@@ -132,7 +131,7 @@ class GpuBatches:
             if number not in self._told:
                 self._told.add(number)
                 batch.backends.append((number, self._device.backend))
-            if len(ahead) > AHEAD:
+            if len(ahead) > most:
                 self._finish(ahead, batch)
         while ahead:
             self._finish(ahead, batch)
@@ -141,21 +140,6 @@ class GpuBatches:
         self._runner.finish(ahead[0])
         ahead.popleft()
         batch.done()
-
-    def _on_cpu(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
-        batch.again()
-        for number, out, ins, args, _ in list(batch.left()):
-            self._compute(programs[number], out, ins, args, stop)
-            batch.moved.append(-1)
-            batch.done()
-
-    def _compute(self, ready: Any, out: int, ins: Sequence[int], args: Any, stop: Callable[[], bool]) -> None:
-        """Compute an operand by the kernel of the CPU."""
-        if stop():
-            raise ExecutionInterrupted("the job was told to stop")
-        assert ready.loose is None  # raises the error of a program that could not be compiled
-        views = [np.ndarray(shape, dtype, self._chunks, at) for (shape, dtype), at in zip(ready.inputs, ins)]
-        ready.kernel(np.ndarray(ready.shape, ready.dtype, self._memory, out), views, args, stop)
 
 
 class _Batch:

@@ -63,7 +63,7 @@ def device_classes(
     able = np.array([*map(runs_on_gpu, after.programs), False], np.bool_)
     if mode == "only":
         _refuse(compiled, able, asks, bars, line_of)
-    classes = np.where(able[after.program] & (mode != "off"), ANY, CPU).astype(np.uint8)
+    classes = np.where(able[after.program] & (mode != "off"), GPU if mode == "only" else ANY, CPU).astype(np.uint8)
     computed = after.program >= 0
     classes[computed & bars[after.layer]] = CPU
     classes[computed & asks[after.layer]] = GPU

@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
 from jmars.errors import ChunkLostError, JobCancelledError, fault_of
 from jmars.model import events
 from jmars.model.failure import Failure
-from jmars.model.reports import ChunksLost, JobBroken, JobReport
+from jmars.model.reports import ChunksLost, GpuRefused, JobBroken, JobReport
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.submission import Submission
 from jmars.scheduler.compile_submission import compile_submission, stages_of
@@ -69,6 +70,7 @@ class GraphActor:
         self.settled: dict[str, Any] = {}  # chunks of results whose lengths were not known when they were submitted
         self.newest: Ready | None = None  # the newest stage, also after its end, as long as the picture is kept
         self.phases = Phases()  # what its preparation is at
+        self.refused: list[str] = []  # what GPUs could not run, and why, in words
         self._context = context
         self._port, self._meta, self._log = context.port, context.meta, context.log
         self._stop_as: JobState | None = None  # how it will end once nothing runs
@@ -146,6 +148,16 @@ class GraphActor:
             self.isolate_faults(self._run.report, report)
         elif self._cleanup is not None:
             self._cleanup.report(report)
+
+    def on_cores(self, report: GpuRefused, worker: str) -> None:
+        """Log that cores run operands which were planned for a GPU."""
+        if self.newest is None:
+            return
+        where, _ = self.newest.prepared.blame(report.operands[0], self.newest.bound)
+        why = f"{where}: {worker} cannot run it, so cores do: {report.why}"
+        self.refused.append(why)
+        ids = np.array(report.operands, "<u4").tobytes()
+        self._log.append(events.GPU_REFUSED, self.job, {"worker": report.worker, "operands": ids, "why": why})
 
     def isolate_faults(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` for this job; an unexpected error ends this job alone."""

@@ -15,6 +15,7 @@ from jmars.model.reports import (
     ChunksLost,
     Failed,
     Finished,
+    GpuRefused,
     InputsMissing,
     Interrupted,
     JobClosed,
@@ -115,6 +116,9 @@ class HostReports:
         self._ended(report.job, report.operands)
         self._report(replace(report, worker=report.worker + row.first))
 
+    def _gpu_refused(self, row: HostRow, report: GpuRefused) -> None:
+        self._report(replace(report, worker=report.worker + row.first))
+
     def _worker_moved(self, row: HostRow, report: WorkerMoved) -> None:
         self._report(WorkerMoved(report.worker + row.first, row.names[report.worker], report.pid, report.state))
 
@@ -195,6 +199,7 @@ _HANDLERS: dict[type, Callable[[HostReports, HostRow, Any], None]] = {
     Failed: HostReports._failed,
     Interrupted: HostReports._interrupted,
     WorkerLost: HostReports._worker_lost,
+    GpuRefused: HostReports._gpu_refused,
     WorkerMoved: HostReports._worker_moved,
     Refused: HostReports._refused,
     JobClosed: HostReports._job_closed,

@@ -17,7 +17,7 @@ from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
 from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.messages import WorkerPort
-from jmars.model.reports import ChunksKept, ChunksLost, InputsMissing, Report, Timed, WorkerMoved
+from jmars.model.reports import ChunksKept, ChunksLost, GpuRefused, InputsMissing, Report, Timed, WorkerMoved
 from jmars.model.states import TERMINAL
 from jmars.model.states import OperandState as S
 from jmars.model.submission import Submission
@@ -170,6 +170,11 @@ class SessionActor:
         told = {"ids": ids, "worker": report.worker, "microseconds": list(report.microseconds)}
         told["backends"] = [list(one) for one in report.backends]
         self.log.append(events.OPERANDS_TIMED, report.job, told)
+
+    def _gpu_refused(self, report: GpuRefused) -> None:
+        graph = self._jobs.get(report.job)
+        if graph is not None:
+            graph.on_cores(report, self._workers[report.worker])
 
     def _worker_moved(self, report: WorkerMoved) -> None:
         is_new = report.worker >= len(self._workers)
@@ -361,6 +366,7 @@ class SessionActor:
 
 _HANDLERS: dict[type, Callable[[SessionActor, Any], None]] = {  # of reports that are not about one job alone
     Timed: SessionActor._timed,
+    GpuRefused: SessionActor._gpu_refused,
     WorkerMoved: SessionActor._worker_moved,
     ChunksKept: SessionActor._kept,
     ChunksLost: SessionActor._lost,

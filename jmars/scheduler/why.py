@@ -18,6 +18,7 @@ LONG = 3.0  # times as long as such operands took before, from which on that is 
 GRACE = 0.5  # seconds for which a running operand may go on after a cancel
 AWAKE = 1.0  # seconds from which on it is told that a worker sleeps
 SLOW_DISK = 2.0  # seconds without a sign of the disk, from which on it is called slow
+MOST_REFUSED = 5  # programs that GPUs could not run, which are told one by one
 RECENT = 300.0  # seconds for which the end of a worker is told
 _DOWN = {  # what the system says of a process that does not run
     "stopped": "is stopped (by SIGSTOP)",
@@ -40,7 +41,7 @@ def named(host: HostStatus, words: Callable[[str, int], str]) -> HostStatus:
 
 
 def why(job: JobStatus, host: HostStatus) -> Verdict:
-    """Why the job stands as it does.
+    """Why the job stands as it does, and what its GPUs could not run.
 
     Parameters
     ----------
@@ -53,6 +54,13 @@ def why(job: JobStatus, host: HostStatus) -> Verdict:
         `kind` is done, failed, cancelled, journal, cancelling, preparing, stopped, runs, result, memory, disk, queued,
         starting, workers or unknown; `text` is one sentence.
     """
+    found = _stands(job, host)
+    told = "".join(f"; {one}" for one in job["refused"][:MOST_REFUSED])
+    more = len(job["refused"]) - MOST_REFUSED
+    return found if not told else {**found, "text": found["text"] + told + (f"; and {more} more" if more > 0 else "")}
+
+
+def _stands(job: JobStatus, host: HostStatus) -> Verdict:
     if job["unreported"]:
         text = f"{_label(job)} is over, which is told as soon as it is written down: {job['unreported']}"
         return Verdict(kind="journal", text=text)

@@ -117,5 +117,6 @@ class WhyActor:
             "counts": told["counts"],
             "line": error.where if error else "",
             "error": str(error) if error else "",
+            "refused": graph.refused,
             "unreported": self._unreported(graph.job),
         }

@@ -190,7 +190,7 @@ describe('the view', () => {
     mount(document.body, host());
     button('Plan').click();
     expect(texts('.jm-plan .jm-note')).toEqual(['There is no plan yet.']);
-    shown = picture({ plan: { predicted: null, measured: null, lower_bound: 0, chosen: '', tried: [], stage: 2, replans: 0, why: '', advice: [] } });
+    shown = picture({ plan: { predicted: null, measured: null, lower_bound: 0, chosen: '', tried: [], stage: 2, replans: 0, why: '', refused: [], advice: [] } });
     changed();
     await tick();
     expect(texts('.jm-plan .jm-note')).toEqual(['There is no prediction: planning would take longer than it can gain, so operands run in the order of the graph.']);
@@ -199,7 +199,7 @@ describe('the view', () => {
       { name: 'eft 3, dfs', makespan: 2, peak: 2 ** 21, spilled: 0, moved: 0 },
       { name: 'halves, blevel', makespan: 0.04, peak: 2 ** 20, spilled: 0, moved: 0 }
     ];
-    const plan = { predicted, measured: null, lower_bound: 1.5, chosen: 'eft 3, dfs', tried, stage: 1, replans: 0, why: '', advice: [] as string[] };
+    const plan = { predicted, measured: null, lower_bound: 1.5, chosen: 'eft 3, dfs', tried, stage: 1, replans: 0, why: '', refused: [], advice: [] as string[] };
     shown = picture({ plan });
     changed();
     await tick();
@@ -208,7 +208,7 @@ describe('the view', () => {
     expect(cells()[0]).toEqual(['time', '2.00 s', '–', '–']);
     expect(cells().slice(4).map(row => row.slice(0, 2))).toEqual([['eft 3, dfs', '2.00 s'], ['halves, blevel', '40 ms']]);
     const measured = { makespan: 2.5, peak: [2 ** 20, 2 ** 20], spilled: 0, moved: 0 };
-    shown = picture({ plan: { ...plan, measured, stage: 3, replans: 2, why: 'worker-1 is slow', advice: ['chunk_size 64 MiB: −38 % time'] } });
+    shown = picture({ plan: { ...plan, measured, stage: 3, replans: 2, why: 'worker-1 is slow', refused: ['operand sort runs on cores'], advice: ['chunk_size 64 MiB: −38 % time'] } });
     changed();
     await tick();
     expect(cells().slice(0, 3)).toEqual([
@@ -217,7 +217,7 @@ describe('the view', () => {
       ['spilled', '0 B', '0 B', '–']
     ]);
     expect(texts('.jm-advice li')).toEqual(['chunk_size 64 MiB: −38 % time']);
-    expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* Planned anew 2 times while it ran: worker-1 is slow\.$/);
+    expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* Planned anew 2 times while it ran: worker-1 is slow\. operand sort runs on cores\.$/);
     expect(texts('.jm-time')[0]).toMatch(/stage 3 · predicted 2.00 s$/);
   });
   test.each([
@@ -233,7 +233,7 @@ describe('the view', () => {
     expect(texts('.jm-operands .jm-note')).toEqual([text]);
   });
   test('every word that is no plain English has a tooltip', () => {
-    shown = picture({ series: { ...picture().series, spilled: [0, 64] }, plan: { predicted: costs, measured: costs, lower_bound: 1, chosen: 'dfs', tried: [{ name: 'halves, blevel', ...costs, peak: 1 }], stage: 1, replans: 0, why: '', advice: [] } });
+    shown = picture({ series: { ...picture().series, spilled: [0, 64] }, plan: { predicted: costs, measured: costs, lower_bound: 1, chosen: 'dfs', tried: [{ name: 'halves, blevel', ...costs, peak: 1 }], stage: 1, replans: 0, why: '', refused: [], advice: [] } });
     shown.lanes = { labels: [''], lanes: [{ worker: 0, begin: [0], end: [1], took: [[0, 0, 1, 0]], n: [1], label: [0], open: null }] };
     mount(document.body, host());
     document.querySelector('canvas')!.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }));

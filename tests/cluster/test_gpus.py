@@ -18,8 +18,8 @@ from traitlets.config import Config
 import jmars
 import jmars.tensor as mt
 from jmars.client.cluster_facts import ClusterFacts
-from jmars.errors import JobCancelledError
-from jmars.model.events import MEMORY_CHANGED
+from jmars.errors import JobCancelledError, UnsupportedError
+from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED
 
 X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
 Y = np.random.default_rng(1).random((1000, 1200))
@@ -122,6 +122,29 @@ def test_a_job_on_a_gpu_is_cancelled(cluster: jmars.Cluster) -> None:
     with pytest.raises(JobCancelledError):
         job.result()
     _warm(cluster)
+
+
+def test_what_a_gpu_refuses_goes_to_cores_and_the_reason_is_told() -> None:
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["fake:16MiB:no-function"]) as cluster:
+        x = mt.array(X, chunk_size=300)
+        job = cluster.submit(mt.sort(x * 2, axis=0) + 1)
+        np.testing.assert_array_equal(job.result(), np.sort(X * 2, axis=0) + 1)
+        (refused,) = [event[4] for event in job.events() if event[2] == GPU_REFUSED]
+        assert "mt.sort(x * 2, axis=0)" in refused["why"] and "the fake device lacks function" in refused["why"]
+        assert "gpu-0 cannot run it, so cores do" in job.why()
+        assert {one["name"]: one["done"] > 0 for one in cluster.info()["workers"]} == {"worker-0": True, "gpu-0": True}
+        with pytest.raises(UnsupportedError, match=r"gpu-0 cannot run .*, and no core may: NotImpl") as error:
+            jmars.execute(mt.sort(x * 3, axis=0), gpu="only")
+        assert "mt.sort(x * 3, axis=0)" in str(error.value.__notes__) and "gpu='prefer'" in str(error.value)
+
+
+def test_what_is_larger_than_a_gpu_is_refused_under_only() -> None:
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["fake:8MiB"]) as cluster:
+        x = mt.array(X, chunk_size=X.shape)
+        np.testing.assert_array_equal((x + 1).execute().fetch(), X + 1)
+        assert _gpu(cluster)["done"] == 0
+        with pytest.raises(UnsupportedError, match=r"it needs 18.3 MiB and the GPU has .* for chunks"):
+            jmars.execute(x + 1, gpu="only")
 
 
 def test_a_gpu_that_cannot_be_used_leaves_all_to_cores() -> None:

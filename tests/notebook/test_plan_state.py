@@ -93,3 +93,11 @@ def test_a_plan_that_was_made_anew_is_told_with_the_reason():
     run.fold(log.events)
     plan = run.picture(log.time)["plan"]
     assert (plan["replans"], plan["why"], plan["predicted"]) == (2, "worker-1 is <slow>\N{REPLACEMENT CHARACTER}", None)
+
+
+def test_what_gpus_could_not_run_is_listed_and_bounded():
+    plan = PlanState()
+    for number in range(9):
+        plan.gpu_refused({"why": f"operand sort {number}: gpu-0 cannot run it"})
+    refused = plan.part()["refused"]
+    assert len(refused) == 6 and refused[0] == "operand sort 0: gpu-0 cannot run it"

@@ -12,7 +12,7 @@ import pytest
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import ChunkType, Elementwise, single
 from jmars.processes.executor import _Ready
-from jmars.processes.executor_messages import ExecutorReport
+from jmars.processes.executor_messages import REFUSED_BY_GPU, ExecutorReport
 from jmars.processes.gpu_batches import GpuBatches
 
 SIZE = 2**20  # bytes of a chunk
@@ -31,14 +31,20 @@ def gpu() -> GpuBatches:
 
 def run(gpu: GpuBatches, *operands: Any) -> ExecutorReport:
     """All reports of a batch as one."""
-    chunk = ChunkType((SIZE // 8,), F8)
-    twice = single("add", (chunk,), Elementwise(Expression((F8,), (Node("add", (0, 0), F8),)), (0,), chunk))
-    sent: list[ExecutorReport] = []
-    gpu.run({0: _Ready(cloudpickle.dumps(twice))}, operands, lambda: False, sent.append)
+    sent = reports(gpu, *operands)
     assert all(one.stop is None for one in sent)
     copies = sum(one.copies[0] for one in sent), sum(one.copies[1] for one in sent)
     moved = [nbytes for one in sent for nbytes in one.moved]
     return ExecutorReport(sum(one.finished for one in sent), [], 0, 0, None, [], moved=moved, copies=copies)
+
+
+def reports(gpu: GpuBatches, *operands: Any) -> list[ExecutorReport]:
+    """What a batch reports; each operand adds a chunk to itself."""
+    chunk = ChunkType((SIZE // 8,), F8)
+    twice = single("add", (chunk,), Elementwise(Expression((F8,), (Node("add", (0, 0), F8),)), (0,), chunk))
+    sent: list[ExecutorReport] = []
+    gpu.run({0: _Ready(cloudpickle.dumps(twice))}, operands, lambda: False, sent.append)
+    return sent
 
 
 def order(read: int, write: int) -> Any:
@@ -53,14 +59,39 @@ def test_a_report_tells_what_was_copied_for_each_operand_and_how_fast(gpu: GpuBa
     assert run(gpu, order(3, 4)).moved == [0]
 
 
-def test_operands_that_a_core_computed_are_marked(gpu: GpuBatches) -> None:
-    found = run(gpu, order(0, 1), (*order(1, 2)[:4], None), order(2, 3))
-    assert found.moved == [SIZE, -1, SIZE]
+def test_an_operand_that_the_gpu_cannot_run_is_named_and_no_core_stands_in(gpu: GpuBatches, monkeypatch) -> None:
+    launch, calls = gpu._device.launch, []
 
-
-def test_after_a_failure_of_the_gpu_all_that_is_left_is_marked(gpu: GpuBatches, monkeypatch) -> None:
-    def fail(*_: Any) -> None:
-        raise ValueError("no")
+    def fail(expression: Any, out: Any, *more: Any) -> None:
+        calls.append(out)
+        if out.ctypes.data == gpu._device.view(2 * SIZE, (1,), F8).ctypes.data:
+            raise ValueError("no")
+        launch(expression, out, *more)
 
     monkeypatch.setattr(gpu._device, "launch", fail)
-    assert run(gpu, order(0, 1), order(1, 2)).moved == [-1, -1]
+    before = gpu._bytes[2 * SIZE : 3 * SIZE].copy()
+    sent = reports(gpu, order(0, 1), order(1, 2), order(2, 3))
+    assert sum(one.finished for one in sent) == 1 and sent[-1].stop[0] == REFUSED_BY_GPU
+    assert str(sent[-1].stop[1]) == "ValueError: no"
+    np.testing.assert_array_equal(gpu._bytes[2 * SIZE : 3 * SIZE], before)
+    assert np.frombuffer(gpu._bytes[SIZE : 2 * SIZE], F8).tolist() == [2.0] * (SIZE // 8)
+    monkeypatch.setattr(gpu._device, "launch", launch)
+    assert run(gpu, order(0, 2)).finished == 1  # the GPU is well
+
+
+def test_an_error_that_comes_late_still_has_its_operand(gpu: GpuBatches, monkeypatch) -> None:
+    """A stream may fail when later operands are submitted already."""
+    launch = gpu._device.launch
+
+    def fail_later(expression: Any, out: Any, inputs: Any, stream: Any) -> None:
+        def fail() -> None:
+            raise ValueError("late")
+
+        if out.ctypes.data == gpu._device.view(2 * SIZE, (1,), F8).ctypes.data:
+            stream.work.append(fail)
+        else:
+            launch(expression, out, inputs, stream)
+
+    monkeypatch.setattr(gpu._device, "launch", fail_later)
+    sent = reports(gpu, order(0, 1), order(1, 2), order(0, 3))
+    assert sum(one.finished for one in sent) == 1 and str(sent[-1].stop[1]) == "ValueError: late"

@@ -103,7 +103,7 @@ def test_annotations():
 
 def test_only_refuses_with_the_line_and_the_name():
     x = mt.random.default_rng(1).random(4000, chunk_size=1000)
-    assert devices(prepared(mt.sin(x), gpu="only")) == {"random": CPU, "sin": GPU}, "made on cores, computed on the GPU"
+    assert devices(prepared(mt.sin(x), gpu="only")) == {"random": CPU, "sin": GPU_ONLY}, "made on cores"
     with pytest.raises(UnsupportedError, match=r"^user \(line \d+: .*map_blocks\(user.*has no GPU kernel"):
         prepared(x.map_blocks(user, dtype=float) + 1, gpu="only")
     with pytest.raises(UnsupportedError, match="no worker of the cluster is a GPU"):

@@ -18,6 +18,7 @@ def job(state: str = "running", **told: Any) -> JobStatus:
         "counts": {"ready": 3, "running": 1},
         "line": "",
         "error": "",
+        "refused": [],
         "unreported": "",
     }
     return found | told  # type: ignore[return-value]

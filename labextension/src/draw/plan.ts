@@ -37,7 +37,8 @@ function sentences(plan: PlanPart): string {
     plan.stage > 1 && plan.predicted ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
     plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
     plan.chosen ? `Chosen: ${plan.chosen}${planMeaning(plan.chosen) ? ` (${planMeaning(plan.chosen)})` : ''}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
-    plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : ''
+    plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : '',
+    ...(plan.refused ?? []).map(text => `${text}.`)
   ];
   return texts.filter(Boolean).join(' ') || 'There is no plan.';
 }

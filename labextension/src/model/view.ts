@@ -217,6 +217,7 @@ export interface PlanPart {
   stage: number;
   replans: number;
   why: string;
+  refused: string[];
   advice: string[];
 }
 
