@@ -89,8 +89,8 @@ def test_a_saved_job_opens_as_the_full_view_without_kernel_or_trust(lab, lab_pag
         view.get_by_role("rowheader", name="multiply").wait_for()
         assert view.get_by_role("button", name="Cancel").count() == 0
         notebook.screenshot("saved-job")
-        # ipywidgets' manager does not expect a notebook without a kernel
-        assert [error for error in notebook.console if "@jupyter-widgets/jupyterlab-manager" not in error] == []
+        notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.ready")
+        assert notebook.console == []
         assert json.loads(lab.get("api/kernels")[1]) == []
 
 
