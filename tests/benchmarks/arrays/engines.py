@@ -48,6 +48,15 @@ class NumPy:
     def map_overlap(self, function: Callable[[Any], Any], x: Any, depth: int) -> Any:
         return function(x)
 
+    def cut(self, chunks: tuple[int, ...]) -> dict[str, Any]:
+        return {}
+
+    def cholesky(self, x: Any) -> Any:
+        return self.np.linalg.cholesky(x)
+
+    def given(self, x: Any, chunks: tuple[int, ...]) -> Any:
+        return x
+
     def hold(self, arrays: Any) -> Any:
         return arrays
 
@@ -84,6 +93,12 @@ class Jmars(NumPy):
 
     def map_overlap(self, function: Callable[[Any], Any], x: Any, depth: int) -> Any:
         return self.np.map_overlap(function, x, depth, "none", dtype=x.dtype)
+
+    def cut(self, chunks: tuple[int, ...]) -> dict[str, Any]:
+        return {"chunk_size": chunks}
+
+    def given(self, x: Any, chunks: tuple[int, ...]) -> Any:
+        return self.np.asarray(x).rechunk(chunks)
 
     def hold(self, arrays: Any) -> Any:
         job = self.cluster.submit(*arrays)
@@ -132,6 +147,15 @@ class Dask(NumPy):
 
     def map_overlap(self, function: Callable[[Any], Any], x: Any, depth: int) -> Any:
         return self.np.map_overlap(function, x, depth=depth, boundary="none", dtype=x.dtype)
+
+    def cut(self, chunks: tuple[int, ...]) -> dict[str, Any]:
+        return {"chunks": chunks[0]}
+
+    def cholesky(self, x: Any) -> Any:
+        return self.np.linalg.cholesky(x, lower=True)
+
+    def given(self, x: Any, chunks: tuple[int, ...]) -> Any:
+        return self.np.from_array(x, chunks=chunks)
 
     def hold(self, arrays: Any) -> Any:
         return self.dask.persist(*arrays)
@@ -251,15 +275,16 @@ def run(engine: str, work: Work, scale: float, held: bool) -> dict[str, Any]:
     tools = ENGINES[engine]()
     tools.compute(work.result(tools, *work.inputs(tools, scale * WARM)))
     inputs = work.inputs(tools, scale)
-    if held:
+    if held and not work.plain:
         inputs = tools.hold(inputs)
     with _peak(tools.resident) as most:
         used, start = cpu_by_process([os.getpid()]), time.perf_counter()
-        if not held:  # NumPy draws at once
+        if not held and not work.plain:  # NumPy draws at once
             inputs = work.inputs(tools, scale) if engine == "numpy" else inputs
         value = tools.compute(work.result(tools, *inputs))
         seconds = time.perf_counter() - start
         cpu = cpu_between(used, cpu_by_process([os.getpid()]))
+    value = np.sum(value) if work.whole else value
     tools.close()
     return {"seconds": seconds, "cpu": cpu, "peak": most[0], "value": np.ravel(np.asarray(value)).tolist()}
 

@@ -34,6 +34,15 @@ class Tools(Protocol):
     def map_overlap(self, function: Callable[[Any], Any], x: Array, depth: int) -> Array:
         """A function of blocks with borders, nothing beyond the array's edges."""
 
+    def cut(self, chunks: tuple[int, ...]) -> dict[str, Any]:
+        """The argument of functions that create arrays in chunks."""
+
+    def cholesky(self, x: Array) -> Array:
+        """The lower triangular factor."""
+
+    def given(self, x: np.ndarray, chunks: tuple[int, ...]) -> Array:
+        """An array of NumPy's as one of the engine's."""
+
 
 class NoSuchFunctionError(Exception):
     """The engine has no function for this."""
@@ -48,6 +57,8 @@ class Work:
     result: Callable[..., Array]  # of the tools and the inputs
     note: str = ""  # where an engine does less than the others
     tolerance: float = 0.01  # between two engines' values, relative: each draws other numbers
+    plain: bool = False  # whether the inputs are arrays of NumPy, which are there for every engine
+    whole: bool = False  # whether the result is a large array, whose sum is the value
 
 
 def _side(scale: float, pieces: int = 8) -> int:
@@ -160,6 +171,64 @@ def _selection(t: Tools, x: Array, y: Array) -> Array:
     return t.np.stack([chosen.mean(), chosen.std()])
 
 
+def _positive(t: Tools, scale: float) -> Sequence[Array]:
+    n = max(4, round(6000 * scale**0.5 / 4) * 4)
+    x = t.random(1, (n, n), (n // 4, n // 4))
+    return (t.rechunk((x + x.T) / 2 + n * t.np.eye(n, **t.cut((n // 4, n // 4))), (n // 4, n // 4)),)
+
+
+def _cholesky(t: Tools, a: Array) -> Array:
+    factor = t.cholesky(a)
+    return (factor * factor).sum() / a.shape[0] ** 2
+
+
+def _columns_100(t: Tools, scale: float) -> Sequence[Array]:
+    n = max(100, int(10**6 * scale) // 16)
+    return (t.random(1, (16 * n, 100), (n, 100)),)
+
+
+def _qr(t: Tools, x: Array) -> Array:
+    q, r = t.np.linalg.qr(x)
+    return (q * q).sum() * (r * r).sum() / x.size
+
+
+def _square(t: Tools, scale: float) -> Sequence[Array]:
+    n = max(2, round(3000 * scale**0.5 / 2) * 2)
+    return (
+        t.rechunk(t.random(1, (n, n), (n // 2, n // 2)) + n * t.np.eye(n, **t.cut((n // 2, n // 2))), (n // 2, n // 2)),
+    )
+
+
+def _inverse(t: Tools, x: Array) -> Array:
+    y = t.np.linalg.inv(x)
+    return abs(y).sum()
+
+
+def _filtered(t: Tools, x: Array) -> Array:
+    return x[x > 0.5].mean()
+
+
+def _whole_numbers(t: Tools, scale: float) -> Sequence[Array]:
+    n = int(2**25 * scale) // 16
+    return ((t.random(1, (16 * n,), (n,)) * 100_000).astype("i8"),)
+
+
+def _unique(t: Tools, x: Array) -> Array:
+    return t.np.unique(x).sum()
+
+
+def _of_numpy(t: Tools, scale: float) -> Sequence[Array]:
+    return (np.random.default_rng(1).random(int(2**26 * scale) // 16 * 16),)
+
+
+def _scatter(t: Tools, x: Array) -> Array:
+    return t.given(x, (x.size // 16,)).sum() / x.size
+
+
+def _fetch(t: Tools, x: Array) -> Array:
+    return x
+
+
 WORKS = [
     Work("matmul", _matrices, _matmul),
     Work("rechunk", _rows, _columns),
@@ -171,4 +240,11 @@ WORKS = [
     Work("overlap", _field, _overlap),
     Work("spectrum", _samples, _spectrum),
     Work("selection", _columns_of_a_table, _selection),
+    Work("cholesky", _positive, _cholesky),
+    Work("qr", _columns_100, _qr),
+    Work("inv", _square, _inverse),
+    Work("filtered", _samples, _filtered),
+    Work("unique", _whole_numbers, _unique),
+    Work("scatter", _of_numpy, _scatter, "dask's threads read NumPy's array where it lies", plain=True),
+    Work("fetch", _samples, _fetch, whole=True),
 ]

@@ -20,6 +20,7 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
 from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.linalg.blocked_cholesky import SMALLEST, blocked_cholesky
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.protocols import FUNCTIONS, offers
@@ -226,8 +227,19 @@ def svdvals(x: Any, /) -> Tensor:
 
 @offers("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
-    """`np.linalg.cholesky`: triangular factor of each positive definite matrix."""
-    return _map_matrices("cholesky", _matrices("cholesky", a, True), upper=upper)
+    """`np.linalg.cholesky`: triangular factor of each positive definite matrix.
+
+    A matrix of 1024 rows or more is factorised in tiles, on all workers; a stack of matrices matrix by matrix.
+
+    Examples
+    --------
+    >>> cholesky([[4.0, 2.0], [2.0, 5.0]]).fetch().tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    x = _matrices("cholesky", a, True)
+    if x.ndim == 2 and x.shape[0] >= SMALLEST:
+        return blocked_cholesky(x, upper)
+    return _map_matrices("cholesky", x, upper=upper)
 
 
 @offers("linalg.inv")
