@@ -21,10 +21,13 @@ import cloudpickle
 import numpy as np
 
 from jmars.engines.engine import GroupReport
+from jmars.engines.group_values import GroupStep, GroupValues
 from jmars.engines.groups import Group
 from jmars.errors import ExecutionInterrupted
-from jmars.kernels import ChunkType, Program, compile_program, describe
+from jmars.kernels import Program, compile_program, describe
 from jmars.kernels.dtypes import refuse_pointers
+from jmars.kernels.program import Call
+from jmars.kernels.scratch import open_spares, spare_array
 from jmars.kernels.unsized import measured, write
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
@@ -62,24 +65,6 @@ class GroupRows(Protocol):
     @property
     def inputs(self) -> Sequence[Sequence[int]]:
         """Operands that are read."""
-
-
-class GroupStep(NamedTuple):
-    """An operand of a group.
-
-    Attributes
-    ----------
-    program
-        Place in the programs of the spec.
-    inputs
-        Chunks in the program's order: `i >= 0` is external input i of the group, `-1 - j` the chunk of step j.
-    args
-        The operand's arguments.
-    """
-
-    program: int
-    inputs: tuple[int, ...]
-    args: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -265,6 +250,7 @@ def run_group(
     list of array or None
         The outputs, read-only; None for outputs that were not computed.
     """
+    open_spares()  # for the next group of this thread as well
     return run_steps(pickle.loads(spec), inputs, stop, worker)
 
 
@@ -272,7 +258,7 @@ def run_steps(
     group: GroupSpec, inputs: Sequence[Any], stop: Callable[[], bool], worker: str
 ) -> tuple[GroupReport, list[Array | None]]:
     """Run a group of this process; as `run_group`."""
-    values = _Values(group, inputs)
+    values = GroupValues(group.steps, group.outputs, group.shapes, inputs)
     microseconds: list[int] = []
     shapes: dict[int, tuple[int, ...]] = {}
     failure: Failure | None = None
@@ -308,13 +294,15 @@ def _program(digest: bytes, blob: bytes) -> _Loaded:
 
 
 def _run(program: Program, kernel: Any, read: list[Array], args: Sequence[Any], stop: Callable[[], bool]) -> Array:
-    """The chunk of an operand.
+    """The chunk of an operand; a chunk that is only reshaped is a view of its input.
 
     A gathering program gets all inputs whole and read-only, and cuts the parts out.
     """
-    output = program.output
+    output, step = program.output, program.steps[-1]
     if output.is_sized:
-        chunk = np.empty(output.shape, output.dtype)
+        if isinstance(step, Call) and step.reshapes and len(program.steps) == 1:
+            return read[0].reshape(output.shape)
+        chunk = spare_array(output.shape, output.dtype)
         kernel(chunk, read, args, stop)
         return chunk
     result, shape = measured(kernel(None, read, args, stop), output, program.name)
@@ -323,66 +311,3 @@ def _run(program: Program, kernel: Any, read: list[Array], args: Sequence[Any], 
     chunk = np.empty(shape, output.dtype)
     write(result, chunk)
     return chunk
-
-
-class _Values:
-    """Chunks of a group while it runs; an intermediate chunk is dropped after its last reader."""
-
-    def __init__(self, spec: GroupSpec, inputs: Sequence[Any]) -> None:
-        self._spec = spec
-        self._inputs = [
-            None if chunk is None else _read_only(np.require(chunk, requirements=("C", "A"))) for chunk in inputs
-        ]
-        self._chunks: list[Array | None] = [None] * len(spec.steps)
-        last = list(range(len(spec.steps)))  # step after which each chunk can be dropped
-        for number, step in enumerate(spec.steps):
-            for i in step.inputs:
-                if i < 0:
-                    last[-1 - i] = number
-        self._dropped: list[list[int]] = [[] for _ in spec.steps]
-        for number in set(range(len(spec.steps))).difference(spec.outputs):
-            self._dropped[last[number]].append(number)
-
-    def read(self, program: Program, step: GroupStep) -> list[Array]:
-        """Chunks that a step reads, with the program's types; raises ExecutionInterrupted if a chunk is missing."""
-        found = []
-        for kind, i in zip(program.inputs, step.inputs, strict=True):
-            chunk = self._inputs[i] if i >= 0 else self._chunks[-1 - i]
-            if chunk is None:
-                raise ExecutionInterrupted("the group that makes an input ended before the input")
-            found.append(_typed(chunk, kind, self._spec.shapes.get(i)))
-        return found
-
-    def keep(self, number: int, chunk: Array) -> None:
-        """Keep the chunk of a step, as long as steps read it."""
-        self._chunks[number] = _read_only(chunk)
-        for done in self._dropped[number]:
-            self._chunks[done] = None
-
-    def outputs(self) -> list[Array | None]:
-        """Chunks to return; None where a step did not end."""
-        return [self._chunks[number] for number in self._spec.outputs]
-
-
-def _read_only(chunk: Array) -> Array:
-    if chunk.flags.writeable:
-        chunk = chunk.view()
-        chunk.flags.writeable = False
-    return chunk
-
-
-def _typed(chunk: Array, kind: ChunkType, known: tuple[int, ...] | None) -> Array:
-    """A chunk with the dtype and shape that a program knows, of the same bytes."""
-    if chunk.dtype == kind.dtype and (chunk.shape == kind.shape or _fits(chunk.shape, kind.shape)):
-        return chunk
-    if not kind.dtype.itemsize:  # no bytes
-        return _read_only(np.empty(kind.shape if kind.is_sized else known or (), kind.dtype))
-    flat = chunk.reshape(-1).view(np.uint8)
-    if flat.ctypes.data % kind.dtype.alignment:
-        flat = flat.copy()
-    shape = kind.shape if kind.is_sized or known is None else known
-    return _read_only(flat.view(kind.dtype).reshape(shape))
-
-
-def _fits(shape: tuple[int, ...], promised: tuple[int, ...]) -> bool:
-    return len(shape) == len(promised) and all(n in (-1, m) for m, n in zip(shape, promised))

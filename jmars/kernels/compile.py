@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from sys import getrefcount
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -25,6 +24,7 @@ from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step, program_text
 from jmars.kernels.reduction_kernel import combine_function, leaf_function
+from jmars.kernels.scratch import close_spares, give_back, open_spares, spare_array
 from jmars.kernels.shared_memory import Sharing, sharing
 
 __all__ = ["Kernel", "compile_program", "take_member"]
@@ -163,22 +163,17 @@ def _in_sequence(
     def run(out: Any, inputs: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> Any:
         values: list[Any] = list(inputs) + [None] * (len(types) - len(inputs))
         early: dict[int, Array] = {}  # memory of values that are computed later
-        spare: Array | None = None  # memory of a value that has ended
         done = 0
 
         def memory(number: int) -> Array:
-            nonlocal spare
             shape, dtype = types[number].shape, types[number].dtype
             if number in early:
                 return early.pop(number)
             if number in (last, in_out):
                 return cast(Array, out.reshape(shape))
-            found, spare = spare, None
-            if found is None or found.shape != shape or found.dtype != dtype:
-                return np.empty(shape, dtype)
-            found.setflags(write=True)
-            return found
+            return spare_array(shape, dtype)
 
+        opened = open_spares()
         try:
             for part, number, ending in parts[:-1]:
                 place = placed.get(number)
@@ -194,29 +189,29 @@ def _in_sequence(
                     target = memory(number)
                     part(target, values, args, stop)
                     target.setflags(write=False)  # as a stored chunk is: others may still read it
-                spare = _taken(values, ending)
-                values[number] = target
+                _end(values, ending)
+                values[number], target = target, None
                 done += 1
                 if stop is not None and stop():
                     raise interrupted()
-            return out if in_out is not None else parts[-1][0](out, values, args, stop)
+            found = out if in_out is not None else parts[-1][0](out, values, args, stop)
+            _end(values, parts[-1][2])
+            return found
         except BaseException as error:
             _note_member(error, members[done])
             raise
+        finally:
+            if opened:
+                close_spares()
 
     return run
 
 
-def _taken(values: list[Any], ending: Sequence[int]) -> Array | None:
-    """Remove values that have ended; returns a value without other references, since warm memory is faster."""
-    arrays = [values[number] for number in ending if values[number] is not None and values[number].base is None]
+def _end(values: list[Any], ending: Sequence[int]) -> None:
+    """Remove values that have ended; their memory is for the next values, since warm memory is faster."""
     for number in ending:
-        values[number] = None
-    while arrays:
-        array = arrays.pop()
-        if getrefcount(array) == 2:  # `array`, and the argument
-            return cast(Array, array)
-    return None
+        if values[number] is not None:
+            give_back(values, number)
 
 
 def _note_member(error: BaseException, member: int) -> None:

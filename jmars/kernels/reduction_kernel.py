@@ -14,11 +14,13 @@ import numpy as np
 from jmars.kernels.blocks import Blocks, Index
 from jmars.kernels.program import Combine, Reduce
 from jmars.kernels.reducers import Reducer, UfuncReducer, states
+from jmars.kernels.scratch import scratch
 
 __all__ = ["Accumulator", "combine_function", "finished", "leaf_function"]
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[Array, Sequence[Any], Sequence[Any], Callable[[], bool] | None], None]
+PART = -1  # slot of scratch
 SMALL_STATE = 4096  # elements; several copies of a larger state would leave the cache
 
 
@@ -39,16 +41,17 @@ class Accumulator:
     def add(self, values: Array, at: Index) -> None:
         """Take the next block; `at` indexes its states."""
         region = self.state[at]
-        part = np.empty(region.shape, region.dtype)
         if not self.pairwise:
             key = tuple(i.start if isinstance(i, slice) else i for i in at)
             if key not in self.seen:
                 self.seen.add(key)
                 self.reducer.leaf(values, self.axes, region, None)
             else:
+                part = scratch(PART, region.shape, region.dtype)
                 self.reducer.leaf(values, self.axes, part, None)
                 self.reducer.merge(region, part)
             return
+        part = np.empty(region.shape, region.dtype)
         self.reducer.leaf(values, self.axes, part, None)
         level = 0
         while self.parts and self.parts[-1][0] == level:
@@ -73,9 +76,10 @@ def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: 
     if not step.last:
         write(states(step.reducer, out))
         return
-    plain = isinstance(step.reducer, UfuncReducer) and step.reducer.count is None
-    if plain and out.dtype == step.reducer.state:
+    if isinstance(step.reducer, UfuncReducer) and out.dtype == step.reducer.state:
         write(out.reshape(shape))
+        if step.reducer.count is not None:
+            step.reducer.finish(out, out)
         return
     state = np.empty(shape, step.reducer.state)
     write(state)

@@ -12,12 +12,14 @@ import pytest
 import jmars.tensor as mt
 from jmars.engines import task
 from jmars.engines.engine import GroupReport
+from jmars.engines.group_values import GroupValues
 from jmars.engines.groups import Group, single_group
-from jmars.engines.task import forget_programs, make_spec, run_group
+from jmars.engines.task import forget_programs, group_spec, make_spec, run_group
 from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.optimize import compile_graph
+from jmars.tensor.ops.shape.axes import copy_reshaped
 from jmars.tensor.tensor_graph import TensorGraph
 
 Array = np.ndarray[Any, Any]
@@ -172,13 +174,58 @@ def test_a_stop_between_blocks() -> None:
 
 def test_intermediate_chunks_are_dropped_after_their_last_reader() -> None:
     table = job([call(ones), call(double, 1)], [0, 1, 1, 1], [(), (0,), (0,), (2,)])
-    group = whole(table, [3])
-    values = task._Values(task.pickle.loads(make_spec(table, group)), [])
+    spec = group_spec(table, whole(table, [3]))
+    values = GroupValues(spec.steps, spec.outputs, spec.shapes, [])
     held = []
     for number in range(4):
         values.keep(number, np.ones(4))
         held.append([k for k, chunk in enumerate(values._chunks) if chunk is not None])
     assert held == [[0], [0], [2], [3]]  # nothing reads the second one
+
+
+kept: list[Array] = []
+
+
+def keeps(out: Array, inputs: Any, params: Any, arg: Any) -> None:
+    kept.append(inputs[0])
+    out[...] = inputs[0] + 1
+
+
+def notes(out: Array, inputs: Any, params: Any, arg: Any) -> None:
+    kept.append(out.ctypes.data)
+    np.add(inputs[0], 1, out=out)
+
+
+LARGE = ChunkType((20_000,), np.dtype("f8"))
+
+
+def test_memory_of_a_chunk_that_ended_is_used_again() -> None:
+    kept.clear()
+    programs = [call(ones, output=LARGE), call(notes, 1, LARGE, kind=LARGE)]
+    table = job(programs, [0, 1, 1, 1, 1], [(), (0,), (1,), (2,), (3,)])
+    _, (found,) = run(table, whole(table, [4]))
+    assert np.all(found == 5) and len(set(kept)) == 2
+    _, (other,) = run(table, whole(table, [4]))
+    assert not np.shares_memory(found, other) and np.all(found == 5)
+
+
+def test_memory_of_a_chunk_that_a_function_keeps_is_not_used_again() -> None:
+    kept.clear()
+    programs = [call(ones, output=LARGE), call(keeps, 1, LARGE, kind=LARGE)]
+    table = job(programs, [0, 1, 1, 1, 1], [(), (0,), (1,), (2,), (3,)])
+    _, (found,) = run(table, whole(table, [4]))
+    assert np.all(found == 5) and [set(chunk.tolist()) for chunk in kept] == [{1.0}, {2.0}, {3.0}, {4.0}]
+    kept.clear()
+
+
+def test_a_reshaped_chunk_is_a_view_of_its_input() -> None:
+    flat = ChunkType((6,), F8.dtype)
+    shaped = single("reshape", (flat,), Call(copy_reshaped, (), (0,), ChunkType((2, 3), F8.dtype), reshapes=True))
+    table = job([shaped], [-1, 0], [(), (0,)])
+    mine = np.arange(6.0)
+    _, (found,) = run(table, whole(table, [1]), [mine])
+    assert found.tolist() == [[0, 1, 2], [3, 4, 5]] and np.shares_memory(found, mine) and not found.flags.writeable
+    assert mine.flags.writeable
 
 
 def test_results_of_unknown_size_are_whole_arrays_of_their_own() -> None:

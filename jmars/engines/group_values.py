@@ -1,0 +1,120 @@
+"""Chunks of a group while it runs in a process of an engine: inputs, intermediate chunks, outputs.
+
+Source: docs/explanation/seeds.md, "Execution in a worker".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jmars.errors import ExecutionInterrupted
+from jmars.kernels import ChunkType, Program
+from jmars.kernels.scratch import give_back
+
+__all__ = ["GroupValues"]
+
+Array = np.ndarray[Any, Any]
+
+
+class GroupStep(NamedTuple):
+    """An operand of a group.
+
+    Attributes
+    ----------
+    program
+        Place in the programs of the spec.
+    inputs
+        Chunks in the program's order: `i >= 0` is external input i of the group, `-1 - j` the chunk of step j.
+    args
+        The operand's arguments.
+    """
+
+    program: int
+    inputs: tuple[int, ...]
+    args: tuple[Any, ...]
+
+
+class GroupValues:
+    """An intermediate chunk is dropped after its last reader, and its memory used again by this thread.
+
+    Parameters
+    ----------
+    steps
+        The operands, in the order in which they run.
+    outputs
+        Steps whose chunks are returned.
+    shapes
+        Known shapes of external inputs that programs know without a length, by place.
+    inputs
+        Chunks of the external inputs, or None where one is missing.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[GroupStep],
+        outputs: Sequence[int],
+        shapes: Mapping[int, tuple[int, ...]],
+        inputs: Sequence[Any],
+    ) -> None:
+        self._outputs, self._shapes = outputs, shapes
+        self._inputs = [
+            None if chunk is None else _read_only(np.require(chunk, requirements=("C", "A"))) for chunk in inputs
+        ]
+        self._chunks: list[Array | None] = [None] * len(steps)
+        last = list(range(len(steps)))  # step after which each chunk can be dropped
+        for number, step in enumerate(steps):
+            for i in step.inputs:
+                if i < 0:
+                    last[-1 - i] = number
+        self._dropped: list[list[int]] = [[] for _ in steps]
+        for number in set(range(len(steps))).difference(outputs):
+            self._dropped[last[number]].append(number)
+
+    def read(self, program: Program, step: GroupStep) -> list[Array]:
+        """Chunks that a step reads, with the program's types; raises ExecutionInterrupted if a chunk is missing."""
+        found = []
+        for kind, i in zip(program.inputs, step.inputs, strict=True):
+            chunk = self._inputs[i] if i >= 0 else self._chunks[-1 - i]
+            if chunk is None:
+                raise ExecutionInterrupted("the group that makes an input ended before the input")
+            found.append(_typed(chunk, kind, self._shapes.get(i)))
+        return found
+
+    def keep(self, number: int, chunk: Array) -> None:
+        """Keep the chunk of a step, as long as steps read it."""
+        chunk.setflags(write=False)
+        self._chunks[number] = chunk
+        del chunk
+        for done in self._dropped[number]:
+            give_back(self._chunks, done)
+
+    def outputs(self) -> list[Array | None]:
+        """Chunks to return; None where a step did not end."""
+        return [self._chunks[number] for number in self._outputs]
+
+
+def _read_only(chunk: Array) -> Array:
+    if chunk.flags.writeable:
+        chunk = chunk.view()
+        chunk.flags.writeable = False
+    return chunk
+
+
+def _typed(chunk: Array, kind: ChunkType, known: tuple[int, ...] | None) -> Array:
+    """A chunk with the dtype and shape that a program knows, of the same bytes."""
+    if chunk.dtype == kind.dtype and (chunk.shape == kind.shape or _fits(chunk.shape, kind.shape)):
+        return chunk
+    if not kind.dtype.itemsize:  # no bytes
+        return _read_only(np.empty(kind.shape if kind.is_sized else known or (), kind.dtype))
+    flat = chunk.reshape(-1).view(np.uint8)
+    if flat.ctypes.data % kind.dtype.alignment:
+        flat = flat.copy()
+    shape = kind.shape if kind.is_sized or known is None else known
+    return _read_only(flat.view(kind.dtype).reshape(shape))
+
+
+def _fits(shape: tuple[int, ...], promised: tuple[int, ...]) -> bool:
+    return len(shape) == len(promised) and all(n in (-1, m) for m, n in zip(shape, promised))
