@@ -1,9 +1,9 @@
 """Memory of a thread that kernels use again: block buffers, and arrays that ended (`spares`).
 
-A large array that the C library just mapped costs 2 to 9 times as much to write as an array whose pages are there. Dask's
-workers give every array back to the system at once (`MALLOC_TRIM_THRESHOLD_`), so chunks that do not leave a kernel or a
-group are kept here for the next chunk of the same type. A thread has such spares only between `open_spares` and
-`close_spares`: in a kernel, in a group, or for good in a worker of an engine.
+A large array that the C library just mapped costs 2 to 9 times as much to write as an array whose pages are there.
+Dask's workers give every array back to the system at once (`MALLOC_TRIM_THRESHOLD_`), so chunks that do not leave a
+kernel or a group are kept here for the next chunk of the same type. A thread has such spares only between
+`open_spares` and `close_spares`: in a kernel, in a group, or for good in a worker of an engine.
 """
 
 from __future__ import annotations
