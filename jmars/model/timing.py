@@ -8,13 +8,13 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["STATES", "Spans", "spans"]
+__all__ = ["STATES", "Spans", "spans", "spans_of"]
 
 STATES = ("allocating", "preparing", "calculating", "storing")
 
@@ -45,18 +45,40 @@ def spans(time: float, data: Mapping[str, Any]) -> Spans:
     >>> spans(10.0, data).tolist()
     [[5.0, 5.0, 5.0, 7.0, 7.0, 7.0], [6.0, 6.0, 7.0, 10.0, 10.0, 8.0]]
     """
-    ids = np.frombuffer(data["ids"], "<u4").astype(np.float64)
-    n = len(ids)
-    took = np.zeros((4, n))
-    for row, packed in enumerate(list(data["microseconds"])[:4]):
-        values = np.frombuffer(packed, "<u4")
-        took[row, : len(values)] = values[:n] * 1e-6
+    return spans_of([(time, data)])
+
+
+def spans_of(events: Sequence[tuple[float, Mapping[str, Any]]]) -> Spans:
+    """`spans` of several events, one below the other: (time, data) of each, as vectors over all operands.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> second = np.array([1_000_000], "<u4").tobytes()
+    >>> data = {"ids": np.array([7], "<u4").tobytes(), "microseconds": [b"", b"", second, b""]}
+    >>> spans_of([(10.0, data), (12.0, data)])[:, 2:].tolist()
+    [[9.0, 10.0, 10.0, 7.0], [11.0, 12.0, 12.0, 7.0]]
+    """
+    ids = np.frombuffer(b"".join(data["ids"] for _, data in events), "<u4")
+    size = np.array([len(data["ids"]) // 4 for _, data in events], np.int64)
+    took = np.zeros((4, len(ids)))
+    for row in range(4):
+        took[row] = np.frombuffer(b"".join(_packed(data, row) for _, data in events), "<u4")
+    took *= 1e-6
     busy = took[2] + took[3]
-    ends = time - (np.cumsum(busy[::-1])[::-1] - busy)
-    found = np.empty((n, 6))
-    found[:, 5], found[:, 4] = ids, ends
-    found[:, 3] = ends - took[3]
+    after = np.concatenate([[0.0], np.cumsum(busy)])  # seconds until the end of an operand, from the first event on
+    last = np.repeat(after[np.cumsum(size)], size)  # the same for the last operand of its event
+    found = np.empty((len(ids), 6))
+    found[:, 5], found[:, 4] = ids, np.repeat([time for time, _ in events], size) - (last - after[1:])
+    found[:, 3] = found[:, 4] - took[3]
     found[:, 2] = found[:, 3] - took[2]
     found[:, 1] = found[:, 2] - took[1]
     found[:, 0] = found[:, 1] - took[0]
     return found
+
+
+def _packed(data: Mapping[str, Any], row: int) -> bytes:
+    """Microseconds of a state as bytes, one number for each operand; what is not told is 0."""
+    told, n = data["microseconds"], len(data["ids"])
+    packed: bytes = told[row] if row < len(told) else b""
+    return packed[:n].ljust(n, b"\0")

@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState, OperandState
+from jmars.model.timing import spans_of
 from jmars.notebook.lane_state import LaneState
+from jmars.notebook.line_state import LineState
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.plan_state import PlanState
 from jmars.notebook.view import EarlierJob, JobPart, Totals, as_text, plain_text
@@ -42,6 +46,7 @@ class JobRun:
     earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
     plan: PlanState = field(default_factory=PlanState)
     lanes: LaneState = field(default_factory=LaneState)
+    times: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)  # OperandsTimed, not folded yet
     expected: tuple[float, float] | None = None  # time of the cluster's estimate, and seconds left at that time
     why: str = ""  # reason why no operand has moved for some seconds
     calm: bool = True
@@ -58,6 +63,25 @@ class JobRun:
         if data["stages"]:
             name, _, line, text = data["stages"][-1][:4]
             self.line, self.text = int(line or 0), plain_text(text or name)
+
+    def fold_times(self, zero: float, lines: LineState) -> None:
+        """Folds the times of operands that came since the last read, all together, as arrays.
+
+        `zero` is the start of the view's time axis; `lines` gets its share of the times.
+        """
+        if not self.times or self.table is None:
+            return
+        events, self.times = self.times, []
+        found, table = spans_of(events), self.table
+        ids = found[:, 5].astype(np.int64)
+        words, bits = table.words(ids), lines.lines_of(ids)
+        workers = np.repeat([int(data["worker"]) for _, data in events], [len(data["ids"]) // 4 for _, data in events])
+        for worker in np.unique(workers).tolist():
+            its = workers == worker
+            self.lanes.add(worker, found[its], zero, words[its], bits[its])
+        lines.timed(found)
+        programs = [one for _, data in events for one in data.get("backends", ())]
+        table.timed(ids, found[:, 4] - found[:, 2], programs)
 
     def stalled(self, data: Mapping[str, Any]) -> tuple[str, ...]:
         """Notes why no operand moves; returns the traits that change."""
@@ -87,7 +111,7 @@ class JobRun:
 
     def drop_graph(self) -> None:
         """Drops the graph of an ended job; its operands stay counted."""
-        self.earlier, self.table, self._kept, self.lanes = self.counts, None, None, LaneState()
+        self.earlier, self.table, self._kept, self.lanes, self.times = self.counts, None, None, LaneState(), []
 
     @property
     def counts(self) -> list[int]:

@@ -48,8 +48,7 @@ class LineState:
         self._costs = np.zeros((MOST, _WIDTH))
         self._past = np.zeros((MOST, _N_STATES), np.int64)  # operands of earlier stages and jobs by state
         self._table: OperandTable | None = None
-        self._ended: list[Spans] = []  # not added up yet
-        self._sets: dict[bytes, frozenset[int]] = {}  # rows by their bytes
+        self._bits: NDArray[np.uint64] = np.zeros((1, 1), np.uint64)  # see `lines_of`; the last row is of no operand
         self._stage: tuple[str, int] = ("", 0)  # job and number of the stage of `_table`
         self._rows: NDArray[np.int64] = np.zeros(0, np.int64)  # of the members of the fused operands
         self._operand = self._last = self._nbytes = self._rows
@@ -59,11 +58,9 @@ class LineState:
 
     def begin_stage(self, table: OperandTable, job: str, number: int) -> None:
         """Follows the operands of a stage; operands of the stage before stay counted."""
-        self._add_up()
         if self._table is not None and self._stage != (job, number):
             self._past += self._now()
         self._table, self._stage = table, (job, number)
-        self._sets.clear()
         stages = [self._of_stage(stage) for stage in table.data["stages"]] or [self._number("", 0, "", "")]
         stage = np.frombuffer(table.data["before_stage"], "<u4").astype(np.int64)
         members = table.members[table.members < len(stage)]
@@ -75,18 +72,17 @@ class LineState:
         np.maximum.at(high, self._operand, self._rows)
         self._last[self._operand] = self._rows  # the member that makes the output comes last
         self._mixed = low < high
+        words = len(self.code) // 64 + 1
+        self._bits = np.zeros((table.n_after + 1, words), np.uint64)
+        bit = np.left_shift(np.uint64(1), (self._rows % 64).astype(np.uint64))
+        np.bitwise_or.at(self._bits.reshape(-1), self._operand * words + self._rows // 64, bit)
         nbytes = np.frombuffer(table.data.get("after_nbytes", b""), "<i8")
         self._nbytes = np.maximum(nbytes, 0) if len(nbytes) == table.n_after else np.zeros(table.n_after, np.int64)
 
     def timed(self, found: Spans) -> None:
-        """Takes the times of operands that ended; `costs` adds them up, all at once."""
-        if self._table is not None:
-            self._ended.append(found)
-
-    def _add_up(self) -> None:
-        if self._table is None or not self._ended:
+        """Adds the times and bytes of operands that ended."""
+        if self._table is None:
             return
-        found, self._ended = np.concatenate(self._ended), []
         found = found[found[:, 5] < len(self._last)]
         ids = found[:, 5].astype(np.int64)
         first, last = self._table.member_ptr[ids], self._table.member_ptr[ids + 1]
@@ -100,19 +96,16 @@ class LineState:
         made = self._last[ids] >= 0
         self._costs[:, _WIDTH - 1] += np.bincount(self._last[ids][made], self._nbytes[ids][made], MOST)
 
-    def of_operand(self, operand: int) -> frozenset[int]:
-        """Rows of the lines that made a fused operand of the newest stage."""
-        if self._table is None or not 0 <= operand < len(self._last):
-            return frozenset()
-        rows = self._rows[self._table.member_ptr[operand] : self._table.member_ptr[operand + 1]]
-        key = rows.tobytes()
-        if key not in self._sets:
-            self._sets[key] = frozenset(rows.tolist())
-        return self._sets[key]
+    def lines_of(self, operands: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
+        """Rows of the lines that made fused operands of the newest stage, as bits, shape (operands, words).
+
+        Bit k of word w is set for row 64 w + k.
+        """
+        bits: NDArray[np.uint64] = self._bits[np.minimum(operands, len(self._bits) - 1)]
+        return bits
 
     def costs(self) -> NDArray[np.float32]:
         """Costs by line, shape (lines, 15): see `Picture.line_costs`."""
-        self._add_up()
         n = len(self.code)
         return np.column_stack([self._costs, self._past + self._now()])[:n].astype("<f4")
 

@@ -1,7 +1,7 @@
 """The operands of a job with their states and workers, and counts by state.
 
-`OperandTable` is built from a `GraphBuilt` event and updated by `OperandsMoved` events. It works on arrays and on
-changed operands only, so that 100,000 operands cost microseconds each over the whole run.
+`OperandTable` is built from a `GraphBuilt` event and updated by `OperandsMoved` events. Moves are noted as they come
+and applied together, as arrays, when states or counts are read: an event costs microseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.model.states import STATE_NAMES, OperandState
-from jmars.notebook.marks import Marks
+from jmars.notebook.marks import Marks, notable
 from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, BoxGraph, DrawnGraph, Kind, StageRow, plain_text
 
 __all__ = ["OperandTable"]
@@ -36,9 +36,12 @@ class OperandTable:
         self.data = data
         self.n_before, self.n_after = int(data["n_before"]), int(data["n_after"])
         self.aggregated = self.n_before > MAX_DRAWN
-        self.states = np.zeros(self.n_after, np.uint8)
-        self.workers = np.full(self.n_after, -1, np.int16)
-        self.since = np.zeros(self.n_after)  # when a running operand began to run, in seconds since the epoch
+        self._moves: list[tuple[bytes, int, int, float]] = []  # not applied yet
+        self._states = np.zeros(self.n_after, np.uint8)
+        self._workers = np.full(self.n_after, -1, np.int16)
+        self._graph: DrawnGraph | None = None
+        self._since = np.zeros(self.n_after)  # when a running operand began to run, in seconds since the epoch
+        self._place = np.zeros(self.n_after, np.int64)  # scratch: place of an operand in the moves that are applied
         self.assigned = _padded(np.frombuffer(data["assigned"], "<i2"), self.n_after, -1)
         group = _padded(np.frombuffer(data["before_group"], "<u4").astype(np.int64), self.n_before, _PRUNED)
         self.group = np.where(group < self.n_after, group, -1)
@@ -52,6 +55,7 @@ class OperandTable:
         self._labels_bucket = _kind_rows(data["group_labels"], label)
         self.label = self._labels_bucket[np.clip(label, 0, max(0, n_labels - 1))] if n_labels else label * 0
         self._names = self._label_names()
+        self._words = np.append(np.array(self._names, object)[self.label], "")  # of each operand
         self._plain = n_labels == _rows(self._labels_bucket)  # a row has a single kind
         self._program = _padded(np.frombuffer(data.get("group_program", b""), "<u4"), n_labels, _PRUNED)
         self.seconds = np.zeros(self.n_after, np.float32)  # measured, 0 before the end
@@ -59,35 +63,72 @@ class OperandTable:
         self._index_members()
         self.marks: list[Marks] = []  # before fusion and after
         if self.aggregated:
-            for box, bucket in ((self.stage[self.group >= 0], self.bucket), (self.label, self._labels_bucket)):
-                self.marks.append(Marks(box, _rows(bucket)))
-        self.counts = np.zeros(N_STATES, np.int64)
-        self.counts[OperandState.UNSCHEDULED] = self.n_after
-        self.stage_counts = self._counts_of(self.stage[self.group >= 0], _rows(self.bucket))
-        self.label_counts = self._counts_of(self.label, _rows(self._labels_bucket))
+            kept = self.group >= 0
+            self.marks.append(Marks(self.stage[kept], _rows(self.bucket), operand=self.group[kept]))
+            self.marks.append(Marks(self.label, _rows(self._labels_bucket)))
+        self._counts = np.zeros(N_STATES, np.int64)
+        self._counts[OperandState.UNSCHEDULED] = self.n_after
+        self._stage_counts = self._counts_of(self.stage[self.group >= 0], _rows(self.bucket))
+        self._label_counts = self._counts_of(self.label, _rows(self._labels_bucket))
 
-    def move(self, ids: NDArray[np.integer[Any]], state: int, worker: int, time: float) -> None:
-        """Moves operands `ids` (rows after fusion) to `state` on `worker` (-1: none) at `time`."""
-        if not 0 <= state < N_STATES:
-            return  # from a newer cluster
-        ids = ids[ids < self.n_after].astype(np.int64)
-        ids = np.unique(ids) if len(ids) > 1 else ids
-        old = self.states[ids].astype(np.int64)
-        self.states[ids] = state
-        if worker >= 0:
-            self.workers[ids] = worker
-        if state == OperandState.RUNNING:
-            self.since[ids] = time
-        self.counts -= np.bincount(old, minlength=N_STATES)
-        self.counts[state] += len(ids)
-        if len(ids) == 1:  # most events are of one operand: no vectors
-            self._move_one(int(ids[0]), int(old[0]), state)
-            return
-        _move_counts(self.label_counts, self.label[ids], old, state)
-        first, last = self.member_ptr[ids], self.member_ptr[ids + 1]
-        size = last - first
+    def move(self, ids: bytes, state: int, worker: int, time: float) -> None:
+        """Notes that operands moved to `state` on `worker` (-1: none) at `time`; the next read applies the move.
+
+        `ids` are rows after fusion, packed as little-endian uint32.
+        """
+        self._moves.append((ids, state, worker, time))
+
+    def _applied(self) -> OperandTable:
+        """This table, once the moves that were noted are applied: all together, for each operand the last."""
+        if not self._moves:
+            return self
+        packed, *columns = zip(*self._moves)
+        self._moves = []
+        sizes = [len(one) // 4 for one in packed]
+        ids = np.frombuffer(b"".join(packed), "<u4").astype(np.int64)
+        states, workers, times = (np.repeat(np.array(column), sizes) for column in columns)
+        known = (ids < self.n_after) & (states >= 0) & (states < N_STATES)  # others are from a newer cluster
+        if not known.all():
+            ids, states, workers, times = ids[known], states[known], workers[known], times[known]
+        placed, began = workers >= 0, states == OperandState.RUNNING
+        self._workers[ids[placed]] = workers[placed]
+        self._since[ids[began]] = times[began]
+        self._place[ids] = np.arange(len(ids))
+        last = self._place[ids] == np.arange(len(ids))
+        ids, new = ids[last], states[last]
+        old = self._states[ids].astype(np.int64)
+        self._states[ids] = new
+        first, size = self.member_ptr[ids], self.member_ptr[ids + 1] - self.member_ptr[ids]
         place = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
-        _move_counts(self.stage_counts, self._member_stage[place], np.repeat(old, size), state)
+        _move_counts(self._counts[None], ids * 0, old, new)
+        _move_counts(self._label_counts, self.label[ids], old, new)
+        _move_counts(self._stage_counts, self._member_stage[place], np.repeat(old, size), np.repeat(new, size))
+        return self
+
+    @property
+    def states(self) -> NDArray[np.uint8]:
+        """State of each operand after fusion."""
+        return self._applied()._states
+
+    @property
+    def workers(self) -> NDArray[np.int16]:
+        """Worker of each operand after fusion, -1 before it has one."""
+        return self._applied()._workers
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Operands after fusion by state."""
+        return self._applied()._counts
+
+    @property
+    def stage_counts(self) -> NDArray[np.int64]:
+        """Operands before fusion by row of stages and state."""
+        return self._applied()._stage_counts
+
+    @property
+    def label_counts(self) -> NDArray[np.int64]:
+        """Operands after fusion by row of kinds and state."""
+        return self._applied()._label_counts
 
     def timed(self, ids: NDArray[np.integer[Any]], seconds: NDArray[np.floating[Any]], backends: Any) -> None:
         """Notes the seconds that operands took, and [program, back end] of programs that ran for the first time."""
@@ -102,15 +143,6 @@ class OperandTable:
         if not self.aggregated:
             return self.seconds.astype("<f4").tobytes()
         return np.bincount(self.label, self.seconds, _rows(self._labels_bucket)).astype("<f4").tobytes()
-
-    def _move_one(self, operand: int, old: int, state: int) -> None:
-        """Moves an operand in the counts by signature and by stage."""
-        label = self.label[operand]
-        self.label_counts[label, old] -= 1
-        self.label_counts[label, state] += 1
-        for stage in self._member_stage[self.member_ptr[operand] : self.member_ptr[operand + 1]].tolist():
-            self.stage_counts[stage, old] -= 1
-            self.stage_counts[stage, state] += 1
 
     def boxes(self) -> bytes:
         """States that colour the boxes: see `Picture.operand_states`."""
@@ -130,10 +162,8 @@ class OperandTable:
         """States and workers of the marks: see `Picture.operand_marks`."""
         if not self.aggregated:
             return b""
-        workers = np.where(self.workers >= 0, self.workers, self.assigned)
-        kept = self.group[self.group >= 0]
-        before = self.marks[0].shown(self.states[kept], workers[kept])
-        after = self.marks[1].shown(self.states, workers)
+        told = notable(self.states, np.where(self.workers >= 0, self.workers, self.assigned))
+        before, after = (marks.shown(told) for marks in self.marks)
         return b"".join(part.tobytes() for part in (before[0], after[0], before[1], after[1]))
 
     def running(self) -> dict[int, tuple[float, int, str]]:
@@ -144,7 +174,7 @@ class OperandTable:
             mine = ids[self.workers[ids] == worker]
             kinds = np.unique(self.label[mine])
             label = self._names[int(kinds[0])] if len(kinds) == 1 else ""
-            found[worker] = float(self.since[mine].min()), len(mine), label
+            found[worker] = float(self._since[mine].min()), len(mine), label
         return found
 
     def running_by_worker(self, n: int) -> list[int]:
@@ -160,14 +190,18 @@ class OperandTable:
         """Number of operands initially assigned per worker, of `n` workers."""
         return _by_worker(self.assigned, n)
 
-    def words(self, operand: int) -> str:
-        """The label of an operand after fusion: its kind."""
-        if not 0 <= operand < self.n_after:
-            return ""
-        return self._names[int(self.label[operand])]
+    def words(self, operands: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """The labels of operands after fusion, their kinds; "" for unknown operands."""
+        words: NDArray[Any] = self._words[np.minimum(operands, self.n_after)]
+        return words
 
     def graph(self, job: str) -> DrawnGraph:
-        """The graph in the page's form."""
+        """The graph in the page's form, made at the first call; `job` is always the same."""
+        if self._graph is None:
+            self._graph = self._drawn(job)
+        return self._graph
+
+    def _drawn(self, job: str) -> DrawnGraph:
         data, drawn = self.data, not self.aggregated
         size = self.member_ptr[1:] - self.member_ptr[:-1]
         if drawn:
@@ -223,11 +257,9 @@ class OperandTable:
 
     def _stages_of_kinds(self, n: int) -> list[list[int]]:
         """Rows in `stages` of the operands that each of `n` kinds was fused from."""
-        kinds: list[list[int]] = [[] for _ in range(n)]
-        label = self.label[self.group[self.members]]
-        for kind, stage in np.unique(np.column_stack([label, self._member_stage]), axis=0).tolist():
-            kinds[kind].append(stage)
-        return kinds
+        found = np.zeros((n, _rows(self.bucket)), bool)
+        found[self.label[self.group[self.members]], self._member_stage] = True
+        return [np.flatnonzero(row).tolist() for row in found]
 
     def _counts_of(self, rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         """Counts by row and state while all operands are unscheduled."""
@@ -321,10 +353,13 @@ def _edges(pairs: Any, bucket: NDArray[np.int64]) -> tuple[list[int], list[int]]
     return [a for a, b in seen if a != b], [b for a, b in seen if a != b]
 
 
-def _move_counts(counts: NDArray[np.int64], rows: NDArray[np.int64], old: NDArray[np.int64], state: int) -> None:
-    """Moves rows from their old states to `state`."""
-    np.subtract.at(counts, (rows, old), 1)
-    np.add.at(counts[:, state], rows, 1)
+def _move_counts(
+    counts: NDArray[np.int64], rows: NDArray[np.int64], old: NDArray[np.int64], new: NDArray[np.int64]
+) -> None:
+    """Moves operands of `rows` from their old states to new ones."""
+    cells = counts.size
+    change = np.bincount(rows * N_STATES + new, minlength=cells) - np.bincount(rows * N_STATES + old, minlength=cells)
+    counts += change.reshape(counts.shape)
 
 
 def _by_worker(workers: NDArray[np.integer[Any]], n: int) -> list[int]:

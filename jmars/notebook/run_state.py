@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import numpy as np
-
 from jmars.model.events import (
     CHUNKS_MOVED,
     EXPECTED,
@@ -32,7 +30,6 @@ from jmars.model.events import (
     Event,
 )
 from jmars.model.states import TERMINAL, JobState
-from jmars.model.timing import spans
 from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.host_state import HostState
 from jmars.notebook.job_run import JobRun, JobSums
@@ -50,6 +47,8 @@ _LATE = 0.1  # seconds after the end of a job in which its last transfers are to
 _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
 # what follows from operands' states
 _OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
+
+_TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
 
 
 @dataclass
@@ -125,6 +124,7 @@ class RunState:
 
     def follow(self, job: str, name: str = "") -> None:
         """Shows `job` from now on; the job before becomes a line."""
+        self._fold_times()
         if self.job is not None:
             self.past = self.past.plus(self.job)
         self.jobs = [*self.jobs[1 - _MAX_PARTS :], JobRun(job, name, self.past.jobs + 1)]
@@ -186,6 +186,8 @@ class RunState:
 
     def trait(self, name: str, now: float) -> Any:
         """A field of `picture(now)`, without computing the other fields."""
+        if name in _TIMES:
+            self._fold_times()
         run, table = self.job, self.job.table if self.job else None
         own: dict[str, Callable[[], Any]] = {
             "job_id": lambda: run.id if run else self.cell.id,
@@ -286,6 +288,7 @@ class RunState:
 
     def _job_submitted(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
+        self._fold_times()
         self.job.submitted = time
         self.submitted = time if self.submitted is None else self.submitted
         self.job.name = plain_text(data.get("name") or self.job.name)
@@ -293,6 +296,7 @@ class RunState:
 
     def _job_moved(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
+        self._fold_times()
         self.job.state = str(data["state"])
         self.job.error = plain_text(data["error"], 4000, keep="\n") if data.get("error") else None
         if data.get("elapsed"):  # its submission may have left the bounded log
@@ -306,6 +310,7 @@ class RunState:
 
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
+        self._fold_times()
         self.job.begin_stage(data)
         if self.job.table is not None:
             self.lines.begin_stage(self.job.table, self.job.id, self.job.stage)
@@ -328,19 +333,19 @@ class RunState:
             return  # the graph's event has left the bounded log
         if self.job.started is None:
             self.job.started = time
-        self.job.table.move(np.frombuffer(data["ids"], "<u4"), int(data["state"]), int(data.get("worker", -1)), time)
+        self.job.table.move(data["ids"], int(data["state"]), int(data.get("worker", -1)), time)
         self._changed(*_OPERANDS, *(["operand_marks"] if self.job.table.aggregated else []))
 
     def _operands_timed(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        table, first = self.job.table, self.first
-        if table is None or first is None:
+        if self.job.table is None or self.first is None:
             return  # the graph's event has left the bounded log
-        found = spans(time, data)
-        self.job.lanes.add(int(data["worker"]), found, first, table.words, self.lines.of_operand)
-        self.lines.timed(found)
-        table.timed(found[:, 5].astype(np.int64), found[:, 4] - found[:, 2], data.get("backends", ()))
-        self._changed("lanes", "line_costs", "operand_seconds", *(["backends"] if data.get("backends") else []))
+        self.job.times.append((time, data))
+        self._changed(*(_TIMES if data.get("backends") else _TIMES[:-1]))
+
+    def _fold_times(self) -> None:
+        if self.job is not None and self.first is not None:
+            self.job.fold_times(self.first, self.lines)
 
     def _expected(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None

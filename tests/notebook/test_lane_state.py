@@ -84,7 +84,7 @@ def test_states_follow_each_other_and_the_last_operand_ends_with_the_event(rows,
     assert np.allclose(found[1:, 2], found[:-1, 4])
     assert np.allclose(np.diff(found[:, :5], axis=1), np.array(rows) * 1e-6)
     lanes = LaneState()
-    lanes.add(0, found, 0.0, str)
+    lanes.add(0, found, 0.0, ["sin"] * len(found))
     assert sum(lanes.part({})["lanes"][0]["n"]) == len(rows)
 
 

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.model.states import OperandState as S
-from jmars.notebook.marks import Marks
+from jmars.notebook.marks import Marks, notable
 from jmars.notebook.view import MAX_DRAWN, MAX_MARKS
 
 
 def shown(marks: Marks, states: list[int]) -> list[int]:
-    return marks.shown(np.array(states, np.uint8), np.zeros(len(states), np.int16))[0].tolist()
+    return marks.shown(notable(np.array(states, np.uint8), np.zeros(len(states), np.int16)))[0].tolist()
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.integers(6, 30))
@@ -37,7 +37,7 @@ def test_small_boxes_show_all_and_large_ones_share_what_is_left():
 def test_a_mark_shows_what_tells_most_and_who_has_it():
     marks = Marks(np.zeros(4, np.int64), 1, most=1)
     states = np.array([S.FINISHED, S.RUNNING, S.READY, S.FREED], np.uint8)
-    found, workers = marks.shown(states, np.array([0, 2, -1, 1], np.int16))
+    found, workers = marks.shown(notable(states, np.array([0, 2, -1, 1], np.int16)))
     assert (found.tolist(), workers.tolist()) == ([S.RUNNING], [3])
     assert shown(marks, [S.FREED, S.FREED, S.FINISHED, S.FREED]) == [S.FINISHED]
 

@@ -335,3 +335,26 @@ def test_a_scheduler_that_ended_is_told_under_a_running_job() -> None:
     assert "process 8 goes on with the job" in state.snap(2.0)["why"]
     state.fold([[5, 3.0, said[1], "", {"state": "restarted", "pid": 9, "name": "scheduler-1"}]])
     assert "process 8" in state.snap(3.0)["why"], "that one is of no importance to the job"
+
+
+MOVES = st.tuples(st.integers(0, 9), st.lists(st.integers(0, 6)), st.integers(-1, 3))
+TIMES = st.tuples(st.lists(st.integers(0, 5), min_size=1), st.integers(0, 3), st.integers(0, 9))
+
+
+@given(st.lists(MOVES | TIMES, max_size=30), st.booleans())
+def test_events_folded_together_show_what_they_show_one_by_one(steps, large):
+    log = started(1000 if large else 4)
+    for step in steps:
+        if isinstance(step[0], int):
+            log.moved(*step)
+        else:
+            ids, worker, took = step
+            micros = [u32([500_000 * took] * len(ids)), b"", u32([250_000] * len(ids)), b""]
+            log.add("OperandsTimed", 0.5, ids=u32(ids), worker=worker, microseconds=micros, backends=[])
+    together, one_by_one = run_of(log), RunState()
+    one_by_one.follow("job-1")
+    for event in log.events:
+        one_by_one.fold([event])
+        one_by_one.picture(0)
+    assert one_by_one.picture(0) == together.picture(0)
+    assert one_by_one.revision == together.revision

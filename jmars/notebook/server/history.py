@@ -71,14 +71,14 @@ class ClusterHistory:
         self.newest = max(self.newest, time)
         self.operands += len(found)
         name = self._names.get(job, job)
-        self.lanes.add(int(data["worker"]), found, self.begun, lambda operand: name)
+        self.lanes.add(int(data["worker"]), found, self.begun, [name] * len(found))
 
     def part(self) -> HistoryPart | None:
         """The time line so far; None before any operand ran."""
         lanes = self.lanes.part({})
         if lanes is None:
             return None
-        names = [self._workers.get(number) or f"worker-{number}" for number in range(1 + max(self.lanes.pieces))]
+        names = [self._workers.get(number) or f"worker-{number}" for number in range(1 + max(self.lanes.parts))]
         return HistoryPart(
             begun=round(self.begun, 3),
             elapsed=round(self.newest - self.begun, 3),
