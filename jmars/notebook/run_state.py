@@ -35,6 +35,7 @@ from jmars.notebook.host_state import HostState
 from jmars.notebook.job_run import JobRun, JobSums
 from jmars.notebook.line_state import LineState
 from jmars.notebook.memory_state import MemoryState
+from jmars.notebook.plan_state import PlanState
 from jmars.notebook.view import TRAITS, EarlierJob, HostHeading, Lanes, Picture, Snap, WorkerRow, plain_text
 from jmars.notebook.worker_rows import WorkerState
 
@@ -48,6 +49,7 @@ _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and sa
 # what follows from operands' states
 _OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
 
+_BOUNDS = (JOB_SUBMITTED, JOB_MOVED, GRAPH_BUILT)  # before these, times that were noted are folded
 _TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
 
 
@@ -177,6 +179,8 @@ class RunState:
             owner.seq = seq
             if owner is self.job:
                 owner.first_seq = owner.first_seq or seq
+            if kind in _BOUNDS:
+                self._fold_times()
             if kind in _FOLDS:
                 _FOLDS[kind](self, float(time), data)
 
@@ -288,7 +292,6 @@ class RunState:
 
     def _job_submitted(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        self._fold_times()
         self.job.submitted = time
         self.submitted = time if self.submitted is None else self.submitted
         self.job.name = plain_text(data.get("name") or self.job.name)
@@ -296,7 +299,6 @@ class RunState:
 
     def _job_moved(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        self._fold_times()
         self.job.state = str(data["state"])
         self.job.error = plain_text(data["error"], 4000, keep="\n") if data.get("error") else None
         if data.get("elapsed"):  # its submission may have left the bounded log
@@ -310,21 +312,15 @@ class RunState:
 
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
-        self._fold_times()
         self.job.begin_stage(data)
         if self.job.table is not None:
             self.lines.begin_stage(self.job.table, self.job.id, self.job.stage)
         self.workers.named(data["workers"])
         self._changed("graph", "code", "operand_marks", "operand_seconds", "backends", "plan", *_OPERANDS)
 
-    def _replanned(self, time: float, data: dict[str, Any]) -> None:
+    def _planned(self, note: Callable[[PlanState, dict[str, Any]], None], data: dict[str, Any]) -> None:
         assert self.job is not None
-        self.job.plan.replanned(data)
-        self._changed("plan")
-
-    def _gpu_refused(self, time: float, data: dict[str, Any]) -> None:
-        assert self.job is not None
-        self.job.plan.gpu_refused(data)
+        note(self.job.plan, data)
         self._changed("plan")
 
     def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
@@ -351,10 +347,6 @@ class RunState:
         assert self.job is not None
         self.job.expected = time, max(0.0, float(data["left"]))
         self._changed("snap")
-
-    def _stalled(self, time: float, data: dict[str, Any]) -> None:
-        assert self.job is not None
-        self._changed(*self.job.stalled(data))
 
     def _at(self, time: float) -> float | None:
         """Seconds on the view's time axis; None before and after the run."""
@@ -393,9 +385,9 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
     OPERANDS_MOVED: RunState._operands_moved,
     OPERANDS_TIMED: RunState._operands_timed,
     EXPECTED: RunState._expected,
-    STALLED: RunState._stalled,
-    REPLANNED: RunState._replanned,
-    GPU_REFUSED: RunState._gpu_refused,
+    STALLED: lambda run, _, data: run._changed(*(run.job.stalled(data) if run.job else ())),
+    REPLANNED: lambda run, _, data: run._planned(PlanState.replanned, data),
+    GPU_REFUSED: lambda run, _, data: run._planned(PlanState.gpu_refused, data),
     SCHEDULER_MOVED: lambda run, _, data: run._changed(*(run.job.scheduler_moved(data) if run.job else ())),
     WORKER_MOVED: RunState._worker_moved,
     HOST_MOVED: RunState._host_moved,
