@@ -2,3 +2,4 @@ import './view.css';
 import './states.css';
 import './sidebar.css';
 import './lab.css';
+import './editor.css';

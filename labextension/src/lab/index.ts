@@ -6,6 +6,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { addCommands } from './commands';
+import { editorPlugin } from './editor';
 import { Ends } from './notices';
 import { keepOutputs, LIVE } from './outputs';
 import { Settings } from './settings';
@@ -61,4 +62,4 @@ const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-export default plugin;
+export default [plugin, editorPlugin];
