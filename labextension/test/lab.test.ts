@@ -4,6 +4,7 @@ import type { ClusterRow, JobRow } from '../src/lab/api';
 import { drawClusters, drawJobs, facts, kernelName, scalable } from '../src/lab/cards';
 import { connectCode, withMagic } from '../src/lab/notebook';
 import { Ends } from '../src/lab/notices';
+import { fieldsOf, scaleForm, scaleOrder } from '../src/lab/scale_form';
 import { orderOf, startForm } from '../src/lab/start_form';
 
 const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
@@ -21,12 +22,13 @@ const row = (more: Partial<ClusterRow> = {}): ClusterRow => ({
   ...more
 });
 const preferences = { tab: 'graph', view: 'auto', states: 'colours', workers: 3, memoryLimit: '2GiB', statusBar: true, notify: 'background', notifyAfter: 5 };
-const fields = { kind: 'local', name: '', workers: '', memory: '', hosts: '', address: '' };
+const fields = { kind: 'local', name: '', workers: '', memory: '', hosts: '', python: '', address: '' };
 
 describe('the form', () => {
   test('sends only what its kind needs', () => {
     expect(orderOf({ ...fields, workers: '2', memory: ' 1GiB ', hosts: 'a', address: 'b:1' })).toEqual({ kind: 'local', workers: 2, memory: '1GiB' });
     expect(orderOf({ ...fields, kind: 'ssh', hosts: 'node-7, ada@node-8\nlocal' }).hosts).toEqual(['node-7', 'ada@node-8', 'local']);
+    expect(orderOf({ ...fields, kind: 'ssh', hosts: 'a', python: '/opt/env/bin/python' }).python).toBe('/opt/env/bin/python');
     expect(orderOf({ ...fields, kind: 'dask', address: 'head:8786', workers: '4' })).toEqual({ kind: 'dask', address: 'head:8786' });
     expect(orderOf({ ...fields, kind: 'ray' })).toEqual({ kind: 'ray' });
     expect(() => orderOf({ ...fields, kind: 'ssh', hosts: ' , ' })).toThrow('Name at least one machine');
@@ -53,6 +55,27 @@ describe('the form', () => {
     await Promise.resolve();
     expect(form.querySelector('[role=status]')!.textContent).toBe('no <i>machine</i> answers');
     form.remove();
+  });
+});
+
+describe('the form that scales', () => {
+  test('gives a number, places or bounds, and says what is wrong', () => {
+    const given = { how: 'number', n: '3', places: '', least: '1', most: '4' };
+    expect(scaleOrder(given)).toEqual({ n: 3 });
+    expect(scaleOrder({ ...given, how: 'places', places: 'node-9, ada@node-10' })).toEqual({ n: ['node-9', 'ada@node-10'] });
+    expect(scaleOrder({ ...given, how: 'bounds' })).toEqual({ least: 1, most: 4 });
+    for (const [wrong, why] of [[{ n: '' }, 'an empty field'], [{ n: 'x' }, 'x is no number'], [{ how: 'places' }, 'at least one machine'], [{ how: 'bounds', least: '5' }, 'from 5 to 4']] as const) {
+      expect(() => scaleOrder({ ...given, ...wrong })).toThrow(why);
+    }
+  });
+  test('selects what is typed into, and asks for hosts only where there are some', () => {
+    const form = scaleForm('hosts', 2);
+    expect(fieldsOf(form)).toEqual({ how: 'number', n: '2', places: '', least: '1', most: '2' });
+    const most = form.querySelector<HTMLInputElement>('[name=most]')!;
+    most.value = '5';
+    most.dispatchEvent(new Event('input', { bubbles: true }));
+    expect(scaleOrder(fieldsOf(form))).toEqual({ least: 1, most: 5 });
+    expect(scaleForm('workers', 0).querySelector('[name=places]')).toBeNull();
   });
 });
 

@@ -14,9 +14,11 @@ from tests.browser.look import STATIC
 
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """JupyterLab, whose kernels show the live view, and learn costs from these tests only."""
-    env = {"JMARS_DISPLAY": "widget", "JMARS_CACHE_DIR": str(tmp_path_factory.mktemp("costs"))}
-    with running_lab(tmp_path_factory.mktemp("lab"), env) as started:
+    """JupyterLab, whose kernels show the live view, and learn costs from these tests only; in an empty home folder."""
+    folder = tmp_path_factory.mktemp("lab")
+    env = {"JMARS_DISPLAY": "widget", "JMARS_CACHE_DIR": str(tmp_path_factory.mktemp("costs")), "HOME": str(folder)}
+    env["NODE_DISABLE_COMPILE_CACHE"] = "1"  # of the node that JupyterLab runs where it finds one
+    with running_lab(folder, env) as started:
         yield started
 
 

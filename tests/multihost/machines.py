@@ -61,15 +61,20 @@ def need_machines() -> None:
 class Machine:
     """A machine with a process table, a network and a name of its own; files are shared, but for /run.
 
+    Parameters
+    ----------
+    network
+        False: the machine shares the network of this machine, so that programs here reach it by 127.0.0.1.
+
     Attributes
     ----------
     pid
         Its first process, as this machine numbers processes.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, network: bool = True) -> None:
         self.name, self.pid = name, 0
-        spaces = ["--net", "--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc"]
+        spaces = ["--net"] * network + ["--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc"]
         self._holder = subprocess.Popen(
             ["unshare", *spaces, "bash", "-c", _FIRST.format(name=name)],
             stdin=subprocess.PIPE,

@@ -51,6 +51,8 @@ class SshServer:
         For keys, settings and log; made.
     environment
         Variables that commands of ssh sessions get.
+    port
+        Where it listens.
 
     Attributes
     ----------
@@ -64,18 +66,20 @@ class SshServer:
         Lines that the server has written.
     """
 
-    def __init__(self, machine: Machine, address: str, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, machine: Machine, address: str, folder: Path, environment: dict[str, str], port: int = PORT
+    ) -> None:
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
         if program is None:
             pytest.skip("needs sshd (Debian package openssh-server)")
-        self.place = f"{getpass.getuser()}@{address}:{PORT}"
+        self.place = f"{getpass.getuser()}@{address}:{port}"
         self.folder, self.home = folder, folder / "home"
         (self.home / ".ssh").mkdir(parents=True, mode=0o700)
         self.host_key = _make_key(folder / "host_key")
         user_key = _make_key(self.home / ".ssh" / "id_ed25519")
         (folder / "authorized_keys").write_bytes(user_key.export_public_key())
         self.trust(self.host_key)
-        settings = _SETTINGS.format(port=PORT, address=address, folder=folder)
+        settings = _SETTINGS.format(port=port, address=address, folder=folder)
         self.far_home = folder / "far-home"
         self.far_home.mkdir()
         environment = {**environment, "HOME": str(self.far_home)}  # a shell reads and writes what it likes there

@@ -28,7 +28,9 @@ def start(order: StartOrder) -> Cluster:
     if order.kind == "ray":
         return Cluster.ray(order.address or None, name=order.name)
     settings: dict[str, Any] = {"n_workers": order.workers, "memory_limit": order.memory, "name": order.name}
-    return Cluster.ssh(order.hosts, **settings) if order.kind == "ssh" else Cluster(**settings)
+    if order.kind == "ssh":
+        return Cluster.ssh(order.hosts, python=order.python or None, **settings)
+    return Cluster(**settings)
 
 
 def main() -> None:

@@ -63,7 +63,8 @@ class ClustersHandler(APIHandler):
         started: StartedClusters = self.settings[STARTED]
         try:
             order = StartOrder.read(self.get_json_body())
-            told = await started.start(order, self.settings.get("server_root_dir") or ".")
+            folder = os.path.expanduser(self.settings.get("server_root_dir") or ".")  # "~/work" below the home folder
+            told = await started.start(order, folder)
         except OrderError as error:
             raise web.HTTPError(400, plain_text(error)) from None
         except ClusterStartError as error:
@@ -118,12 +119,13 @@ class ScaleHandler(APIHandler):
     @web.authenticated
     @authorized
     async def post(self, cluster: str) -> None:
-        """Scales to {"n": number, or places of further hosts}; answers when the hosts have come or gone."""
+        """Scales to {"n": number, or places of further hosts}, or lets the number follow the work from "least" to
+        "most"; answers when the hosts have come or gone."""
         try:
-            wanted = scale_order(self.get_json_body())
+            call = scale_order(self.get_json_body())
         except OrderError as error:
             raise web.HTTPError(400, plain_text(error)) from None
-        await ask(self, cluster, "host", "scale", wanted, seconds=_SCALE)
+        await ask(self, cluster, "host", *call, seconds=_SCALE)
         self.set_status(202)
         self.finish(json.dumps({"cluster": cluster}))
 

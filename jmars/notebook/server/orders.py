@@ -19,6 +19,7 @@ MOST_WORKERS = 4096
 MOST_HOSTS = 256
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,59}", re.ASCII)
 _PLACE = re.compile(r"(\w[\w.+-]*@)?(\w[\w.-]*|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?", re.ASCII)
+_PYTHON = re.compile(r"[\w./~][\w./~+ -]{0,199}", re.ASCII)
 _SCHEMES = {"dask": ("tcp", "tls", "ws", "wss", "ucx"), "ray": ("ray",)}
 
 
@@ -42,13 +43,15 @@ class StartOrder:
         Limit, such as "2GiB", on several hosts of each; None for the default. Not for Dask and Ray.
     hosts
         Places of "ssh": "node-7", "ada@node-7:2222", or "local" for this machine.
+    python
+        Interpreter on the machines of "ssh", with jmars installed; "" for `python3`.
     address
         Of a Dask scheduler or of Ray; "" for the Ray of this machine.
 
     Examples
     --------
     >>> StartOrder.read({"kind": "local", "workers": 2, "memory": "1GiB"})
-    StartOrder(kind='local', name='', workers=2, memory='1GiB', hosts=(), address='')
+    StartOrder(kind='local', name='', workers=2, memory='1GiB', hosts=(), python='', address='')
     """
 
     kind: str
@@ -56,6 +59,7 @@ class StartOrder:
     workers: int | None = None
     memory: str | None = None
     hosts: tuple[str, ...] = ()
+    python: str = ""
     address: str = ""
 
     @classmethod
@@ -84,22 +88,42 @@ class StartOrder:
         )
         memory = _memory(_text(fields, "memory")) if own else None
         hosts = _places(fields.get("hosts")) if kind == "ssh" else ()
+        python = _text(fields, "python") if kind == "ssh" else ""
+        if python and not _PYTHON.fullmatch(python):
+            raise OrderError(f"{python[:60]!r} is no interpreter; write its path, such as /opt/env/bin/python")
         address = _address(kind, _text(fields, "address")) if not own else ""
-        return cls(kind, name, workers, memory, hosts, address)
+        return cls(kind, name, workers, memory, hosts, python, address)
 
 
-def scale_order(fields: Any) -> int | list[str]:
-    """A number of workers or hosts, or places of further hosts, as `Cluster.scale` takes them: {"n": …}.
+def scale_order(fields: Any) -> tuple[Any, ...]:
+    """A call of `Cluster.scale` or `Cluster.adapt`.
+
+    Parameters
+    ----------
+    fields
+        {"n": number of workers or hosts, or places of further hosts}, or {"least": number, "most": number}.
+
+    Returns
+    -------
+    tuple
+        The name of the method, then its arguments.
 
     Raises
     ------
     OrderError
-        If it is neither.
+        If the fields are neither.
+
+    Examples
+    --------
+    >>> scale_order({"n": 3}), scale_order({"n": ["node-9"]}), scale_order({"least": 1, "most": 4})
+    (('scale', 3), ('scale', ['node-9']), ('adapt', 1, 4))
     """
-    wanted = fields.get("n") if isinstance(fields, dict) else None
-    if isinstance(wanted, list):
-        return list(_places(wanted))
-    return _count("n", wanted, 0, MOST_WORKERS)
+    wanted = fields if isinstance(fields, dict) else {}
+    if "least" in wanted or "most" in wanted:
+        least = _count("least", wanted.get("least"), 0, MOST_WORKERS)
+        return "adapt", least, _count("most", wanted.get("most"), max(1, least), MOST_WORKERS)
+    n = wanted.get("n")
+    return "scale", list(_places(n)) if isinstance(n, list) else _count("n", n, 0, MOST_WORKERS)
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

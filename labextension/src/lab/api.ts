@@ -2,6 +2,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { Lanes } from '../model/view';
+import { ScaleOrder } from './scale_form';
 
 export interface JobRow {
   id: string;
@@ -41,6 +42,7 @@ export interface StartOrder {
   workers?: number;
   memory?: string;
   hosts?: string[];
+  python?: string;
   address?: string;
 }
 
@@ -88,9 +90,9 @@ export function startCluster(settings: ServerConnection.ISettings, order: StartO
   return request(settings, ['clusters'], post(order));
 }
 
-/** Scales to a number of workers or hosts, or by places of further hosts. */
-export function scaleCluster(settings: ServerConnection.ISettings, cluster: string, n: number | string[]): Promise<unknown> {
-  return request(settings, ['clusters', cluster, 'scale'], post({ n }));
+/** Scales to a number of workers or hosts, by places of further hosts, or between bounds as the work needs. */
+export function scaleCluster(settings: ServerConnection.ISettings, cluster: string, order: ScaleOrder): Promise<unknown> {
+  return request(settings, ['clusters', cluster, 'scale'], post(order));
 }
 
 /** Stops a cluster for all its clients. */

@@ -58,7 +58,7 @@ function actions(row: ClusterRow): HTMLElement {
     { class: 'jm-actions', role: 'group', 'aria-label': `actions for ${row.name || row.id}` },
     button('connect', 'Connect', 'Insert a cell into the current notebook that connects its kernel'),
     button('timeline', 'Timeline', 'Open the time line of all jobs of this cluster'),
-    button('scale', 'Scale…', what ? `Change the number of ${what}` : 'The number of workers of a cluster on one machine is fixed; start another cluster', !what),
+    button('scale', 'Scale…', what ? `Change the number of ${what}, or have it follow the work` : 'The number of workers of a cluster on one machine is fixed; start another cluster', !what),
     button('stop', 'Stop…', 'End the cluster for all its clients')
   );
 }

@@ -1,12 +1,14 @@
 // The commands of the plugin, for the palette, the side bar and shortcuts.
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { Dialog, ICommandPalette, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/apputils';
 import { LabIcon } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
 import { plural } from '../model/format';
 import { cancelJob, ClusterRow, JobRow, scaleCluster, stopCluster } from './api';
 import { scalable } from './cards';
 import { openJob, openTimeline } from './main_area';
 import { connectCode, currentKernel, currentNotebook, insertCell, runUnderMagic } from './notebook';
+import { fieldsOf, scaleForm, scaleOrder } from './scale_form';
 import { Settings } from './settings';
 import { Sidebar } from './sidebar';
 import { ClusterWatch } from './watch';
@@ -88,17 +90,16 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     if (!cluster || !what) {
       return;
     }
-    const hosts = what === 'hosts';
-    const { button, value } = await InputDialog.getText({
+    const form = scaleForm(what, what === 'hosts' ? cluster.hosts : cluster.workers);
+    const { button } = await showDialog({
       title: `Scale ${cluster.name || cluster.id}`,
-      label: hosts ? 'Number of hosts, or places of further hosts (node-9, ada@node-10)' : 'Number of workers',
-      text: String(hosts ? cluster.hosts : cluster.workers),
-      okLabel: 'Scale'
+      body: new Widget({ node: form }),
+      buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Scale' })],
+      focusNodeSelector: '[name=n]'
     });
-    const text = value?.trim() ?? '';
-    if (button.accept && text) {
-      const n = /^\d+$/.test(text) ? Number(text) : text.split(/[\s,]+/).filter(Boolean);
-      await scaleCluster(watch.settings, cluster.id, n).catch(failed('the cluster was not scaled'));
+    if (button.accept) {
+      const asked = async () => scaleCluster(watch.settings, cluster.id, scaleOrder(fieldsOf(form)));
+      await asked().catch(failed('the cluster was not scaled'));
       await watch.poll();
     }
   }

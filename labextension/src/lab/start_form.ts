@@ -15,7 +15,7 @@ let made = 0;
 
 /** What the fields of the form say; throws an Error with the reason where a field that is needed is empty. */
 export function orderOf(fields: Record<string, string>): StartOrder {
-  const { kind, name, workers, memory, hosts, address } = Object.fromEntries(Object.entries(fields).map(([key, text]) => [key, text.trim()])) as Record<string, string>;
+  const { kind, name, workers, memory, hosts, python, address } = Object.fromEntries(Object.entries(fields).map(([key, text]) => [key, text.trim()])) as Record<string, string>;
   const order: StartOrder = { kind };
   if (name) {
     order.name = name;
@@ -31,6 +31,9 @@ export function orderOf(fields: Record<string, string>): StartOrder {
     order.address = address;
   }
   if (kind === 'ssh') {
+    if (python) {
+      order.python = python;
+    }
     order.hosts = hosts.split(/[\s,]+/).filter(Boolean);
     if (!order.hosts.length) {
       throw new Error('Name at least one machine, as ssh does: node-7, ada@node-7:2222');
@@ -55,12 +58,14 @@ export function startForm(preferences: () => Preferences, start: (order: StartOr
   const input = (placeholder: string, more: Record<string, string | number> = {}) => h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', placeholder, ...more }) as HTMLInputElement;
   const workers = input('one per core', { type: 'number', min: 1 });
   const memory = input('half of what is free');
+  const address = input('host:port');
   const button = h('button', { type: 'submit', class: 'jm-button jm-go' }, 'Start') as HTMLButtonElement;
   const told = h('p', { class: 'jm-note', role: 'status' });
   const fields = [
     field('kind', 'Where', all, select),
     field('hosts', 'Machines', ['ssh'], input('node-7, ada@node-8:2222')),
-    field('address', 'Address', ['dask', 'ray'], input('host:port')),
+    field('python', 'Python there', ['ssh'], input('python3')),
+    field('address', 'Address', ['dask', 'ray'], address),
     field('workers', 'Workers', OWN, workers),
     field('memory', 'Memory limit', OWN, memory),
     field('name', 'Name', all, input('any'))
@@ -69,7 +74,7 @@ export function startForm(preferences: () => Preferences, start: (order: StartOr
   const root = h('details', { class: 'jm-start' }, h('summary', {}, 'New cluster'), form) as HTMLDetailsElement;
   const fit = () => {
     fields.forEach(one => (one.hidden = !one.dataset.kinds!.split(' ').includes(select.value)));
-    fields[2].querySelector('input')!.placeholder = select.value === 'ray' ? 'host:port; empty for the Ray of this machine' : 'host:8786';
+    address.placeholder = select.value === 'ray' ? 'host:port; empty for the Ray of this machine' : 'host:8786';
   };
   select.addEventListener('change', fit);
   root.addEventListener('toggle', () => {
