@@ -10,7 +10,9 @@ import { meaning } from '../model/words';
 import { h, morph, s } from './dom';
 import { moreHosts } from './host_rows';
 
-const LEFT = 82;
+const LEFT = 82; // least width of the names
+const LETTER = 6.2; // pixels of a letter of a name
+const GAP = 8; // between a name and its lane
 const RIGHT = 14;
 const TOP = 4;
 const BOTTOM = 22;
@@ -23,14 +25,24 @@ const LEAST = 0.7; // least width of a piece in pixels, so that it is visible
 /** Where the time line stands: pixels of a time, and times of pixels. */
 interface Axis {
   width: number;
+  left: number; // width of the names
   end: number; // seconds
   x(t: number): number;
 }
 
-function axisOf(el: HTMLElement, lanes: Lanes, series: Series | null, elapsed: number, until: number): Axis {
-  const width = Math.max(220, el.clientWidth || 640);
+function axisOf(el: HTMLElement, rows: LaneRow[], lanes: Lanes, series: Series | null, elapsed: number, until: number): Axis {
+  const width = Math.max(180, el.clientWidth || 640);
+  const longest = rows.reduce((most, row) => (row.heading ? most : Math.max(most, row.name.length)), 0);
+  const left = Math.max(LEFT, Math.min(0.4 * width, GAP + LETTER * longest));
   const end = Math.max(1e-6, until, Number(elapsed) || 0, ...lanes.lanes.map(lane => last(lane.end)), last(series?.t || []));
-  return { width, end, x: t => LEFT + ((width - LEFT - RIGHT) * Math.min(Math.max(Number(t) || 0, 0), end)) / end };
+  return { width, left, end, x: t => left + ((width - left - RIGHT) * Math.min(Math.max(Number(t) || 0, 0), end)) / end };
+}
+
+/** The name of a lane; of a name that is too long the end, and the whole where one points. */
+function nameOf({ name }: LaneRow, base: number, left: number): SVGElement {
+  const fits = Math.floor((left - GAP) / LETTER);
+  const isLong = name.length > fits + 1;
+  return s('text', { x: left - GAP, y: base - 4, 'text-anchor': 'end' }, isLong ? s('title', {}, name) : null, isLong ? `…${name.slice(1 - fits)}` : name);
 }
 
 /** Draws the lanes; `el` keeps a line about the piece under the pointer. */
@@ -39,9 +51,9 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
     morph(el, []);
     return;
   }
-  const axis = axisOf(el, lanes, series, elapsed, until);
-  const { width, end, x } = axis;
   const found = laneRows(lanes, workers, groups, TOP);
+  const axis = axisOf(el, found, lanes, series, elapsed, until);
+  const { width, end, x } = axis;
   const height = found.reduce((sum, row) => sum + row.height, TOP) + BOTTOM;
   const rows = found.map((row, i) => (row.heading ? heading(row, row.heading, axis, end) : row.share ? shareLane(row, axis, elapsed) : workerLane(row, row.lane!, i, axis, elapsed, lanes, focus)));
   const shares = width < 460 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]; // as many as do not touch
@@ -60,13 +72,13 @@ export function drawLanes(el: HTMLElement, lanes: Lanes | null, workers: WorkerR
   ]);
 }
 
-function workerLane({ top, name }: LaneRow, lane: Lane, i: number, { x, width }: Axis, elapsed: number, lanes: Lanes, focus: number[]): SVGElement {
-  const base = top + BUSY;
+function workerLane(row: LaneRow, lane: Lane, i: number, { x, width, left }: Axis, elapsed: number, lanes: Lanes, focus: number[]): SVGElement {
+  const base = row.top + BUSY;
   return s(
     'g',
     { 'data-lane': i },
-    s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, name),
-    s('path', { class: 'jm-grid', d: `M${LEFT} ${base + 0.5}H${width - RIGHT}` }),
+    nameOf(row, base, left),
+    s('path', { class: 'jm-grid', d: `M${left} ${base + 0.5}H${width - RIGHT}` }),
     ...[false, true].flatMap(lit => paths(lane, base, x, at => isLit(lanes, lane.lines?.[at], focus) === lit).map((d, state) => (d ? s('path', { class: `jm-lane jm-t${state}${lit ? '' : ' jm-faint'}`, d }) : null))),
     ...(lane.open ? [s('rect', { class: 'jm-lane jm-t2 jm-open', x: x(lane.open.begin).toFixed(1), y: base - BUSY, width: Math.max(LEAST, x(elapsed) - x(lane.open.begin)).toFixed(1), height: BUSY })] : [])
   );
@@ -90,22 +102,23 @@ function heading({ top, height }: LaneRow, { host, open }: Group, { x, width }: 
 }
 
 /** The workers of a closed host as one lane: how many of them calculate or store. */
-function shareLane({ top, share, name }: LaneRow, axis: Axis, elapsed: number): SVGElement {
-  const base = top + BUSY;
-  const shares = sharesOf(share!, axis, elapsed);
-  const wide = (axis.width - LEFT - RIGHT) / shares.length;
-  const d = shares.map((one, i) => `${i ? 'V' : `M${LEFT} ${base}V`}${(base - BUSY * one).toFixed(1)}H${(LEFT + wide * (i + 1)).toFixed(1)}`).join('');
+function shareLane(row: LaneRow, axis: Axis, elapsed: number): SVGElement {
+  const { width, left } = axis;
+  const base = row.top + BUSY;
+  const shares = sharesOf(row.share!, axis, elapsed);
+  const wide = (width - left - RIGHT) / shares.length;
+  const d = shares.map((one, i) => `${i ? 'V' : `M${left} ${base}V`}${(base - BUSY * one).toFixed(1)}H${(left + wide * (i + 1)).toFixed(1)}`).join('');
   return s(
     'g',
-    { 'data-host': share!.group.host.name },
-    s('text', { x: LEFT - 8, y: base - 4, 'text-anchor': 'end' }, name),
-    s('path', { class: 'jm-grid', d: `M${LEFT} ${base + 0.5}H${axis.width - RIGHT}` }),
+    { 'data-host': row.share!.group.host.name },
+    nameOf(row, base, left),
+    s('path', { class: 'jm-grid', d: `M${left} ${base + 0.5}H${width - RIGHT}` }),
     s('path', { class: 'jm-lane jm-t2', d: `${d}V${base}z` })
   );
 }
 
-function sharesOf({ group, lanes }: NonNullable<LaneRow['share']>, { width, end }: Axis, elapsed: number): number[] {
-  return busyShares(lanes, group.workers.length, end, elapsed, Math.max(1, Math.floor((width - LEFT - RIGHT) / BIN)));
+function sharesOf({ group, lanes }: NonNullable<LaneRow['share']>, { width, left, end }: Axis, elapsed: number): number[] {
+  return busyShares(lanes, group.workers.length, end, elapsed, Math.max(1, Math.floor((width - left - RIGHT) / BIN)));
 }
 
 /** Path data of the four states of a lane, of the pieces that `has` chooses. */
@@ -178,22 +191,24 @@ export function watchLanes(el: HTMLElement, now: () => Timed, pick: (rows: numbe
 
 /** Rows of the lines that made the piece at a place; empty where there is none. */
 function linesAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number, until = 0): number[] {
-  const axis = axisOf(el, lanes, series, elapsed, until);
-  const lane = laneRows(lanes, workers, groups, TOP).find(one => py >= one.top && py < one.top + one.height)?.lane;
-  const second = axis.end / (axis.width - LEFT - RIGHT); // of a pixel
-  const found = lane && px >= LEFT - 2 ? nearest(lane, (px - LEFT) * second, 2 * second) : -1;
+  const rows = laneRows(lanes, workers, groups, TOP);
+  const { width, left, end } = axisOf(el, rows, lanes, series, elapsed, until);
+  const lane = rows.find(one => py >= one.top && py < one.top + one.height)?.lane;
+  const second = end / (width - left - RIGHT); // of a pixel
+  const found = lane && px >= left - 2 ? nearest(lane, (px - left) * second, 2 * second) : -1;
   return found < 0 ? [] : lanes.lines?.[lane!.lines?.[found] ?? -1] ?? [];
 }
 
 /** Describes the piece under the pointer; "" if there is none. */
 export function pieceAt(el: HTMLElement, lanes: Lanes, workers: WorkerRow[], groups: Groups | null, series: Series | null, elapsed: number, px: number, py: number, until = 0): string {
-  const axis = axisOf(el, lanes, series, elapsed, until);
-  const row = laneRows(lanes, workers, groups, TOP).find(one => py >= one.top && py < one.top + one.height);
-  if (!row || px < LEFT - 2) {
+  const rows = laneRows(lanes, workers, groups, TOP);
+  const axis = axisOf(el, rows, lanes, series, elapsed, until);
+  const row = rows.find(one => py >= one.top && py < one.top + one.height);
+  if (!row || px < axis.left - 2) {
     return '';
   }
-  const second = axis.end / (axis.width - LEFT - RIGHT); // of a pixel
-  const t = (px - LEFT) * second;
+  const second = axis.end / (axis.width - axis.left - RIGHT); // of a pixel
+  const t = (px - axis.left) * second;
   if (row.heading) {
     return arrivalAt(row.heading, t, 2 * second);
   }
