@@ -1,7 +1,7 @@
-"""A cluster as a widget: workers, hosts, memory and running jobs, live; buttons that scale and stop the cluster.
+"""A cluster as a widget: workers, hosts, memory and running jobs, live; buttons that scale, adapt and stop the cluster.
 
 The widget asks the cluster every two seconds, on a separate thread, until the cluster is closed or gone. Calls that
-take long (scale, stop) run on threads too, so that the kernel stays free.
+take long (scale, adapt, stop) run on threads too, so that the kernel stays free.
 Source: docs/explanation/owners.md, "A button only asks"; `distributed.deploy.Cluster._ipython_display_` for the idea.
 """
 
@@ -51,21 +51,27 @@ class ClusterPanel:
         self._cluster = cluster
         self._facts = ipywidgets.HTML()
         self._told = ipywidgets.HTML()  # what the last request came to
-        self._number = ipywidgets.BoundedIntText(min=0, max=10_000, description="", layout={"width": "80px"})
+        self._number, self._least, self._most = (_number(text) for text in ("number", "least", "most"))
         self._scale = _button("Scale", "Have this number of hosts or workers", self._ask_scale)
+        self._adapt = _button("Adapt", "Have the number follow the work, between these bounds", self._ask_adapt)
         self._stop = _button("Stop cluster…", "End the cluster and its processes, for all who use it", self._ask_stop)
         self._sure = _button("Stop it now", "Running jobs end, and the memory of the cluster is freed", self._do_stop)
         self._keep = _button("Keep it", "The cluster goes on", self._do_keep)
         self._sure.button_style = "danger"
-        self._scaling = ipywidgets.HBox([ipywidgets.HTML("hosts or workers"), self._number, self._scale])
-        self._buttons = ipywidgets.HBox([self._scaling, self._stop])
+        words = [ipywidgets.HTML(text) for text in ("hosts or workers", "or as the work needs, from", "to")]
+        row = (words[0], self._number, self._scale, words[1], self._least, words[2], self._most, self._adapt)
+        self._scaling = ipywidgets.HBox(row, layout={"flex_flow": "row wrap"})
+        self._buttons = ipywidgets.HBox([self._scaling, self._stop], layout={"flex_flow": "row wrap"})
         self.widget = ipywidgets.VBox([self._facts, self._buttons, self._told])
         self._over = threading.Event()  # the cluster is gone
-        for one in (self.widget, self._stop, self._scale, self._sure, self._keep, self._number):
+        asking = (self._number, self._least, self._most, self._scale, self._adapt)
+        for one in (self.widget, self._stop, self._sure, self._keep, *asking):
             kernel_access.unpin(one.comm)
         facts = self._look()
         if facts is not None:
-            self._number.value = len(facts.hosts) or facts.workers
+            now = len(facts.hosts) or facts.workers
+            self._number.value = self._most.value = now
+            self._least.value = min(1, now)
             self._scaling.layout.display = None if facts.scalable else "none"
             threading.Thread(target=self._watch, name="jmars-cluster-panel", daemon=True).start()
 
@@ -106,9 +112,17 @@ class ClusterPanel:
 
     def _ask_scale(self) -> None:
         wanted = int(self._number.value)
+        self._ask(lambda: self._cluster.scale(wanted), str(wanted), f"It has {wanted}, or gets them from its engine.")
+
+    def _ask_adapt(self) -> None:
+        least, most = int(self._least.value), int(self._most.value)
+        bounds = f"{least} to {most}"
+        self._ask(lambda: self._cluster.adapt(least, most), bounds, f"The number follows the work, from {bounds}.")
+
+    def _ask(self, call: Callable[[], Any], wanted: str, done: str) -> None:
         self._told.value = f"Asked for {wanted}…"
-        self._scale.disabled = True
-        self._apart(lambda: self._cluster.scale(wanted), f"It has {wanted}, or gets them from its engine.")
+        self._scale.disabled = self._adapt.disabled = True
+        self._apart(call, done)
 
     def _ask_stop(self) -> None:
         facts = self._look()
@@ -138,10 +152,14 @@ class ClusterPanel:
             except (JmarsError, ValueError, OSError) as error:
                 self._told.value = escape(str(error))
             finally:
-                self._scale.disabled = False
+                self._scale.disabled = self._adapt.disabled = False
                 self._look()
 
         threading.Thread(target=work, name="jmars-cluster-call", daemon=True).start()
+
+
+def _number(name: str) -> Any:
+    return ipywidgets.BoundedIntText(min=0, max=10_000, tooltip=name, layout={"width": "70px"})
 
 
 def _button(text: str, tip: str, call: Callable[[], None]) -> Any:

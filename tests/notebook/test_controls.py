@@ -43,6 +43,10 @@ class Fake:
         self.done.set()
         raise ClusterError("there are <2> places")
 
+    def adapt(self, least, most):
+        self.asked.append(("adapt", least, most))
+        self.done.set()
+
     def stop(self):
         self.asked.append(("stop",))
         self.closed = True
@@ -92,6 +96,11 @@ def test_only_a_cluster_that_can_be_scaled_has_the_controls_for_it(panel_of) -> 
     assert fake.done.wait(20) and fake.asked == [("scale", 3)]
     wait_for(lambda: panel._told.value == "there are &lt;2&gt; places")  # why not, where one looks
     wait_for(lambda: not panel._scale.disabled)
+    fake.done.clear()
+    panel._most.value = 4
+    panel._adapt.click()
+    assert fake.done.wait(20) and fake.asked[1:] == [("adapt", 1, 4)]
+    wait_for(lambda: panel._told.value == "The number follows the work, from 1 to 4.")
 
 
 def test_a_cluster_is_stopped_only_after_a_second_click(panel_of) -> None:
