@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tests.browser.axe import add_axe, check
 from tests.browser.harness import THEMES
-from tests.browser.test_side_bar import AXE
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -82,8 +82,6 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_side_bar_and_its_form_are_accessible(lab, lab_page, theme):
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: run `jlpm` in labextension/")
     lab.write(f"clusters-axe-{theme}.ipynb", ["1"])
     with lab_page.opened(f"clusters-axe-{theme}.ipynb", width=1250) as notebook:
         page = notebook.page
@@ -91,14 +89,12 @@ def test_the_side_bar_and_its_form_are_accessible(lab, lab_page, theme):
         side = page.locator(".jmars-Sidebar")
         start(notebook, "reached")
         side.get_by_text("New cluster").click()
-        check = "axe.run('.jmars-Sidebar', {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa']}).then(it => it.violations)"
-        page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
+        add_axe(page)
         found = {}
         for kind in ("local", "ssh", "dask", "ray"):
             side.get_by_label("Where").select_option(kind)
             notebook.screenshot(f"form-{kind}-{theme}")
-            broken = page.evaluate(check)
-            found |= {(kind, one["id"]): [node["html"][:200] for node in one["nodes"]][:3] for one in broken}
+            found |= {(kind, rule): elements for rule, elements in page.evaluate(check(".jmars-Sidebar"))}
         assert found == {}
         side.get_by_label("Where").select_option("ssh")
         side.get_by_role("button", name="Start", exact=True).click()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.harness import ROOT, THEMES
+from tests.browser.axe import AXE
+from tests.browser.harness import THEMES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 START = """import time
 import jmars
 import jmars.tensor as mt

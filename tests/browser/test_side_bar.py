@@ -9,8 +9,9 @@ import pytest
 from jmars.notebook.run_state import RunState
 from jmars.notebook.static_view import final_bundle
 from jmars.notebook.view import MIME_TYPE
-from tests.browser.harness import ROOT, THEMES
-from tests.browser.look import on_each_tab, open_view, picture_at
+from tests.browser.axe import CONTRAST, RULES, add_axe, check
+from tests.browser.harness import THEMES
+from tests.browser.look import ROOT, on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
 from tests.notebook.kernels import PROMPT
 
@@ -27,7 +28,8 @@ job = cluster.submit((x + 1).sum(), name="a slow job")
 job.wait(60)
 print("it is", job.state)
 cluster.close()"""
-AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+
+STATES = ROOT / "labextension" / "style" / "states.css"
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -103,26 +105,24 @@ def _finished():
 
 
 @pytest.mark.long(beyond=1)
-@pytest.mark.parametrize("width", [320, 1000])
-def test_the_view_is_accessible_in_both_themes(page, width):
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: run `jlpm` in labextension/")
+@pytest.mark.parametrize("width", [320, 1440])
+def test_the_view_is_accessible_in_both_themes_and_all_colours_of_states(page, width):
     scenes = {"running": picture_at(simulate(32), 3.5), "big": picture_at(simulate(500, seconds=20), 9.0)}
     scenes |= {"cancelling": picture_at(simulate(3, seconds=4, cancel_at=2.0), 2.4)}
     scenes |= {"failed": picture_at(simulate(32, fail_at=3.0), 9.0)}
-    rules = {"light": "['wcag2a', 'wcag2aa', 'wcag21aa']", "dark": "{type: 'rule', values: ['color-contrast']}"}
     found = []
     page.set_viewport_size({"width": width, "height": 900})
-    for theme, rule in rules.items():  # the themes differ in colours only
+    for theme in ("light", "dark"):
         open_view(page, theme == "dark")
-        page.add_script_tag(content=AXE.read_text(encoding="utf-8"))
-        check = f"axe.run('.jm', {{runOnly: {rule}, preload: false, resultTypes: ['violations']}})"
-        for scene, picture in scenes.items():
-            page.evaluate("picture => window.put(picture)", picture)
-            for tab, result in on_each_tab(page, f"{check}.then(it => it.violations)").items():
-                for broken in result:
-                    where = [node["html"][:120] for node in broken["nodes"]][:2]
-                    found.append((theme, scene, tab, broken["id"], where))
+        page.add_style_tag(content=STATES.read_text(encoding="utf-8"))
+        add_axe(page)
+        for colours in ("colours", "contrast", "grey"):
+            page.evaluate("colours => { document.body.dataset.jmarsStates = colours; }", colours)
+            expression = check(".jm", RULES if (theme, colours) == ("light", "colours") else CONTRAST)
+            for scene, picture in scenes.items():
+                page.evaluate("picture => window.put(picture)", picture)
+                for tab, faults in on_each_tab(page, expression).items():
+                    found += [(theme, colours, scene, tab, *fault) for fault in faults]
     assert found == []
 
 
