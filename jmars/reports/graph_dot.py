@@ -89,9 +89,9 @@ def graph_dot(graph: Mapping[str, Any], fusion: str = "both", colours: GraphColo
     lines += ['  node [shape=box style="filled,rounded" fillcolor=white fontname="sans-serif" fontsize=10];']
     lines += ['  edge [color="#777777" arrowsize=0.6];']
     if fusion in ("before", "both"):
-        lines += _cluster("before", f"before fusion: {graph['n_before']:,} operands", *_before(graph, small))
+        lines += _cluster("before", f"before fusion: {_count(graph['n_before'])}", *_before(graph, small))
     if fusion in ("after", "both"):
-        lines += _cluster("after", f"after fusion: {graph['n_after']:,} operands", *_after(graph, small, colours))
+        lines += _cluster("after", f"after fusion: {_count(graph['n_after'])}", *_after(graph, small, colours))
         lines += _legend(colours if small else None)
     return "\n".join([*lines, "}\n"])
 

@@ -23,8 +23,10 @@ body {{ font: 14px/1.45 system-ui, sans-serif; color: #222; background: #fff; ma
 h1 {{ font-size: 1.4em }} h2 {{ font-size: 1.1em; margin-top: 1.6em }}
 table {{ border-collapse: collapse; display: block; overflow-x: auto }}
 th, td {{ text-align: right; padding: .25em .55em; border-bottom: 1px solid #ddd }} td {{ white-space: nowrap }}
+h1, p, li {{ overflow-wrap: anywhere }}
 th:first-child, td:first-child {{ text-align: left }} th {{ font-weight: 600; color: #444 }}
-.error {{ color: #a02; white-space: pre-wrap }} .chart {{ margin-top: 1em }} ul {{ padding-left: 1.2em }}
+.error {{ color: #a02; white-space: pre-wrap }} .chart {{ margin-top: 1em; overflow-x: auto }}
+.chart > div {{ min-width: 560px }} ul {{ padding-left: 1.2em }}
 </style>
 {script}
 </head><body>
@@ -33,6 +35,7 @@ th:first-child, td:first-child {{ text-align: left }} th {{ font-weight: 600; co
 {body}
 </body></html>
 """
+_CHART = '<div class="chart" tabindex="0" role="group" aria-label="chart"><div>{part}</div></div>'
 
 
 def report_page(record: RunRecord, title: str) -> str:
@@ -53,7 +56,7 @@ def report_page(record: RunRecord, title: str) -> str:
     ]
     charts = [chart for chart in charts if chart is not None]
     script, parts = figures.bokeh("embed").components(charts)
-    body = [_jobs(record), *(f'<div class="chart">{part}</div>' for part in parts), _marks(record), script]
+    body = [_jobs(record), *(_CHART.format(part=part) for part in parts), _marks(record), script]
     return _PAGE.format(
         title=escape(title), script=resources.render(), summary=escape(_summary(record)), body="\n".join(body)
     )
@@ -88,7 +91,8 @@ def _jobs(record: RunRecord) -> str:
         for job in record.jobs.values()
         if job.error
     )
-    return f"<h2>Jobs</h2><table><tr>{''.join(f'<th>{one}</th>' for one in head)}</tr>{rows}</table>{errors}"
+    names = "".join(f"<th>{one}</th>" for one in head)
+    return f'<h2>Jobs</h2><table tabindex="0"><tr>{names}</tr>{rows}</table>{errors}'
 
 
 def _job(job: JobRecord) -> str:
