@@ -51,3 +51,20 @@ def test_the_editor_of_notebook_7_knows_the_magic(lab, browser, theme):
     with opened(lab, browser, name, theme) as notebook:
         assert notebook.page.evaluate(PARTS, 0) == LINE
         notebook.screenshot(f"seven-editor-{theme}")
+
+
+@pytest.mark.long
+def test_the_tab_key_completes_flags_and_words(lab, lab_page):
+    lab.write("completed.ipynb", ["%load_ext jmars", "%%jmars --me", "%jmars st"])
+    with lab_page.opened("completed.ipynb", height=600) as notebook:
+        page = notebook.page
+        notebook.run(0, wait=True)
+        for cell in (1, 2):
+            page.locator(".jp-CodeCell .cm-content").nth(cell).click()
+            page.keyboard.press("Control+End")
+            page.keyboard.press("Tab")
+            page.locator(".jp-Completer-item", has_text=("--memory", "stop")[cell - 1]).wait_for()
+            notebook.screenshot(f"completed-{cell}")
+            page.keyboard.press("Enter")
+            page.locator(".jp-CodeCell .cm-line", has_text=("%%jmars --memory", "%jmars status")[cell - 1]).wait_for()
+        assert notebook.console == []
