@@ -156,7 +156,7 @@ class HostMachine:
             "spilled_total": chunks.spilled,
             "reloaded_total": chunks.reloaded,
             "chunks": len(chunks.memory) + len(chunks.disk),
-            "levels": self.execution.memory.levels() | {"device": self.execution.dispatch.gpus.used},
+            "levels": self.execution.memory.levels() | {"device": self.execution.memory.devices.used},
         }
 
     async def look(self, active: bool, more: dict[str, int]) -> None:
@@ -189,7 +189,7 @@ class HostMachine:
         gpus = self.execution.dispatch.gpus
         return {
             "used": self.arena.used,
-            "device": gpus.used,
+            "device": self.execution.memory.devices.used,
             "device_memory": gpus.memory,
             "resident": resident,
             "spilled": chunks.on_disk,

@@ -71,10 +71,10 @@ class DeviceContents:
                     self._add(_Range(low, high, -1, one.written, list(one.reads)))
         self._add(_Range(start, stop, chunk, event))
 
-    def forget(self) -> None:
-        """No chunk is there any more, and all streams have ended."""
-        self._starts.clear()
-        self._ranges.clear()
+    def void(self, start: int, chunk: int) -> None:
+        """The bytes of a chunk at `start` are not valid."""
+        if self.holds(start, chunk):
+            self._ranges[start].chunk = -1
 
     def _overlapping(self, start: int, stop: int) -> list[_Range]:
         first = bisect_left(self._starts, start)

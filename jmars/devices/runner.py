@@ -1,12 +1,13 @@
 """Runs operands on a device: copies in, kernels and copies out on three streams, so that copies run beside kernels.
 
-`submit` gives the work of an operand to the streams and returns at once; `finish` waits until the output is in shared
-memory. Two operands ahead keep all three streams busy.
+`submit` gives the work of an operand to the streams and returns at once; `finish` waits for the oldest. Two operands
+ahead keep all three streams busy. An output stays on the device, and is copied to shared memory if that is asked for.
 Source: docs/explanation/devices.md, "Levels of memory".
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,8 +15,9 @@ from jmars.devices.contents import DeviceContents
 from jmars.devices.device import Array, Device, DeviceLostError
 from jmars.devices.device_program import DeviceProgram
 from jmars.devices.staging import STAGING, Staging
+from jmars.errors import ExecutionError
 
-__all__ = ["DeviceRunner", "InSlab"]
+__all__ = ["DeviceRunner", "InSlab", "Submitted"]
 
 
 class InSlab(NamedTuple):
@@ -23,7 +25,21 @@ class InSlab(NamedTuple):
 
     chunk: int
     offset: int  # in the slab
-    host: Array  # its bytes in shared memory: read unless the device has the chunk, or written
+    nbytes: int
+    host: Array | None  # its bytes in shared memory, to read or to write; None for a chunk that is only on the device
+
+    @property
+    def stop(self) -> int:
+        """End of its bytes in the slab."""
+        return self.offset + self.nbytes
+
+
+class Submitted(NamedTuple):
+    """An operand whose work was given to the streams."""
+
+    brought: Sequence[InSlab]  # inputs that it copied to the device
+    out: InSlab
+    computed: Any  # event
 
 
 class DeviceRunner:
@@ -33,10 +49,16 @@ class DeviceRunner:
     ----------
     staging
         Bytes of a pinned buffer; there are two for each direction.
+
+    Attributes
+    ----------
+    ahead
+        Operands that were submitted and not finished, the oldest first.
     """
 
     def __init__(self, device: Device, staging: int = STAGING) -> None:
         self.contents = DeviceContents()
+        self.ahead: deque[Submitted] = deque()
         self._device = device
         self._in, self._compute, self._out = device.stream(), device.stream(), device.stream()
         self._inward, self._outward = Staging(device, staging), Staging(device, staging)
@@ -52,37 +74,61 @@ class DeviceRunner:
         return inward[0] + outward[0], inward[1] + outward[1]
 
     def submit(self, program: DeviceProgram, inputs: Sequence[InSlab], out: InSlab, scratch: int, args: Any) -> None:
-        """Give an operand's work to the streams; shared memory of the inputs is read before this returns."""
+        """Give an operand's work to the streams; shared memory of the inputs is read before this returns.
+
+        Raises
+        ------
+        ExecutionError
+            If an input is neither on the device nor in shared memory, by a fault of jmars.
+        """
         device, contents = self._device, self.contents
+        brought: list[InSlab] = []
         for one in inputs:
-            if not contents.holds(one.offset, one.chunk):
-                stop = one.offset + one.host.size
-                self._wait(self._in, contents.before_write(one.offset, stop))
-                self._inward.copy_in(one.offset, one.host, self._in)
-                contents.wrote(one.offset, stop, one.chunk, device.record(self._in))
-        written = [(out.offset, out.offset + out.host.size, out.chunk)]
+            if contents.holds(one.offset, one.chunk):
+                continue
+            if one.host is None:
+                raise ExecutionError(f"chunk {one.chunk} is not on the GPU at {one.offset}; please report that")
+            brought.append(one)
+            self._wait(self._in, contents.before_write(one.offset, one.stop))
+            self._inward.copy_in(one.offset, one.host, self._in)
+            contents.wrote(one.offset, one.stop, one.chunk, device.record(self._in))
+        written = [(out.offset, out.stop, out.chunk)]
         if program.scratch:
             written.append((scratch, scratch + program.scratch, -1))
         for one in inputs:
-            self._wait(self._compute, contents.before_read(one.offset, one.offset + one.host.size))
+            self._wait(self._compute, contents.before_read(one.offset, one.stop))
         for start, stop, _ in written:
             self._wait(self._compute, contents.before_write(start, stop))
-        program.enqueue(device, self._compute, [one.offset for one in inputs], out.offset, scratch, args)
-        computed = device.record(self._compute)
-        for one in inputs:
-            contents.read(one.offset, one.offset + one.host.size, computed)
-        for start, stop, chunk in written:
-            contents.wrote(start, stop, chunk, computed)
-        self._wait(self._out, contents.before_read(out.offset, out.offset + out.host.size))
-        self._outward.copy_out(out.host, out.offset, self._out)
-        contents.read(out.offset, out.offset + out.host.size, device.record(self._out))
+        try:
+            program.enqueue(device, self._compute, [one.offset for one in inputs], out.offset, scratch, args)
+        finally:  # after an error too, the next write has to wait for what was given to the stream
+            computed = device.record(self._compute)
+            for one in inputs:
+                contents.read(one.offset, one.stop, computed)
+            for start, stop, chunk in written:
+                contents.wrote(start, stop, chunk, computed)
+            self.ahead.append(Submitted(brought, out, computed))
+        if out.host is not None:
+            self._copy_out(out, out.host)
 
-    def finish(self, out: InSlab) -> None:
-        """Wait until an output is in shared memory."""
-        self._outward.flush(out.host)
+    def finish(self) -> None:
+        """Wait until the oldest operand is done: its output is computed, and in shared memory if it goes there."""
+        oldest = self.ahead[0]
+        if oldest.out.host is not None:
+            self._outward.flush(oldest.out.host)
+        else:
+            self._device.synchronise(oldest.computed)
+        self.ahead.popleft()
+
+    def copy_down(self, one: InSlab) -> None:
+        """Copy a chunk of the device to shared memory; ExecutionError if it is not on the device."""
+        if one.host is None or not self.contents.holds(one.offset, one.chunk):
+            raise ExecutionError(f"chunk {one.chunk} is not on the GPU at {one.offset}; please report that")
+        self._copy_out(one, one.host)
+        self._outward.flush(one.host)
 
     def drain(self) -> None:
-        """After an error: end all work, and forget all chunks of the device."""
+        """After an error: end all work; what operands ahead would have brought and written is not on the device."""
         for stream in (self._in, self._compute, self._out):
             event = self._device.record(stream)
             while not self._device.is_done(event):
@@ -90,11 +136,19 @@ class DeviceRunner:
                     self._device.synchronise(event)
                 except DeviceLostError:
                     raise
-                except Exception:  # further work that failed; the caller computes it again on the CPU
+                except Exception:  # further work that failed, of operands that run again
                     continue
-        self.contents.forget()
+        for brought, out, _ in self.ahead:
+            for one in (*brought, out):
+                self.contents.void(one.offset, one.chunk)
+        self.ahead.clear()
         self._inward.forget()
         self._outward.forget()
+
+    def _copy_out(self, one: InSlab, host: Array) -> None:
+        self._wait(self._out, self.contents.before_read(one.offset, one.stop))
+        self._outward.copy_out(host, one.offset, self._out)
+        self.contents.read(one.offset, one.stop, self._device.record(self._out))
 
     def _wait(self, stream: Any, events: Sequence[Any]) -> None:
         for event in dict.fromkeys(events):

@@ -112,7 +112,7 @@ class BatchRecovery:
             for batch in worker.batches:
                 slots += [slot for slot in batch.outs if slot]
                 batch.outs = deque([0] * len(batch.outs))
-            slots += worker.quarantined
+            slots += worker.quarantined + self._memory.devices.leave_downs(worker.index)
             worker.quarantined = []
 
         def release() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from jmars.dispatch.estimate import Estimate
 from jmars.dispatch.fair_share import FairShare
-from jmars.dispatch.gpu_orders import GpuWorkers, bytes_on_device, device_order, runs_on_device
+from jmars.dispatch.gpu_orders import GpuWorkers, device_order, device_request, runs_on_device
 from jmars.dispatch.gpu_refusals import GpuRefusals
 from jmars.dispatch.open_jobs import OpenJobs
 from jmars.dispatch.task_queue import TaskQueue
@@ -116,6 +116,7 @@ class Dispatcher:
         try:
             while self._again:
                 self._again = False
+                self._memory.devices.advance()
                 for depth in range(WINDOW):
                     for worker in workers:
                         if worker.state or worker.revoking:
@@ -144,6 +145,8 @@ class Dispatcher:
         """The next admitted operand for a worker: not one of a late job for a worker that did not ask."""
         staged = self._memory.staged
         for place, (table, operand, slot) in enumerate(staged):
+            if self._gpus.living and self._memory.devices.owner(table, operand) not in (-1, worker.index):
+                continue  # it has its slots on another GPU
             if self._gpus.may_run(worker, table, operand) and (ready or not table.late):
                 del staged[place]
                 return table, operand, slot
@@ -174,6 +177,8 @@ class Dispatcher:
                 program, loose, users = programs.rows(table)[row]
                 users = users and not on_device
             else:
+                if worker.slots is not None and memory.devices.is_waiting(worker.index):
+                    break
                 if choice is None:
                     choice = self._choice(worker, turn)
                 taken = queue.pop(worker.index, *choice, ready)
@@ -190,7 +195,9 @@ class Dispatcher:
                     break
                 program, loose, users = programs.rows(table)[row]
                 users = users and not on_device
-                if users:
+                if on_device:
+                    slot = self._admit_on_device(worker, table, operand)
+                elif users:
                     slot = memory.admit_function(table, operand, program, loose)
                 elif loose:
                     slot = memory.admit_loose(table, operand, program)
@@ -209,12 +216,6 @@ class Dispatcher:
                 memory.give_back(table, operand, slot)
                 self._report(Refused(table.job, operand, Failure.of(error)))
                 continue
-            order = device_order(worker.slots, table, operand) if on_device and worker.slots is not None else None
-            if on_device and order is None:
-                memory.give_back(table, operand, slot)
-                needs, has = format_bytes(bytes_on_device(table, operand)), format_bytes(worker.gpu_bytes)
-                self._refusals.too_large(worker, table, operand, f"it needs {needs} and the GPU has {has} for chunks")
-                continue
             if batch is None:
                 batch = self.building = Batch(table, on_device)
                 batch.ends_unsized = table.ephemeral
@@ -225,7 +226,10 @@ class Dispatcher:
             seconds += BATCH_SECONDS if (table.number, operand) in suspects else usual(program)
             args = table.args[operand] if table.args is not None else ()
             if on_device:
-                wire.append((program, slot, inputs_of(table, operand), args, order))
+                grant = memory.devices.grant(worker.index, table, operand)
+                assert grant is not None
+                inputs = memory.device_inputs(table, operand, grant)
+                wire.append((program, slot, inputs, args, device_order(table, operand, grant)))
                 if table.late or table.ephemeral:
                     break
                 continue
@@ -249,6 +253,15 @@ class Dispatcher:
         elif not (worker.batches or worker.offered or worker.accepts) and self._is_offered(worker):
             worker.offered = True
             worker.link.send(OfferWork(OFFER))
+
+    def _admit_on_device(self, worker: Worker, table: JobTable, operand: int) -> int:
+        """Slot of an operand's copy in shared memory, 0 for none; -1 if it waits, or goes to cores."""
+        devices, request = self._memory.devices, device_request(self._gpus, table, operand)
+        if devices.fits(worker.index, request):
+            return devices.admit(worker.index, request)
+        needs, has = format_bytes(request.nbytes), format_bytes(worker.gpu_bytes)
+        self._refusals.too_large(worker, table, operand, f"it needs {needs} and the GPU has {has} for chunks")
+        return -1
 
     def _is_offered(self, worker: Worker) -> bool:
         """Whether late operands wait that this worker may take."""

@@ -8,12 +8,12 @@ from typing import Any
 from jmars.devices.device_program import device_program
 from jmars.dispatch.workers import Worker
 from jmars.errors import ClusterError
-from jmars.memory.device_slots import DeviceSlots
-from jmars.model.limits import slot_size
+from jmars.memory.device_memory import DeviceRequest
+from jmars.memory.device_slots import DeviceGrant
 from jmars.model.messages import JobTable
 from jmars.plan.plan_graph import GPU, GPU_ONLY
 
-__all__ = ["GpuWorkers", "bytes_on_device", "device_order", "is_for_gpu", "runs_on_device"]
+__all__ = ["GpuWorkers", "device_order", "device_request", "is_for_gpu", "runs_on_device"]
 
 
 def is_for_gpu(table: JobTable, operand: int) -> bool:
@@ -38,16 +38,12 @@ class GpuWorkers:
         self.living = [worker for worker in workers if worker.has_gpu]
         self.lost: dict[int, str] = {}
         self.refused: dict[int, dict[int, str]] = {}
+        self._kept: dict[int, frozenset[int]] = {}  # by job number: operands whose chunks outlive the job
 
     def give_up(self, worker: Worker, why: str) -> None:
         """A worker gets no operands any more."""
         self.living.remove(worker)
         self.lost[worker.index] = f"{worker.name} is given up: {why}"
-
-    @property
-    def used(self) -> int:
-        """Bytes of chunks in the memory of all GPUs."""
-        return sum(worker.slots.used for worker in self.living if worker.slots is not None)
 
     @property
     def memory(self) -> int:
@@ -59,6 +55,24 @@ class GpuWorkers:
         if not (self.living and is_for_gpu(table, operand)):
             return False
         return not self.refused or table.program[operand] not in self.refused.get(table.number, ())
+
+    def keeps(self, table: JobTable, operand: int) -> bool:
+        """Whether the output of an operand stays on its GPU alone: only operands of GPUs of this host read it."""
+        if table.ephemeral or table.planned or operand in self._results(table):
+            return False
+        readers = table.readers[operand]
+        program = table.program
+        return bool(readers) and all(self.on_gpu(table, one) and runs_on_device(table, program[one]) for one in readers)
+
+    def close_job(self, number: int) -> None:
+        """Forget a job."""
+        self.refused.pop(number, None)
+        self._kept.pop(number, None)
+
+    def _results(self, table: JobTable) -> frozenset[int]:
+        if table.number not in self._kept:
+            self._kept[table.number] = frozenset(table.results)
+        return self._kept[table.number]
 
     def may_run(self, worker: Worker, table: JobTable, operand: int) -> bool:
         """Whether a worker is of the kind that an operand goes to, and the pinned one if there is one."""
@@ -83,22 +97,18 @@ def runs_on_device(table: JobTable, row: int) -> bool:
     return device_program(table.programs[row]) is not None
 
 
-def bytes_on_device(table: JobTable, operand: int) -> int:
-    """Bytes of the slots and the scratch that an operand needs in the memory of a GPU."""
-    program = table.programs[table.program[operand]]
-    found = device_program(program)
-    assert found is not None
-    kinds = {table.chunk[i]: kind for i, kind in zip(table.inputs[operand], program.inputs, strict=True)}
-    return found.scratch + sum(slot_size(kind.nbytes) for kind in (*kinds.values(), program.output))
-
-
-def device_order(slots: DeviceSlots, table: JobTable, operand: int) -> tuple[Any, ...] | None:
-    """The grant of an operand (`RunOnDevice`); None where the GPU has less memory."""
+def device_request(gpus: GpuWorkers, table: JobTable, operand: int) -> DeviceRequest:
+    """What an operand needs in the memory of a GPU."""
     program = table.programs[table.program[operand]]
     found = device_program(program)
     assert found is not None
     chunks = [table.chunk[i] for i in table.inputs[operand]]
-    sizes = [kind.nbytes for kind in program.inputs]
-    out = table.chunk[operand]
-    grant = slots.grant(list(zip(chunks, sizes, strict=True)), (out, program.output.nbytes), found.scratch)
-    return None if grant is None else (grant.inputs, chunks, grant.out, out, grant.scratch)
+    inputs = [(chunk, kind.nbytes) for chunk, kind in zip(chunks, program.inputs, strict=True)]
+    out = table.chunk[operand], program.output.nbytes
+    return DeviceRequest(table, operand, inputs, out, found.scratch, gpus.keeps(table, operand))
+
+
+def device_order(table: JobTable, operand: int, grant: DeviceGrant) -> tuple[Any, ...]:
+    """The grant of an operand as it travels (`RunOnDevice`)."""
+    places = [place.offset for place in grant.inputs]
+    return places, [place.chunk for place in grant.inputs], grant.out.offset, grant.out.chunk, grant.scratch

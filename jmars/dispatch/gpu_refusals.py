@@ -13,6 +13,7 @@ from jmars.dispatch.gpu_orders import GpuWorkers, is_for_gpu
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import Worker
 from jmars.errors import UnsupportedError
+from jmars.memory import HostMemory
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Failed, GpuRefused, Interrupted, Refused, Report
@@ -34,12 +35,13 @@ class GpuRefusals:
 
     def __init__(
         self,
+        memory: HostMemory,
         gpus: GpuWorkers,
         queue: TaskQueue,
         of_kind: Callable[[JobTable, int, int], int],
         report: Callable[[Report], None],
     ) -> None:
-        self._gpus, self._queue, self._of_kind, self._report = gpus, queue, of_kind, report
+        self._memory, self._gpus, self._queue, self._of_kind, self._report = memory, gpus, queue, of_kind, report
 
     def refused(self, worker: Worker, table: JobTable, operands: Sequence[int], why: str) -> None:
         """A GPU cannot run the first of some operands, which it was sent; the others were not tried."""
@@ -70,6 +72,7 @@ class GpuRefusals:
         places = [-1] * len(table.rank)
         for one in alike:
             places[one] = self._of_kind(table, one, worker.index)
+        self._memory.devices.take_back(table, alike)
         self._queue.replan(table.number, table.rank, places)
         first_tried = [operand, *(one for one in alike if one != operand)]
         self._report(GpuRefused(table.job, first_tried, worker.index, why))

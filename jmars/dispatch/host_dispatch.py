@@ -26,12 +26,19 @@ from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, ExecutorLink, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory import HostMemory
-from jmars.memory.device_slots import DeviceSlots
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Interrupted, JobBroken, JobClosed, Refused, Report, WorkerMoved
 from jmars.plan import signature
-from jmars.processes.executor_messages import FORGET, PLACE, DeviceReady, ForgetPrograms, GrantSlot
+from jmars.processes.executor_messages import (
+    COPY_DOWN,
+    FORGET,
+    PLACE,
+    CopyDown,
+    DeviceReady,
+    ForgetPrograms,
+    GrantSlot,
+)
 from jmars.units import format_bytes
 
 __all__ = ["HostDispatch"]
@@ -80,7 +87,7 @@ class HostDispatch:
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
-        refusals = GpuRefusals(self.gpus, self.queue, self._of_kind, report)
+        refusals = GpuRefusals(memory, self.gpus, self.queue, self._of_kind, report)
         self.dispatcher = Dispatcher(
             memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus, self.ledger.on_gpu, refusals
         )
@@ -180,7 +187,7 @@ class HostDispatch:
         self._memory.close_job(table.number)
         self.times.close_job(table.number)
         self.queue.close_job(table.number)
-        self.gpus.refused.pop(table.number, None)
+        self.gpus.close_job(table.number)
         if self.jobs.close(table):
             self.ledger.estimate.forget()
             self.ledger.on_gpu.forget()
@@ -217,7 +224,12 @@ class HostDispatch:
             self.gave_up(worker.index, worker.link, f"{ready.name} cannot be used: {ready.why}")
             self.dispatch()
             return
-        worker.slots = DeviceSlots(ready.slab, self._memory.next_use.next_use) if ready.slab else None
+        send = worker.link.send
+
+        def to_down(chunk: int, place: int, slot: int, nbytes: int) -> None:
+            send(CopyDown(COPY_DOWN, chunk, place, slot, nbytes))
+
+        worker.slots = self._memory.devices.open(worker.index, ready.slab, to_down)
         worker.state, worker.is_warm = "", True
         worker.gpu_name, worker.gpu_bytes = ready.name, ready.slab
         what = f"{ready.name}, {format_bytes(ready.slab)} for chunks"
@@ -298,6 +310,7 @@ class HostDispatch:
             self._memory.free_slot(slot)
         one.quarantined = []
         self.recovery.remember(one, link, lost[0] if lost else None, why)
+        self._memory.devices.lose(worker, f"{one.name}, which alone had it, ended: {why}")
         if one.state != GIVEN_UP:
             self._report(WorkerMoved(worker, one.name, link.pid, "replaced"))
         self.recovery.ended(one, link, lost, why)

@@ -27,6 +27,7 @@ from jmars.model.messages import JobTable
 from jmars.model.reports import Failed, Finished, Interrupted, Report, Timed
 from jmars.processes.executor_messages import (
     ACCEPTED,
+    COPIED_DOWN,
     DEVICE,
     INTERRUPTED,
     MEMORY,
@@ -89,6 +90,10 @@ class ReportHandler:
             return
         if stop is not None and stop[0] == DEVICE:
             self._warm(worker, DeviceReady(*stop))
+            return
+        if stop is not None and stop[0] == COPIED_DOWN:
+            self._memory.devices.copied_down(worker.index, stop[1], stop[2])
+            self._dispatcher.dispatch()
             return
         if stop is not None and stop[0] == RETAINED:
             self._recycling.retained(worker, stop[1])
@@ -155,10 +160,15 @@ class ReportHandler:
             operand = operands.popleft()
             slot = outs.popleft()
             if doomed and memory.chunks.revive(chunk[operand]):
-                memory.free_slot(slot)
+                if slot:
+                    memory.free_slot(slot)
                 self._revived.add(operand)
+                memory.devices.release(table, operand)
             else:
-                slots[chunk[operand]] = slot
+                if slot or not batch.on_device:
+                    slots[chunk[operand]] = slot
+                if batch.on_device:
+                    memory.devices.done(worker.index, table, operand)
             if not batch.on_device:
                 learn(ids[program[operand]], microseconds * 1e-6, fresh)
             else:

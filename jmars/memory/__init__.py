@@ -17,6 +17,7 @@
 - dynamic_outputs.py: slots for results of a size known only after running (DynamicOutputs)
 - events.py: calls from this folder upwards (MemoryEvents)
 - admission.py: admits operands with memory for inputs, output and scratch (Admission)
+- device_memory.py: admits operands to GPUs, and brings chunks down from there (DeviceMemory)
 - memory_levels.py: bytes on each level of memory
 - host_memory.py: the interface that other folders call (HostMemory)
 """

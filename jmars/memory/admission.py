@@ -7,7 +7,7 @@ Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/seeds.m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import perf_counter
 
 from jmars.errors import MemoryLimitError
@@ -39,6 +39,8 @@ class Admission:
     ----------
     preparing
         (Job, operand) by request, of operands in the allocation queue.
+    ended
+        Called with an operand that was admitted or waited, and will not run, or did not end.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Admission:
         self._outputs, self._functions, self._retained, self._active = outputs, functions, retained, active
         self._events, self._refused, self._staged = events, events.refused, active.staged
         self.preparing: dict[AllocationRequest, tuple[JobTable, int]] = {}
+        self.ended: Callable[[JobTable, int], None] = lambda table, operand: None
 
     def admit(self, table: JobTable, operand: int) -> int:
         """Slot of an operand's output if the operand can run now; -1 if the operand is queued for memory."""
@@ -75,6 +78,20 @@ class Admission:
                         return slot
                     self._arena.free(slot)
         self._prepare(table, operand, nbytes[operand], work, [nbytes[i] for i in inputs])
+        return -1
+
+    def admit_for_device(self, table: JobTable, operand: int, chunks: Mapping[int, int], size: int | None) -> int:
+        """`admit` for an operand of a GPU, with the bytes of the chunks that it copies there.
+
+        `size` are the bytes of the copy of the output; None, and slot 0, for none.
+        """
+        memory, moving = self._chunks.memory, self._chunks.moving
+        if all(chunk in memory and chunk not in moving for chunk in chunks):
+            if size is None:
+                return 0
+            if not self._buffers.queue and (slot := self._arena.allocate(size)) is not None:
+                return slot
+        self._prepare(table, operand, size, 0, list(chunks.values()), chunks=list(chunks))
         return -1
 
     def admit_loose(self, table: JobTable, operand: int, program: int) -> int:
@@ -149,10 +166,11 @@ class Admission:
         inputs: Sequence[int],
         gather: Sequence[Piece] = (),
         least: int = 1 << 62,
+        chunks: Sequence[int] | None = None,
     ) -> None:
         """Add an operand to the allocation queue: for output, scratch and inputs, in bytes.
 
-        At least `least` bytes of the scratch are enough if there is no more.
+        At least `least` bytes of the scratch are enough if there is no more. `chunks` are all inputs by default.
         """
         what = f"the operand {table.programs[table.program[operand]].name}"
         asked = perf_counter()
@@ -172,9 +190,11 @@ class Admission:
 
         def refused(error: Exception) -> None:
             self.preparing.pop(request, None)
+            self.ended(table, operand)
             self._refused(table.job, operand, error)
 
-        chunks = [] if gather else [table.chunk[i] for i in table.inputs[operand]]
+        if chunks is None:
+            chunks = [] if gather else [table.chunk[i] for i in table.inputs[operand]]
         rank, number = table.rank[operand], table.number
         request = AllocationRequest(chunks, size, granted, refused, what, rank, number, work, least, gather)
         self.preparing[request] = (table, operand)
@@ -190,6 +210,7 @@ class Admission:
         if slot:
             self._arena.free(slot)
         self._quota.release(table.job, operand)
+        self.ended(table, operand)
 
     def place(self, worker: int, table: JobTable, operand: int, slot: int, size: int) -> None:
         """An executor computed a result of `size` bytes and needs a slot; `slot` was taken ahead, 0 for none."""
@@ -218,7 +239,19 @@ class Admission:
         for request in withdrawn:
             del self.preparing[request]
         self._buffers.withdraw(withdrawn.__contains__)
+        for operand in withdrawn.values():
+            self.ended(table, operand)
         return [operand for _, operand, _ in mine] + list(withdrawn.values())
+
+    def withdraw(self, keys: Collection[tuple[int, int]]) -> list[tuple[JobTable, int]]:
+        """Remove operands, by job number and operand, from the allocation queue; returns those that were there."""
+        found = {request: who for request, who in self.preparing.items() if (who[0].number, who[1]) in keys}
+        for request in found:
+            del self.preparing[request]
+        self._buffers.withdraw(found.__contains__)
+        for table, operand in found.values():
+            self.ended(table, operand)
+        return list(found.values())
 
     def owner(self, request: AllocationRequest) -> tuple[JobTable | None, int]:
         """Job and operand of a request; (None, -1) for a client's."""

@@ -354,7 +354,7 @@ class BufferManager:
         self._has_read(chunk, error)
 
     def _fetched(self, chunk: int, is_here: bool, error: str) -> None:
-        """A read from another host ended."""
+        """A read from another host ended, or a copy from a GPU (False)."""
         if is_here:
             self._copied(chunk)
         self._has_read(chunk, error)

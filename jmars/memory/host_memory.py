@@ -16,6 +16,8 @@ from jmars.memory.active_operands import ActiveOperands
 from jmars.memory.admission import Admission
 from jmars.memory.buffer_manager import BufferManager, Ended, Received
 from jmars.memory.chunk_reads import Pull, no_pull
+from jmars.memory.device_memory import DeviceMemory
+from jmars.memory.device_slots import DeviceGrant
 from jmars.memory.dynamic_outputs import DynamicOutputs
 from jmars.memory.events import MemoryEvents
 from jmars.memory.gathering import pieces_of
@@ -60,6 +62,8 @@ class HostMemory:
         Places of all chunks of the host.
     staged
         (Job, operand, slot) of admitted operands that are in no batch yet.
+    devices
+        Memory of GPUs.
     admit, admit_loose, admit_function, give_back, cap
         `Admission`'s, bound here because dispatch calls them for each operand.
     """
@@ -112,13 +116,16 @@ class HostMemory:
             events,
         )
         self.staged = self.active.staged
+        self.devices = DeviceMemory(
+            self.chunks, self.buffers, admission, self.next_use.next_use, events, self.active.staged
+        )
         self._offsets, self._private = self.chunks.memory, self.quota.private
         self.admit, self.admit_loose, self.admit_function = (
             admission.admit,
             admission.admit_loose,
             admission.admit_function,
         )
-        self.give_back, self.cap, self.drop_job = admission.give_back, admission.cap, admission.drop
+        self.give_back, self.cap = admission.give_back, admission.cap
         self.advance, self.release = self.buffers.advance, self.quota.release
         self.free_slot = arena.free
         self.levels: Callable[[], MemoryLevels] = partial(levels, self.buffers, self.quota)
@@ -137,6 +144,10 @@ class HostMemory:
         self.next_use.close_job(number)
         self.outputs.close_job(number)
         self.functions.close_job(number)
+
+    def drop_job(self, table: JobTable) -> list[int]:
+        """Give up the operands of a job that are not sent; returns them."""
+        return self.admission.drop(table) + self.devices.drop(table)
 
     def forget_programs(self) -> None:
         """Forget all programs, since they get new numbers."""
@@ -196,6 +207,14 @@ class HostMemory:
         if private and (own := private.get((table.job, operand))):
             return [own[chunk[i]] if chunk[i] in own else memory[chunk[i]] for i in table.inputs[operand]]
         return [memory[chunk[i]] for i in table.inputs[operand]]
+
+    def device_inputs(self, table: JobTable, operand: int, grant: DeviceGrant) -> list[int]:
+        """Offsets of the inputs that an operand copies to a GPU; -1 for those that are there."""
+        own = self._private.get((table.job, operand), {})
+        return [
+            -1 if place.is_there else own[place.chunk] if place.chunk in own else self._offsets[place.chunk]
+            for place in grant.inputs
+        ]
 
     def loose_inputs(self, table: JobTable, operand: int) -> list[tuple[int, Any]]:
         """(Offset, shape) of an operand's inputs; the shape is None where the program has a fixed shape."""

@@ -29,6 +29,7 @@ from jmars.model.limits import REPORT_SECONDS
 from jmars.processes.batch_semaphore import BatchSemaphore
 from jmars.processes.executor_messages import (
     ACCEPTED,
+    COPY_DOWN,
     FAILED,
     FORGET,
     INTERRUPTED,
@@ -39,6 +40,7 @@ from jmars.processes.executor_messages import (
     REVOKED,
     RUN_ON_DEVICE,
     UNSIZED,
+    CopyDown,
     ExecutorReport,
     LoadProgram,
     MemoryExceeded,
@@ -167,6 +169,9 @@ def run_executor(
                 gpu.run(programs, batch.operands, lambda: bool(stop_flags[flag]), lambda told: link.sendall(pack(told)))  # noqa: B023
             else:
                 link.sendall(pack(ExecutorReport(0, [], 0, 0, (REVOKED,), [])))
+            continue
+        if message[0] == COPY_DOWN and gpu is not None:
+            gpu.copy_down(CopyDown(*message), lambda told: link.sendall(pack(told)))
             continue
         _, stop_flag, operands, caps = RunBatch(*message)
         if not semaphore.acquire():

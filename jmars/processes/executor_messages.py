@@ -17,6 +17,8 @@ from jmars.model.failure import Failure
 
 __all__ = [
     "ACCEPTED",
+    "COPIED_DOWN",
+    "COPY_DOWN",
     "DEVICE",
     "FAILED",
     "FORGET",
@@ -31,6 +33,8 @@ __all__ = [
     "RUN",
     "RUN_ON_DEVICE",
     "UNSIZED",
+    "CopiedDown",
+    "CopyDown",
     "DeviceReady",
     "ExecutorReport",
     "ForgetPrograms",
@@ -47,7 +51,7 @@ __all__ = [
 ]
 
 PROGRAM, FORGET, RUN, PLACE, OFFER = "program", "forget", "run", "place", "offer"  # kinds of orders
-RUN_ON_DEVICE = "run on device"
+RUN_ON_DEVICE, COPY_DOWN = "run on device", "copy down"
 # Kinds of stops. INTERRUPTED, REVOKED and ACCEPTED have no further fields.
 FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "failed",
@@ -59,7 +63,7 @@ FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "accepted",
 )
 REFUSED_BY_GPU = "refused by GPU"
-DEVICE = "device"  # kind of a stop that belongs to no batch: a GPU is warm
+DEVICE, COPIED_DOWN = "device", "copied down"  # of stops that belong to no batch
 
 
 class LoadProgram(NamedTuple):
@@ -88,14 +92,24 @@ class RunBatch(NamedTuple):
 class RunOnDevice(NamedTuple):
     """Run operands in order on the GPU of this executor; their programs have fixed sizes.
 
-    An operand is (program, output offset, input offsets, args, grant), the offsets in shared memory. The grant is
-    (places of the inputs in the slab, their chunks, place of the output, its chunk, place of scratch). The GPU keeps
-    chunks, so it copies an input only if another chunk lies at its place.
+    An operand is (program, output offset, input offsets, args, grant), the offsets in shared memory: output offset 0
+    for an output that stays on the GPU alone, input offset -1 for an input that is there. The grant is (places of the
+    inputs in the slab, their chunks, place of the output, its chunk, place of scratch).
     """
 
     kind: str  # RUN_ON_DEVICE
     stop_flag: int
     operands: Sequence[tuple[Any, ...]]
+
+
+class CopyDown(NamedTuple):
+    """Copy a chunk of the GPU to shared memory; the answer is a `CopiedDown`."""
+
+    kind: str  # COPY_DOWN
+    chunk: int
+    place: int  # in the slab
+    slot: int
+    nbytes: int
 
 
 class OfferWork(NamedTuple):
@@ -127,6 +141,14 @@ class DeviceReady(NamedTuple):
     seconds: float  # of the warm-up
     name: str
     why: str  # the GPU cannot be used; "" if it can
+
+
+class CopiedDown(NamedTuple):
+    """A chunk is in shared memory; belongs to no batch."""
+
+    kind: str  # COPIED_DOWN
+    chunk: int
+    error: str  # "" for none
 
 
 class RetainedBytes(NamedTuple):

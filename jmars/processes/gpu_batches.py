@@ -1,6 +1,7 @@
 """Batches of operands on a GPU, in the GPU's executor process.
 
-Operands are submitted two ahead, so that copies run beside kernels, and reported when their output is in shared memory.
+Operands are submitted two ahead, so that copies run beside kernels, and reported when they are done. Outputs stay on
+the GPU; the control process has them copied to shared memory at once, or later by a `CopyDown`.
 An operand that the GPU cannot run (no memory, a function of CuPy that raises) is reported as such: no core computes it
 here. A GPU that lost its context ends the process, which is then replaced as any dead executor.
 Source: docs/explanation/devices.md, "Levels of memory"; docs/explanation/seeds.md, "Execution in a worker".
@@ -11,10 +12,9 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -27,10 +27,13 @@ from jmars.errors import ExecutionInterrupted
 from jmars.kernels import Program, describe
 from jmars.model.limits import PAGE, REPORT_SECONDS
 from jmars.processes.executor_messages import (
+    COPIED_DOWN,
     DEVICE,
     FAILED,
     INTERRUPTED,
     REFUSED_BY_GPU,
+    CopiedDown,
+    CopyDown,
     DeviceReady,
     ExecutorReport,
     OperandFailed,
@@ -69,8 +72,8 @@ class GpuBatches:
         """Open the GPU and allocate the slab; a GPU that cannot be used has a slab of 0 bytes."""
         began = perf_counter()
         try:
-            device = self._device = open_device(self._name)
-            slab = slab_bytes(*device.memory()) // PAGE * PAGE
+            device, slab = self._open()
+            self._device = device
             device.reserve(slab)
             device.bound_scratch(device.memory()[0])
             self._runner = DeviceRunner(device, min(STAGING, max(PAGE, slab // 16)))
@@ -79,13 +82,23 @@ class GpuBatches:
             return DeviceReady(DEVICE, 0, perf_counter() - began, self._name, f"{type(error).__name__}: {error}")
         return DeviceReady(DEVICE, slab, perf_counter() - began, device.name, "")
 
+    def _open(self) -> tuple[Device, int]:
+        """The GPU, and bytes for chunks."""
+        device = open_device(self._name)
+        return device, slab_bytes(*device.memory()) // PAGE * PAGE
+
     def forget(self) -> None:
         """Programs have other numbers from now on."""
         self._told.clear()
 
     def run(self, programs: Mapping[int, Any], operands: Sequence[Any], stop: Callable[[], bool], send: Send) -> None:
         """Run and report a batch; an operand is (program, output, inputs, args, grant) (`RunOnDevice`)."""
-        batch = _Batch(operands, send, self._runner.measured)
+        try:
+            self._run(programs, _Batch(operands, send, self._runner.measured), stop)
+        except DeviceLostError as error:
+            self._end(error)
+
+    def _run(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
         try:
             for ahead in (AHEAD, 0):  # after an error one by one, so that the error has an operand
                 try:
@@ -100,18 +113,31 @@ class GpuBatches:
                         log.warning("%s refuses an operand", self._name, exc_info=True)
                         return batch.report(RefusedByGpu(REFUSED_BY_GPU, describe(error)))
             batch.report(None)
-        except DeviceLostError as error:
-            log.error("%s", error)
-            os._exit(LOST)
+        except DeviceLostError:
+            raise
         except ExecutionInterrupted:
             self._runner.drain()
             batch.report((INTERRUPTED,))
         except BaseException as error:  # a fault of jmars; it is reported
+            self._runner.drain()
             batch.report(OperandFailed(FAILED, describe(error, perf_counter() - batch.before)))
+
+    def copy_down(self, order: CopyDown, send: Send) -> None:
+        """Copy a chunk to shared memory, and answer."""
+        host = self._bytes[order.slot : order.slot + order.nbytes]
+        error = ""
+        try:
+            self._runner.copy_down(InSlab(order.chunk, order.place, order.nbytes, host))
+        except DeviceLostError as lost:
+            self._end(lost)
+        except Exception as wrong:  # a fault of jmars: the chunk counts as lost
+            log.exception("chunk %d cannot be copied from %s", order.chunk, self._name)
+            error = f"it cannot be copied from {self._name}: {type(wrong).__name__}: {wrong}"
+        send(ExecutorReport(0, [], 0.0, 0.0, CopiedDown(COPIED_DOWN, order.chunk, error), []))
 
     def _on_device(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool], most: int) -> None:
         """Run what is left of a batch, with at most so many operands submitted ahead."""
-        ahead: deque[InSlab] = deque()
+        runner = self._runner
         batch.again()
         for number, out, ins, args, grant in list(batch.left()):
             if stop():
@@ -121,25 +147,30 @@ class GpuBatches:
             assert found is not None  # dispatch sends no other
             places, chunks, out_at, out_chunk, scratch = grant
             inputs = [
-                InSlab(chunk, at, self._read[offset : offset + kind.nbytes])
+                InSlab(chunk, at, kind.nbytes, self._read[offset : offset + kind.nbytes] if offset >= 0 else None)
                 for chunk, at, offset, kind in zip(chunks, places, ins, program.inputs, strict=True)
             ]
-            ahead.append(InSlab(out_chunk, out_at, self._bytes[out : out + program.output.nbytes]))
-            before = self._runner.copied[0]
-            self._runner.submit(found, inputs, ahead[-1], scratch, args)
-            batch.moved.append(self._runner.copied[0] - before)
+            size = program.output.nbytes
+            before = runner.copied[0]
+            made = InSlab(out_chunk, out_at, size, self._bytes[out : out + size] if out else None)
+            runner.submit(found, inputs, made, scratch, args)
+            batch.moved.append(runner.copied[0] - before)
             if number not in self._told:
                 self._told.add(number)
                 batch.backends.append((number, self._device.backend))
-            if len(ahead) > most:
-                self._finish(ahead, batch)
-        while ahead:
-            self._finish(ahead, batch)
+            if len(runner.ahead) > most:
+                self._finish(batch)
+        while runner.ahead:
+            self._finish(batch)
 
-    def _finish(self, ahead: deque[InSlab], batch: _Batch) -> None:
-        self._runner.finish(ahead[0])
-        ahead.popleft()
+    def _finish(self, batch: _Batch) -> None:
+        self._runner.finish()
         batch.done()
+
+    def _end(self, error: DeviceLostError) -> NoReturn:
+        """The GPU has lost its context: so ends this process."""
+        log.error("%s", error)
+        os._exit(LOST)
 
 
 class _Batch:

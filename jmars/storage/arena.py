@@ -90,6 +90,7 @@ class Allocator:
             slab = self._take_slab()
             if slab is None:
                 return None
+            free = self._small[slot]  # another list, if slabs were dropped for this one
             free.extend(range(slab, slab + SLAB, slot))
             self._slabs[slab] = 0
         offset = heappop(free)  # the lowest offset: slots in use stay together, and other slabs become empty

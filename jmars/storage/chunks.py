@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jmars.errors import ChunkLostError
 from jmars.storage.arena import Allocator
 
-__all__ = ["Chunks", "Elsewhere", "SpillFile"]
+__all__ = ["Chunks", "Elsewhere", "OnDevice", "SpillFile"]
 
 VICTIM_SHARE = 256  # at least 1/256 of the movable chunks is spilled together
 
@@ -25,6 +25,13 @@ class SpillFile(NamedTuple):
     size: int  # bytes
 
 
+class OnDevice(NamedTuple):
+    """The GPU that made a chunk and keeps it."""
+
+    worker: int
+    size: int  # bytes
+
+
 class Elsewhere(NamedTuple):
     """Other hosts that have a chunk."""
 
@@ -34,9 +41,10 @@ class Elsewhere(NamedTuple):
 
 
 class Chunks:
-    """Chunks of one host: in a slot, in a file, or moving between the two; and chunks that other hosts have.
+    """Chunks of one host: in a slot, in a file, or moving between the two; on a GPU; and chunks that other hosts have.
 
-    A chunk of another host is read like a spilled chunk. The bytes that came are a copy: evicted without a file.
+    A chunk on a GPU that was read into memory is in both, and either place can go without a copy. A chunk of another
+    host is read like a spilled chunk. The bytes that came are a copy: evicted without a file.
     """
 
     def __init__(self, allocator: Allocator, next_use: Callable[[int], int]) -> None:
@@ -44,6 +52,8 @@ class Chunks:
         self.next_use = next_use  # rank of a chunk's next use; the chunk with the highest rank is spilled first
         self.memory: dict[int, int] = {}  # offset of the slot, by chunk
         self.disk: dict[int, SpillFile] = {}  # by chunk; a reloaded chunk has a slot as well
+        self.on_device: dict[int, OnDevice] = {}  # by chunk that a GPU made and keeps
+        self.freed: Callable[[int], None] = lambda chunk: None  # called with a chunk that is forgotten
         self.elsewhere: dict[int, Elsewhere] = {}  # by chunk that operands of this host read
         self._turn = 0  # of `Elsewhere`
         self.copies: set[int] = set()  # chunks in memory that came from another host
@@ -64,7 +74,7 @@ class Chunks:
         offset = self.memory.get(chunk)
         if offset is not None:
             return self.allocator.size_of(offset)
-        place = self.disk.get(chunk) or self.elsewhere.get(chunk)
+        place = self.disk.get(chunk) or self.on_device.get(chunk) or self.elsewhere.get(chunk)
         if place is None:
             raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
         return place.size
@@ -80,8 +90,8 @@ class Chunks:
                 self.shapes[chunk] = shape
 
     def is_here(self, chunk: int) -> bool:
-        """Whether a chunk is on this host, in memory or on disk."""
-        return chunk in self.memory or chunk in self.disk
+        """Whether a chunk is on this host, in memory, on disk or on a GPU."""
+        return chunk in self.memory or chunk in self.disk or chunk in self.on_device
 
     def free(self, chunk: int) -> SpillFile | None:
         """Forget a chunk and free the slot; returns the file to delete, if any."""
@@ -91,6 +101,9 @@ class Chunks:
         offset = self.memory.pop(chunk, None)
         if offset is not None:
             self.allocator.free(offset)
+        self.freed(chunk)
+        if self.on_device:
+            self.on_device.pop(chunk, None)
         if self.shapes:
             self.shapes.pop(chunk, None)
         if self.elsewhere:
@@ -131,15 +144,19 @@ class Chunks:
 
     def unsaved(self, chunks: Iterable[int]) -> list[int]:
         """Those of some chunks in memory whose memory cannot be freed before they are written."""
-        return [chunk for chunk in chunks if chunk not in self.disk and chunk not in self.copies]
+        return [chunk for chunk in chunks if not self._has_copy(chunk)]
+
+    def _has_copy(self, chunk: int) -> bool:
+        """Whether a chunk in memory is in another place, too."""
+        return chunk in self.disk or chunk in self.copies or chunk in self.on_device
 
     def start_spill(self, chunk: int) -> tuple[int, int] | None:
         """Begin to write a chunk; returns offset and bytes of the slot, or None: evicted at once, without a write.
 
         A chunk never changes, so a reloaded chunk keeps the file, and a second spill is free of cost. Of a copy
-        another host has the original.
+        another host has the original, and a GPU keeps what it made.
         """
-        if chunk in self.disk or chunk in self.copies:
+        if self._has_copy(chunk):
             self.allocator.free(self.memory.pop(chunk))
             self.copies.discard(chunk)
             return None
@@ -168,6 +185,13 @@ class Chunks:
         self.moving.discard(chunk)
         self.reloaded += self.disk[chunk].size
         return self._bury(chunk)
+
+    def down_done(self, chunk: int, slot: int, error: str) -> None:
+        """A copy from a GPU into `slot` ended; the slot is freed after an error, or if the chunk was freed."""
+        if error or chunk not in self.on_device or chunk in self.memory:
+            self.allocator.free(slot)
+        else:
+            self.memory[chunk] = slot
 
     def fetch_done(self, chunk: int, place: Elsewhere, slot: int, error: str) -> bool:
         """A read from another host into `slot` ended; returns whether the chunk is here now.

@@ -117,7 +117,7 @@ class RecoverySnapshot:
     def as_data(self, besides: Iterable[tuple[int, int]]) -> dict[str, Any]:
         """Plain data for a message; `besides` are (first, count) of chunks that clients upload."""
         chunks = self._chunks
-        held = (chunks.memory.keys() | chunks.disk.keys() | chunks.moving) - chunks.doomed
+        held = (chunks.memory.keys() | chunks.disk.keys() | chunks.on_device.keys() | chunks.moving) - chunks.doomed
         return {
             "jobs": {job: known.as_data() for job, known in self.jobs.items()},
             "closed": self.closed,

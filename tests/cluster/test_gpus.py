@@ -71,13 +71,14 @@ def test_values_are_numpys_with_data_beyond_the_memory_of_the_gpu(cluster: jmars
 
 
 def test_info_tells_the_gpu_and_its_memory(cluster: jmars.Cluster) -> None:
-    _warm(cluster)
+    kept = (mt.array(X, chunk_size=500) + 1).execute()
     info = cluster.info()
     device = _gpu(cluster)["device"]
     assert isinstance(device, dict) and device["name"] == "FakeDevice"
     assert 0 < device["used"] <= device["memory"] <= 8 * 2**20
     assert info["memory"]["levels"]["device"] == device["used"]
     assert "device" not in info["workers"][0]
+    del kept
     assert "on GPUs" in ClusterFacts.of(info, []).text()
     measured = [event[4] for event in cluster.events()[0] if event[2] == MEMORY_CHANGED]
     assert device["memory"] in [one["device_memory"] for one in measured]

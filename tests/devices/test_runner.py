@@ -10,6 +10,7 @@ import pytest
 from jmars.devices.device_program import DeviceProgram, device_program, runs_on_gpu
 from jmars.devices.fake_device import FakeDevice
 from jmars.devices.runner import DeviceRunner, InSlab
+from jmars.errors import ExecutionError
 from jmars.kernels import compile_program
 from jmars.kernels.expression import Expression, Node, constant
 from jmars.kernels.fusing import fuse
@@ -43,16 +44,15 @@ def _run(order: str | int, removed: Any = None) -> np.ndarray[Any, Any]:
     shared = np.zeros((33, 64))
     shared[0] = np.arange(64)
     raw = shared.view(np.uint8)
-    program, ahead = _on_device(_added(1.0)), []
+    program = _on_device(_added(1.0))
     for i in range(32):
-        own = InSlab(i, i % 2 * HALF, raw[i])
-        out = InSlab(i + 1, (i + 1) % 2 * HALF, raw[i + 1])
+        own = InSlab(i, i % 2 * HALF, HALF, raw[i])
+        out = InSlab(i + 1, (i + 1) % 2 * HALF, HALF, raw[i + 1])
         runner.submit(program, [own], out, 0, ())
-        ahead.append(out)
-        if len(ahead) > 2:
-            runner.finish(ahead.pop(0))
-    for out in ahead:
-        runner.finish(out)
+        if len(runner.ahead) > 2:
+            runner.finish()
+    while runner.ahead:
+        runner.finish()
     return shared
 
 
@@ -79,14 +79,14 @@ def test_slots_of_other_sizes_over_each_other(order: str | int) -> None:
     runner = DeviceRunner(device)
     rng = np.random.default_rng(0)
     inputs, outputs = rng.random((20, 64)), np.zeros((20, 64))
-    program, slots = _on_device(_added(2.0)), []
+    program = _on_device(_added(2.0))
     for i in range(20):
         at = int(rng.integers(0, 3)) * (HALF // 2)
-        own, out = InSlab(i, at, inputs.view(np.uint8)[i]), InSlab(100 + i, at + 3 * HALF, outputs.view(np.uint8)[i])
+        own = InSlab(i, at, HALF, inputs.view(np.uint8)[i])
+        out = InSlab(100 + i, at + 3 * HALF, HALF, outputs.view(np.uint8)[i])
         runner.submit(program, [own], out, 0, ())
-        slots.append(out)
-    for out in slots:
-        runner.finish(out)
+    while runner.ahead:
+        runner.finish()
     assert np.array_equal(outputs, inputs + 2.0)
 
 
@@ -96,11 +96,44 @@ def test_a_chunk_that_is_there_is_not_copied_again() -> None:
     runner = DeviceRunner(device)
     x, y = np.arange(64.0), np.zeros((3, 64))
     for i in range(3):
-        out = InSlab(10 + i, HALF * (1 + i % 2), y.view(np.uint8)[i])
-        runner.submit(_on_device(_added(i)), [InSlab(1, 0, x.view(np.uint8))], out, 0, ())
-        runner.finish(out)
+        out = InSlab(10 + i, HALF * (1 + i % 2), HALF, y.view(np.uint8)[i])
+        runner.submit(_on_device(_added(i)), [InSlab(1, 0, HALF, x.view(np.uint8))], out, 0, ())
+        runner.finish()
     assert runner.copied == (HALF, 3 * HALF)
     assert np.array_equal(y, x + np.arange(3)[:, None])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_outputs_stay_on_the_device_and_are_copied_down_when_asked(order: str | int) -> None:
+    device = FakeDevice(1 << 16, order)
+    device.reserve(4 * HALF)
+    runner = DeviceRunner(device, staging=HALF // 4)
+    x, y = np.arange(64.0), np.zeros(64)
+    runner.submit(_on_device(_added(1.0)), [InSlab(0, 0, HALF, x.view(np.uint8))], InSlab(1, HALF, HALF, None), 0, ())
+    runner.submit(_on_device(_added(1.0)), [InSlab(1, HALF, HALF, None)], InSlab(2, 2 * HALF, HALF, None), 0, ())
+    runner.finish()
+    runner.finish()
+    assert runner.copied == (HALF, 0) and not y.any()
+    runner.copy_down(InSlab(2, 2 * HALF, HALF, y.view(np.uint8)))
+    assert np.array_equal(y, x + 2) and runner.copied == (HALF, HALF)
+    with pytest.raises(ExecutionError, match="chunk 9 is not on the GPU"):
+        runner.copy_down(InSlab(9, 2 * HALF, HALF, y.view(np.uint8)))
+    with pytest.raises(ExecutionError, match="chunk 9 is not on the GPU"):
+        runner.submit(_on_device(_added(1.0)), [InSlab(9, 0, HALF, None)], InSlab(3, HALF, HALF, None), 0, ())
+
+
+def test_after_an_error_what_had_ended_is_there_and_the_rest_is_not() -> None:
+    device = FakeDevice(1 << 16)
+    device.reserve(4 * HALF)
+    runner = DeviceRunner(device)
+    x = np.arange(64.0)
+    runner.submit(_on_device(_added(1.0)), [InSlab(0, 0, HALF, x.view(np.uint8))], InSlab(1, HALF, HALF, None), 0, ())
+    runner.finish()
+    fifth = InSlab(5, 3 * HALF, HALF, x.view(np.uint8))
+    runner.submit(_on_device(_added(1.0)), [fifth], InSlab(2, 2 * HALF, HALF, None), 0, ())
+    runner.drain()
+    holds = runner.contents.holds
+    assert (holds(0, 0), holds(HALF, 1), holds(2 * HALF, 2), holds(3 * HALF, 5)) == (True, True, False, False)
 
 
 def test_a_fused_reduction_uses_scratch() -> None:
@@ -114,9 +147,9 @@ def test_a_fused_reduction_uses_scratch() -> None:
     device.reserve(8 * HALF)
     runner = DeviceRunner(device)
     x, y, expected = np.arange(64.0), np.zeros(()), np.zeros(())
-    out = InSlab(2, HALF, y.reshape(1).view(np.uint8))
-    runner.submit(found, [InSlab(1, 0, x.view(np.uint8))], out, 2 * HALF, ())
-    runner.finish(out)
+    out = InSlab(2, HALF, 8, y.reshape(1).view(np.uint8))
+    runner.submit(found, [InSlab(1, 0, HALF, x.view(np.uint8))], out, 2 * HALF, ())
+    runner.finish()
     compile_program(program)(expected, [x])
     assert y == expected == 32.5
 

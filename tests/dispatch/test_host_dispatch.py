@@ -35,6 +35,13 @@ class Memory:
         self.quota = SimpleNamespace(private={})
         self.next_use = SimpleNamespace(next_use=lambda chunk: 0)
         self.lost_chunks = SimpleNamespace(release=lambda: None)
+        self.devices = SimpleNamespace(
+            advance=self.nothing,
+            lose=self.nothing,
+            open=lambda *_: SimpleNamespace(used=0),
+            is_waiting=lambda worker: False,
+            owner=lambda job, operand: -1,
+        )
         self.disk_seconds = 0.0
         self.staged: list[Any] = []
         self.is_spilling = self.is_blocked = self.is_loading = False

@@ -114,6 +114,7 @@ class SimApart:
         process = self.process = SchedulerProcess(orders)
         process._log._now = world.loop.time  # type: ignore[attr-defined]
         world.tap(process._log)
+        process._session.context.machine = world.machine
         peer: Any = Peer(self._wire, "scheduler", "host", process.mailbox, self._incarnation, lambda _: None)
         process.channel = peer
 

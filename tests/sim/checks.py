@@ -69,12 +69,28 @@ def check(world: World) -> None:
         if host.arena.changes or not world.loop.steps % 8:
             host.arena.changes = 0
             _check_slots(host)
+            _check_devices(host.execution)
     if world.checked == world.fold.count and world.loop.steps % 16:
         return  # nothing that the rows tell has changed
     world.checked = world.fold.count
     for graph in world.session._jobs.values():
         if graph.state not in TERMINAL:
             _check_operands(world, graph)
+
+
+def _check_devices(execution: Any) -> None:
+    """Slots of GPUs have a holder each, and a chunk that only a GPU has is there."""
+    for worker, gpu in execution.memory.devices._gpus.items():
+        places = set(gpu.slots.places.values())
+        pinned = [place for grant, _ in gpu.grants.values() for place in (*grant.inputs, grant.out)]
+        pinned += [place for copies in gpu.downs.values() for place, _ in copies]
+        held = {place.offset: place for place in (*places, *pinned)}
+        held |= {grant.scratch: grant for grant, _ in gpu.grants.values() if grant.scratch >= 0}
+        if set(held) != set(gpu.slots._allocator._sizes):
+            raise Wrong(f"slots of GPU {worker}: {sorted(gpu.slots._allocator._sizes)}, held {held}")
+        for chunk, kept in execution.chunks.on_device.items():
+            if kept.worker == worker and not (chunk in gpu.slots.places and gpu.slots.places[chunk].is_there):
+                raise Wrong(f"chunk {chunk} is said to be on GPU {worker}, and is not")
 
 
 def _check_slots(world: Any) -> None:
@@ -108,6 +124,7 @@ def _holders(world: Any) -> dict[str, list[int]]:
         "quarantined": [slot for worker in execution.workers for slot in worker.quarantined if slot],
         "frozen": [slot for gone in dying for slot in inspect.getclosurevars(gone).nonlocals["slots"]],
         "fetches": [slot for _, slot in storing.reads.fetches.values()],
+        "from GPUs": list(storing.reads.downs.values()),
         "gathers": [one.slot for one in storing.gathers._running.values() if one.done is None],
     }
 
@@ -152,11 +169,11 @@ def _check_operands(world: World, graph: Any) -> None:
     here = execution.chunks
     for operand in by_state[S.FINISHED]:
         chunk = table.chunk[operand]
-        if chunk not in here.memory and chunk not in here.disk and not run._stopping:
+        if not here.is_here(chunk) and not run._stopping:
             raise Wrong(f"{graph.job}: chunk {chunk} of operand {operand} is needed and not there")
     for operand in by_state[S.FREED]:
         chunk = table.chunk[operand]
-        if table.program[operand] >= 0 and chunk not in here.doomed and (chunk in here.memory or chunk in here.disk):
+        if table.program[operand] >= 0 and chunk not in here.doomed and here.is_here(chunk):
             raise Wrong(f"{graph.job}: chunk {chunk} of operand {operand} is freed and still there")
 
 
@@ -165,6 +182,11 @@ def _at_host(execution: Any, table: Any) -> tuple[list[int], list[int]]:
     waiting = execution.dispatch.queue.waiting(table.number)
     waiting += [operand for owner, operand, _ in execution.memory.staged if owner is table]
     waiting += [operand for owner, operand in execution.memory.admission.preparing.values() if owner is table]
+    waiting += [
+        gpu.head.request.operand
+        for gpu in execution.memory.devices._gpus.values()
+        if gpu.head is not None and gpu.head.request.table is table
+    ]
     batches = [
         batch for worker in execution.workers for batch in worker.batches if batch.table is table and not batch.is_copy
     ]
@@ -188,6 +210,12 @@ def _left(host: Any) -> dict[str, Any]:
         "slots": {name: slots for name, slots in _holders(host).items() if slots},
         "chunks in memory": len(execution.chunks.memory),
         "chunks on disk": len(execution.chunks.disk),
+        "chunks on GPUs": len(execution.chunks.on_device),
+        "GPUs": [
+            (gpu.head, gpu.grants, gpu.downs, gpu.slots.used)
+            for gpu in execution.memory.devices._gpus.values()
+            if gpu.head or gpu.grants or gpu.downs or gpu.slots.used
+        ],
         "chunks elsewhere": len(execution.chunks.elsewhere),
         "copies": len(execution.chunks.copies),
         "files": host.disk.left,

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import cloudpickle
 import numpy as np
@@ -40,7 +40,15 @@ class Wrong(Exception):
 
 
 class Client:
-    """One client with a few jobs, one after the other, or all at once."""
+    """One client with a few jobs, one after the other, or all at once.
+
+    Attributes
+    ----------
+    settings
+        Of all jobs, beside those that are drawn.
+    """
+
+    settings: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, world: World, random: Random) -> None:
         self.world, self.random = world, random
@@ -53,12 +61,12 @@ class Client:
 
     async def run(self) -> None:
         """All jobs, and then nothing is held any more."""
-        numbers = self.random.sample(range(PROGRAMS), self.random.randint(1, 3))
+        programs = self.programs()
         at_once = self.random.random() < 0.5
-        tasks = [asyncio.ensure_future(self._program(program(number))) for number in numbers] if at_once else []
+        tasks = [asyncio.ensure_future(self._program(one)) for one in programs] if at_once else []
         try:
-            for number in numbers if not at_once else ():
-                await self._program(program(number))
+            for one in programs if not at_once else ():
+                await self._program(one)
             for task in tasks:
                 await task
         finally:
@@ -66,6 +74,15 @@ class Client:
                 task.cancel()
         await self._ask("drop", list(self.held))
         self.held.clear()
+
+    def programs(self) -> list[Program]:
+        """What the jobs compute."""
+        numbers = self.random.sample(range(PROGRAMS), self.random.randint(1, 3))
+        return [program(number) for number in numbers]
+
+    def is_right(self, got: Any, expected: Any) -> bool:
+        """Whether a value is NumPy's."""
+        return bool(np.array_equal(got, expected))
 
     async def _ask(self, method: str, *args: Any) -> Any:
         """What the session answers, wherever it is."""
@@ -159,6 +176,7 @@ class Client:
             "order": random.choice(("auto", "mars", "dfs")),
             "shards": random.choice((1, 1, 2, 3)),
             "dispatch": random.choice(("central", "central", "late")),
+            **self.settings,
         }
         ticket = str(next(self._tickets))
         if linked.unfolds:
@@ -200,7 +218,7 @@ class Client:
         for chunk, shape in zip(chunks, shapes, strict=True):
             pieces.append(await world.get(chunk, shape or _planned_shape(node, len(pieces)), node.dtype))
         got = assembled(pieces, node)
-        if got.dtype != expected.dtype or got.shape != expected.shape or not np.array_equal(got, expected):
+        if got.dtype != expected.dtype or got.shape != expected.shape or not self.is_right(got, expected):
             raise Wrong(f"{job} gave a wrong value of {node.op.label}: {got!r:.300} instead of {expected!r:.300}")
 
 

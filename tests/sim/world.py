@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,6 +20,7 @@ import xxhash
 from jmars.model import events, reports
 from jmars.model.reports import Finished, JobClosed, Spilled, Started
 from jmars.scheduler import EventLog, SessionActor
+from jmars.scheduler.ranking import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import ExecutionActor
@@ -109,6 +110,8 @@ class World:
         self.checked = -1  # events told when the operands were checked last
         self.random = random
         self.apart: SimApart | None = None
+        self.gpus: Sequence[str] = ()
+        self.machine: Callable[[], Machine] | None = None  # what the scheduler plans for
         self._session: SessionActor
         self._digest = xxhash.xxh3_64()
         self._tickets = itertools.count()
@@ -136,18 +139,24 @@ class World:
         self.arena = ScribblingArena(self.fd, 4096 * random.choice((192, 224, 256)))
         self.executor, self.disk = Executor(self.arena), Disk(self.arena)
         self.folders = [str(self.disk.folder)]
-        mains = {"executor": self.executor.main, "mover": self.disk.main}
+        mains = {"executor": self.executor.main, "mover": self.disk.main} | self.more_mains()
         self.children = SimChildren(self.loop, self.faults, mains, self.trace)
         children: Any = self.children
         self.execution = ExecutionActor(
-            self.arena, children, workers, 1, lambda: "/spill", lambda: self.faults.disk_size - self.disk.used
+            self.arena,
+            children,
+            workers + len(self.gpus),
+            1,
+            lambda: "/spill",
+            lambda: self.faults.disk_size - self.disk.used,
+            gpus=self.gpus,
         )
         self.execution.ledger.save = lambda: None  # type: ignore[method-assign]  # what is learnt here is not true
         self.log = EventLog(now=self.loop.time)
         self.tap(self.log)
         names = [worker.name for worker in self.execution.workers]
         self.store = StoreActor(self.execution)
-        self.client = Client(self, Random(random.random()))
+        self.client = self.make_client(Random(random.random()))
         if self.faults.apart:
             self.apart = SimApart(self)
             for _ in range(self.faults.scheduler_deaths):
@@ -155,8 +164,17 @@ class World:
         else:
             self._session = SessionActor(self.execution, names, self.log, self.ended)
             self._session.context.read_chunk = self.read
+            self._session.context.machine = self.machine
             self.execution.connect(Reports(self))
         self.execution.start()
+
+    def more_mains(self) -> dict[str, Any]:
+        """What children of further roles do."""
+        return {}
+
+    def make_client(self, random: Random) -> Client:
+        """The client, with choices of its own."""
+        return Client(self, random)
 
     @property
     def session(self) -> SessionActor:

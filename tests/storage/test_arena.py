@@ -64,3 +64,14 @@ def test_small_slots_stand_together_so_that_other_slabs_become_empty():
     few = [allocator.allocate(64) for _ in range(3)]
     assert len({slot // SLAB for slot in few}) == 1
     assert allocator.allocate(3 * SLAB) is not None  # the slabs beside theirs are one run again
+
+
+def test_all_small_slots_of_a_slab_can_be_used_after_another_slab_was_dropped_for_it() -> None:
+    arena = Allocator(SLAB + SLAB // 2)
+    arena.free(arena.allocate(2048))
+    arena.free(arena.allocate(64))
+    assert [arena.allocate(64) for _ in range(3)] == [0, 64, 128]
+    arena = Allocator(SLAB + SLAB // 2)
+    arena.free(arena.allocate(64))
+    slots = [arena.allocate(2048) for _ in range(3)]
+    assert None not in slots and len(set(slots)) == 3

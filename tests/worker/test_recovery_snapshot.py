@@ -30,7 +30,7 @@ class Workers:
 
 def host(refuses=False):
     """RecoverySnapshot, what was sent, the ports of both directions, and the workers."""
-    chunks = SimpleNamespace(memory={7: 0, 9: 0, 100: 0}, disk={8: None}, moving=set(), doomed={9})
+    chunks = SimpleNamespace(memory={7: 0, 9: 0, 100: 0}, disk={8: None}, on_device={}, moving=set(), doomed={9})
     known, sent = RecoverySnapshot(chunks), []
     reports = RemoteScheduler(sent.append, known)
     workers = Workers(refuses)

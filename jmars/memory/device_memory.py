@@ -1,0 +1,297 @@
+"""Memory of the GPUs of a host: admits operands to a GPU, brings chunks down, and knows which chunks a GPU keeps.
+
+The levels are GPU, shared memory, disk. An operand first gets its slots on the GPU; chunks that leave for it are copied
+to shared memory before, unless they have a copy there or on disk. Then its inputs that are not on the GPU come to
+shared memory. The output is copied to shared memory at once only if more than operands of GPUs read it; else the GPU
+keeps it until a core or a client reads it, or it has to leave. A GPU that is lost loses the chunks that only it had.
+Source: docs/explanation/devices.md, "Levels of memory".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from jmars.errors import ChunkLostError
+from jmars.memory.admission import Admission
+from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory.buffer_manager import BufferManager
+from jmars.memory.device_slots import DeviceGrant, DeviceSlots, Place
+from jmars.memory.events import MemoryEvents
+from jmars.model.messages import JobTable
+from jmars.storage.chunks import Chunks, OnDevice
+
+__all__ = ["DeviceMemory", "DeviceRequest", "ToDown"]
+
+ToDown = Callable[[int, int, int, int], None]  # orders a copy: chunk, its place in the slab, slot, bytes
+LEAVES = "a chunk that leaves a GPU"
+WAITS = -1  # instead of a slot: the operand is staged later
+
+
+@dataclass(frozen=True)
+class DeviceRequest:
+    """What an operand needs on a GPU.
+
+    Attributes
+    ----------
+    inputs, out
+        Chunks and their bytes.
+    keeps
+        Whether the output stays on the GPU without a copy.
+    """
+
+    table: JobTable
+    operand: int
+    inputs: Sequence[tuple[int, int]]
+    out: tuple[int, int]
+    scratch: int
+    keeps: bool
+
+    @property
+    def nbytes(self) -> int:
+        """All bytes together."""
+        return self.scratch + sum(size for _, size in {*self.inputs, self.out})
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Job number and operand."""
+        return self.table.number, self.operand
+
+
+@dataclass(eq=False)
+class _Head:
+    """The operand for which chunks leave a GPU."""
+
+    request: DeviceRequest
+    waits: int = 0  # chunks on their way down for it
+
+
+@dataclass(eq=False)
+class _Gpu:
+    """Memory of one GPU."""
+
+    slots: DeviceSlots
+    to_down: ToDown
+    head: _Head | None = None
+    grants: dict[tuple[int, int], tuple[DeviceGrant, DeviceRequest]] = field(default_factory=dict)  # by job and operand
+    downs: dict[int, deque[tuple[Place, Callable[[str], None]]]] = field(default_factory=dict)  # by chunk
+
+
+class DeviceMemory:
+    """All GPUs of a host, by the number of their worker."""
+
+    def __init__(
+        self,
+        chunks: Chunks,
+        buffers: BufferManager,
+        admission: Admission,
+        next_use: Callable[[int], int],
+        events: MemoryEvents,
+        staged: deque[tuple[JobTable, int, int]],
+    ) -> None:
+        self._chunks, self._buffers, self._admission, self._next_use = chunks, buffers, admission, next_use
+        self._events, self._staged = events, staged
+        self._gpus: dict[int, _Gpu] = {}
+        chunks.freed = self._freed
+        buffers.reads.copy_down = self._copy_down
+        admission.ended = self.release
+
+    # -- GPUs come and go
+    def open(self, worker: int, slab: int, to_down: ToDown) -> DeviceSlots:
+        """A GPU is warm, with `slab` bytes for chunks."""
+        slots = DeviceSlots(slab, self._next_use, partial(self._has_copy, worker), partial(self._left, worker))
+        self._gpus[worker] = _Gpu(slots, to_down)
+        return slots
+
+    def lose(self, worker: int, why: str) -> None:
+        """The process of a GPU has ended: chunks that only this GPU had are lost, and waiting operands wait anew."""
+        gpu = self._gpus.pop(worker, None)
+        if gpu is None:
+            return
+        gone = [chunk for chunk, place in self._chunks.on_device.items() if place.worker == worker]
+        for chunk in gone:
+            del self._chunks.on_device[chunk]
+        again = self._take_back(gpu, set(gpu.grants))
+        for chunk in gone:
+            if not self._chunks.is_here(chunk):
+                self._events.lost(chunk, why)
+        for copies in gpu.downs.values():
+            for _, done in copies:
+                done(why)
+        for table, operand in again:
+            self._events.requeue(table, operand)
+
+    def take_back(self, table: JobTable, operands: Iterable[int]) -> None:
+        """Operands of a job that were admitted to a GPU, or wait for it, and were not sent wait for a worker again."""
+        keys = {(table.number, operand) for operand in operands}
+        for gpu in self._gpus.values():
+            for _, operand in self._take_back(gpu, keys):
+                self._events.requeue(table, operand)
+
+    def _take_back(self, gpu: _Gpu, keys: Collection[tuple[int, int]]) -> list[tuple[JobTable, int]]:
+        """Give up operands that were not sent; returns them."""
+        staged = [item for item in self._staged if (item[0].number, item[1]) in keys]
+        for item in staged:
+            self._staged.remove(item)
+            self._admission.give_back(*item)
+        again = [*((table, operand) for table, operand, _ in staged), *self._admission.withdraw(keys)]
+        if gpu.head is not None and (gpu.head.request.key in keys or gpu not in self._gpus.values()):
+            again.append((gpu.head.request.table, gpu.head.request.operand))
+            gpu.head = None
+        return again
+
+    def leave_downs(self, worker: int) -> list[int]:
+        """A process that cannot die may still copy: the slots that it may write to, for the caller to free later."""
+        gpu = self._gpus.get(worker)
+        return [] if gpu is None else self._buffers.reads.leave_downs(list(gpu.downs))
+
+    # -- operands
+    def fits(self, worker: int, request: DeviceRequest) -> bool:
+        """Whether an operand fits in the memory of a GPU."""
+        return self._gpus[worker].slots.fits(request.inputs, request.out, request.scratch)
+
+    def is_waiting(self, worker: int) -> bool:
+        """Whether an operand waits for room on a GPU, so that no other is admitted there."""
+        gpu = self._gpus.get(worker)
+        return gpu is not None and gpu.head is not None
+
+    def admit(self, worker: int, request: DeviceRequest) -> int:
+        """Slot of the output in shared memory, 0 for none, if the operand can run now; -1 if it is staged later."""
+        gpu = self._gpus[worker]
+        assert gpu.head is None
+        gpu.head = _Head(request)
+        return self._advance(gpu)
+
+    def grant(self, worker: int, table: JobTable, operand: int) -> DeviceGrant | None:
+        """What an admitted operand was granted by a GPU."""
+        gpu = self._gpus.get(worker)
+        found = None if gpu is None else gpu.grants.get((table.number, operand))
+        return None if found is None else found[0]
+
+    def owner(self, table: JobTable, operand: int) -> int:
+        """Worker whose GPU has granted slots to an operand; -1 for none."""
+        key = table.number, operand
+        return next((worker for worker, gpu in self._gpus.items() if key in gpu.grants), -1)
+
+    def done(self, worker: int, table: JobTable, operand: int) -> None:
+        """An operand has run: its inputs and its output are on the GPU."""
+        gpu = self._gpus[worker]
+        grant, request = gpu.grants.pop((table.number, operand))
+        gpu.slots.settle(grant, done=True)
+        chunk, size = request.out
+        if request.keeps and not grant.out.gone:
+            self._chunks.on_device[chunk] = OnDevice(worker, size)
+
+    def release(self, table: JobTable, operand: int) -> None:
+        """An operand will not run, or did not end: its slots on a GPU are free."""
+        for gpu in self._gpus.values():
+            found = gpu.grants.pop((table.number, operand), None)
+            if found is not None:
+                gpu.slots.settle(found[0], done=False)
+
+    def drop(self, table: JobTable) -> list[int]:
+        """Give up operands of a job that wait for room on a GPU; returns them."""
+        dropped = []
+        for gpu in self._gpus.values():
+            if gpu.head is not None and gpu.head.request.table is table:
+                dropped.append(gpu.head.request.operand)
+                gpu.head = None
+        return dropped
+
+    def advance(self) -> None:
+        """Operands may have ended: those that wait for room on a GPU may have room now."""
+        for gpu in list(self._gpus.values()):
+            self._go_on(gpu)
+
+    def _go_on(self, gpu: _Gpu) -> None:
+        if gpu.head is None or gpu.head.waits:
+            return
+        head = gpu.head
+        slot = self._advance(gpu)
+        if slot != WAITS:
+            self._staged.append((head.request.table, head.request.operand, slot))
+        if gpu.head is not head:
+            self._events.admitted()  # even if it waits for shared memory now: another may have room on the GPU
+
+    def _advance(self, gpu: _Gpu) -> int:
+        """Give the head its slots, or have chunks leave for it; as `admit`."""
+        head = gpu.head
+        assert head is not None
+        request = head.request
+        found = gpu.slots.grant(request.inputs, request.out, request.scratch)
+        if isinstance(found, list):
+            self._bring_down(gpu, head, found)
+            return WAITS
+        gpu.head = None
+        gpu.grants[request.key] = found, request
+        missing = [one for one, place in zip(request.inputs, found.inputs) if not place.is_there]
+        size = None if request.keeps else request.out[1]
+        return self._admission.admit_for_device(request.table, request.operand, dict(missing), size)
+
+    def _bring_down(self, gpu: _Gpu, head: _Head, places: Sequence[Place]) -> None:
+        """Read chunks of a GPU into shared memory, so that they can leave."""
+        head.waits += len(places)
+        table, rank = head.request.table, head.request.table.rank[head.request.operand]
+        for place in places:
+            refused = partial(self._came_down, gpu, head, place)
+            request = AllocationRequest([place.chunk], None, partial(self._is_down, refused), refused, LEAVES, rank)
+            request.job = table.number
+            self._buffers.enqueue(request)
+
+    def _is_down(self, came: Callable[[Exception | None], None], slot: int) -> None:
+        came(None)
+
+    def _came_down(self, gpu: _Gpu, head: _Head, place: Place, error: Exception | None) -> None:
+        """A chunk is in shared memory, or cannot be: the operand that waits goes on, or fails."""
+        if error is None and not place.gone and not place.pins:
+            gpu.slots.evict(place)
+        head.waits -= 1
+        if gpu.head is not head:
+            return
+        if error is not None and not isinstance(error, ChunkLostError):  # a chunk that was freed needs no room
+            gpu.head = None
+            self._events.refused(head.request.table.job, head.request.operand, error)
+            self._events.admitted()
+            return
+        self._go_on(gpu)
+
+    # -- chunks
+    def copied_down(self, worker: int, chunk: int, error: str) -> None:
+        """A GPU has copied a chunk to shared memory."""
+        gpu = self._gpus[worker]
+        copies = gpu.downs[chunk]
+        place, done = copies.popleft()
+        if not copies:
+            del gpu.downs[chunk]
+        gpu.slots.unpin(place)
+        done(error)
+        self._go_on(gpu)
+
+    @property
+    def used(self) -> int:
+        """Bytes of chunks on all GPUs."""
+        return sum(gpu.slots.used for gpu in self._gpus.values())
+
+    def _copy_down(self, chunk: int, slot: int, done: Callable[[str], None]) -> None:
+        """A `CopyDown`."""
+        kept = self._chunks.on_device[chunk]
+        gpu = self._gpus[kept.worker]
+        place = gpu.slots.places[chunk]
+        place.pins += 1
+        gpu.downs.setdefault(chunk, deque()).append((place, done))
+        gpu.to_down(chunk, place.offset, slot, kept.size)
+
+    def _has_copy(self, worker: int, chunk: int) -> bool:
+        kept = self._chunks.on_device.get(chunk)
+        return kept is None or kept.worker != worker or chunk in self._chunks.memory or chunk in self._chunks.disk
+
+    def _left(self, worker: int, chunk: int) -> None:
+        kept = self._chunks.on_device.get(chunk)
+        if kept is not None and kept.worker == worker:
+            del self._chunks.on_device[chunk]
+
+    def _freed(self, chunk: int) -> None:
+        for gpu in self._gpus.values():
+            gpu.slots.free(chunk)
