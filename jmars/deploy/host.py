@@ -24,7 +24,6 @@ from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.scheduler_port import SchedulerPort
-from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
 from jmars.deploy.why_service import WhyService
 from jmars.errors import MemoryLimitError
 from jmars.model import events
@@ -64,6 +63,8 @@ class Host(ClusterHead):
 
         if not self.orders["schedulers"]:
             return InProcessScheduler(self.execution, workers, plans, self.job_ended, self._machine, read_chunk)
+        from jmars.deploy.scheduler_subprocess import SchedulerSubprocess  # most clusters need none of it
+
         return SchedulerSubprocess(
             self.orders,
             str(self.folders.journal),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jmars.model.events import Event
 from jmars.model.messages import ReportPort, WorkerPort
 from jmars.model.submission import Submission
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
-from jmars.scheduler.elastic import Demand
+
+if TYPE_CHECKING:
+    from jmars.scheduler.elastic import Demand
 
 __all__ = ["ConnectedWorkers", "InProcessScheduler", "InProcessSession"]
 

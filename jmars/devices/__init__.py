@@ -11,7 +11,3 @@
 - runner.py: runs operands on a device, with copies beside kernels
 - find.py: which GPUs a machine has, and how a process opens one
 """
-
-from jmars.devices.device import Device, DeviceLostError, DeviceMemoryError
-
-__all__ = ["Device", "DeviceLostError", "DeviceMemoryError"]

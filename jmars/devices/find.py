@@ -11,14 +11,17 @@ import os
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from jmars.devices.device import Device
 from jmars.units import parse_bytes
+
+if TYPE_CHECKING:
+    from jmars.devices.device import Device
 
 __all__ = ["find_gpus", "gpu_names", "is_gpu", "open_device", "slab_bytes"]
 
 SPARE = 512 * 10**6  # bytes of a GPU that the slab leaves, for the context and library calls
-_NAME = re.compile(r"cuda:[\w-]+|fake:\w+(:\d+|:no-\w+)?")
+_NAME = r"cuda:[\w-]+|fake:\w+(:\d+|:no-\w+)?"
 
 
 def find_gpus(folder: str = "/dev") -> list[str]:
@@ -70,7 +73,7 @@ def gpu_names(gpus: str | int | Sequence[str]) -> list[str]:
             )
         return found[:gpus]
     for name in gpus:
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise ValueError(f"{name!r} names no GPU; use names such as 'cuda:0'")
     return list(gpus)
 

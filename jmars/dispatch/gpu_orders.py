@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jmars.devices.device_program import device_program
 from jmars.dispatch.workers import Worker
 from jmars.errors import ClusterError
 from jmars.memory.device_memory import DeviceRequest
 from jmars.memory.device_slots import DeviceGrant
 from jmars.model.messages import JobTable
 from jmars.plan.plan_graph import GPU, GPU_ONLY
+
+if TYPE_CHECKING:
+    from jmars.devices.device_program import DeviceProgram
 
 __all__ = ["GpuWorkers", "device_order", "device_request", "is_for_gpu", "runs_on_device"]
 
@@ -94,13 +96,13 @@ class GpuWorkers:
 
 def runs_on_device(table: JobTable, row: int) -> bool:
     """Whether a GPU can run a program of a job."""
-    return device_program(table.programs[row]) is not None
+    return _on_device(table, row) is not None
 
 
 def device_request(gpus: GpuWorkers, table: JobTable, operand: int) -> DeviceRequest:
     """What an operand needs in the memory of a GPU."""
     program = table.programs[table.program[operand]]
-    found = device_program(program)
+    found = _on_device(table, table.program[operand])
     assert found is not None
     chunks = [table.chunk[i] for i in table.inputs[operand]]
     inputs = [(chunk, kind.nbytes) for chunk, kind in zip(chunks, program.inputs, strict=True)]
@@ -112,3 +114,10 @@ def device_order(table: JobTable, operand: int, grant: DeviceGrant) -> tuple[Any
     """The grant of an operand as it travels (`RunOnDevice`)."""
     places = [place.offset for place in grant.inputs]
     return places, [place.chunk for place in grant.inputs], grant.out.offset, grant.out.chunk, grant.scratch
+
+
+def _on_device(table: JobTable, row: int) -> DeviceProgram | None:
+    """A program of a job for a GPU; None where cores must run the program."""
+    from jmars.devices.device_program import device_program  # only hosts with a GPU need it
+
+    return device_program(table.programs[row])

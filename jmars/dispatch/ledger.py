@@ -17,9 +17,9 @@ from jmars.dispatch.estimate import Estimate
 from jmars.errors import JmarsError
 from jmars.kernels import Program
 from jmars.model.messages import JobTable
-from jmars.plan import Profile, signature
-from jmars.plan.cost.gpu_seconds import gpu_key
+from jmars.plan import Profile
 from jmars.plan.cost.roofline import prior
+from jmars.plan.cost.signature import gpu_key, signature
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 

@@ -7,10 +7,12 @@ that dispatch uses.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from jmars.memory.device_slots import DeviceSlots
 from jmars.model.messages import JobTable
+
+if TYPE_CHECKING:
+    from jmars.memory.device_slots import DeviceSlots
 
 __all__ = ["DISCARDED", "GIVEN_UP", "GPU_NAME", "RECYCLED", "WARMING", "Batch", "ExecutorLink", "Worker"]
 

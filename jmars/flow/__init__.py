@@ -15,24 +15,29 @@ pool        a pool of counters
 Source: docs/explanation/seeds.md, "A dataflow engine".
 """
 
-from jmars.flow.build_time import DependencyBuilder, GraphBuilder, VertexBuilder
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from jmars.flow.counters import Counters
 from jmars.flow.flow_graph import FlowGraph
 from jmars.flow.pool import Pool
-from jmars.flow.run_time import (
-    AsyncioExecutor,
-    Channel,
-    Closure,
-    Executor,
-    Graph,
-    GraphData,
-    GraphDependency,
-    GraphPool,
-    GraphProcessor,
-    GraphVertex,
-    InlineExecutor,
-    ThreadPoolExecutor,
-)
+
+if TYPE_CHECKING:
+    from jmars.flow.build_time import DependencyBuilder, GraphBuilder, VertexBuilder
+    from jmars.flow.run_time import (
+        AsyncioExecutor,
+        Channel,
+        Closure,
+        Executor,
+        Graph,
+        GraphData,
+        GraphDependency,
+        GraphPool,
+        GraphProcessor,
+        GraphVertex,
+        InlineExecutor,
+        ThreadPoolExecutor,
+    )
 
 __all__ = [
     "AsyncioExecutor",
@@ -54,3 +59,12 @@ __all__ = [
     "ThreadPoolExecutor",
     "VertexBuilder",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names of build_time and run_time, imported on first use: clusters need only the counters."""
+    if name in __all__:
+        for module in map(import_module, ("jmars.flow.build_time", "jmars.flow.run_time")):
+            if name in module.__all__:
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -33,7 +33,7 @@ def record(cls: Class) -> Class:
     Traceback (most recent call last):
     dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
-    made: Any = dataclass(init=False, slots=True)(cls)
+    made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     names = [one.name for one in fields(made)]
     defaults = {one.name: one.default for one in fields(made) if one.default is not MISSING}
     scope: dict[str, Any] = {f"_set_{name}": made.__dict__[name].__set__ for name in names}
@@ -42,7 +42,8 @@ def record(cls: Class) -> Class:
     body = "\n    ".join(f"_set_{name}(self, {name})" for name in names)
     exec(f"def __init__(self, {arguments}):\n    {body}\n", scope)  # as dataclasses makes its own
     made.__init__ = scope["__init__"]
-    made.__setattr__, made.__delattr__, made.__hash__, made.__reduce__ = _set, _delete, _hash, _reduce
+    made.__setattr__, made.__delattr__, made.__reduce__ = _set, _delete, _reduce
+    made.__repr__, made.__eq__, made.__hash__ = _repr, _eq, _hash
     return made  # type: ignore[no-any-return]
 
 
@@ -56,6 +57,15 @@ def _delete(self: Any, name: str) -> NoReturn:
 
 def _values(self: Any) -> tuple[Any, ...]:
     return tuple([getattr(self, name) for name in self.__slots__])
+
+
+def _repr(self: Any) -> str:
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+    return f"{type(self).__qualname__}({fields})"
+
+
+def _eq(self: Any, other: object) -> Any:
+    return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
 
 
 def _hash(self: Any) -> int:

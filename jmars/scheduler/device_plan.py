@@ -8,23 +8,23 @@ Source: Mars's `gpu` of operands; docs/explanation/devices.md, "Which operands r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.devices.device_program import runs_on_gpu
 from jmars.devices.find import is_gpu
 from jmars.errors import GraphError, UnsupportedError
 from jmars.kernels.program import Program
 from jmars.optimize import Compiled
-from jmars.plan import ANY, CPU, GPU, Choice, PlanGraph, Workers
-from jmars.plan.choice.devices import choose_devices
-from jmars.plan.cost.gpu_seconds import gpu_seconds
+from jmars.plan import ANY, CPU, GPU, PlanGraph, Workers
 from jmars.plan.cost.profile import Profile
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
+
+if TYPE_CHECKING:
+    from jmars.plan import Choice
 
 __all__ = ["device_classes", "kept_apart", "on_devices", "spread"]
 
@@ -60,7 +60,7 @@ def device_classes(
             name = after.layers[int(np.flatnonzero(asks)[0])].name
             raise UnsupportedError(f"{name} is annotated with gpu=True, and no worker is a GPU; leave it out")
         return None
-    able = np.array([*map(runs_on_gpu, after.programs), False], np.bool_)
+    able = np.array([*map(_runs_on_gpu, after.programs), False], np.bool_)
     if mode == "only":
         _refuse(compiled, able, asks, bars, line_of)
     classes = np.where(able[after.program] & (mode != "off"), GPU if mode == "only" else ANY, CPU).astype(np.uint8)
@@ -87,11 +87,17 @@ def kept_apart(settings: Mapping[str, Any], workers: Sequence[str]) -> Callable[
     mode = settings.get("gpu", TASK_DEFAULTS["gpu"])
     if mode == "off" or not any(map(is_gpu, workers)):
         return None
-    return runs_on_gpu if mode in ("prefer", "only") else _runs_or_generates
+    return _runs_on_gpu if mode in ("prefer", "only") else _runs_or_generates
+
+
+def _runs_on_gpu(program: Program) -> bool:
+    from jmars.devices.device_program import runs_on_gpu  # only clusters with a GPU need it
+
+    return runs_on_gpu(program)
 
 
 def _runs_or_generates(program: Program) -> bool:
-    return not program.inputs or runs_on_gpu(program)
+    return not program.inputs or _runs_on_gpu(program)
 
 
 def _refuse(
@@ -110,7 +116,7 @@ def _refuse(
         if row < 0 or asks[layer] or (able[row] and not bars[layer]):
             continue
         members = [m for m in compiled.members(one) if tiled.program[m] >= 0 and np.diff(tiled.input_ptr[m : m + 2])[0]]
-        lacking = [m for m in members if bars[layer] or not runs_on_gpu(tiled.programs[tiled.program[m]])]
+        lacking = [m for m in members if bars[layer] or not _runs_on_gpu(tiled.programs[tiled.program[m]])]
         if not lacking:
             continue
         program, line = tiled.programs[tiled.program[lacking[0]]], line_of(tiled.layers[tiled.layer[lacking[0]]].line)
@@ -149,6 +155,9 @@ def on_devices(
     MemoryLimitError
         If an operand does not fit in memory.
     """
+    from jmars.plan.choice.devices import choose_devices  # only clusters with a GPU need these two
+    from jmars.plan.cost.gpu_seconds import gpu_seconds
+
     mode = settings.get("gpu", TASK_DEFAULTS["gpu"])
     seconds = np.array([*(gpu_seconds(program, profile) for program in after.programs), 0.0])[after.program]
     _, group = np.unique(np.stack([after.layer, after.program]), axis=1, return_inverse=True)

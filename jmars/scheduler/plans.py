@@ -10,7 +10,6 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from jmars.scheduler.plan_links import links_of
 from jmars.scheduler.prepare import Prepared, Ready, prepare
 from jmars.scheduler.ranking import Machine
 from jmars.tensor.structure import Bindings, bindings, canonical, digest_of
@@ -103,6 +102,8 @@ class Plans:
         source, reader
             First workers of the host that is read and of the host that reads.
         """
+        from jmars.scheduler.plan_links import links_of  # only several hosts need it
+
         with self._lock:
             for structure, prepared in list(self._kept.items()):
                 links = self._links.get(prepared) if prepared in self._links else links_of(prepared)

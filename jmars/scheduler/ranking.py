@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import MemoryLimitError
 from jmars.optimize import Compiled
-from jmars.plan import CPU, GPU, Choice, PlanGraph, Profile, Workers, annotate, choose, one_host
+from jmars.plan import CPU, GPU, PlanGraph, Profile, Workers, annotate, one_host
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
-from jmars.plan.cost.gpu_seconds import host_with_gpus
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.plan_graph import GPU_ONLY
 from jmars.plan.simulation.predict import predict_from_simulation
@@ -24,6 +23,9 @@ from jmars.scheduler.device_plan import on_devices, spread
 from jmars.scheduler.fitting import LIMIT, raise_limit
 from jmars.switches import TASK_DEFAULTS
 from jmars.units import format_bytes
+
+if TYPE_CHECKING:
+    from jmars.plan import Choice
 
 __all__ = ["Machine", "Ranked", "rank_operands"]
 
@@ -187,6 +189,8 @@ def _with_gpus(
     classes: NDArray[np.uint8],
 ) -> Ranked:
     """Order, device and worker of operands on a host with GPUs; the GPUs are the last workers."""
+    from jmars.plan.cost.gpu_seconds import host_with_gpus  # only hosts with a GPU need it
+
     ranked, must = Ranked(compiled.rank), classes == GPU
     gpus = () if machine is None else machine.gpus
     cores = executors - max(1, len(gpus))
@@ -218,6 +222,8 @@ def _on_machines(
 
     The order that the settings name holds where it is not "auto".
     """
+    from jmars.plan.choice.choose import choose  # only several hosts need its planners
+
     order = settings.get("order", TASK_DEFAULTS["order"])
     graph = annotate(compiled.after, compiled.dag, machine.profile)
     if wanted:

@@ -11,7 +11,7 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
@@ -22,14 +22,15 @@ from jmars.model.states import TERMINAL
 from jmars.model.states import OperandState as S
 from jmars.model.submission import Submission
 from jmars.scheduler.chunk_meta import ChunkMetaActor
-from jmars.scheduler.elastic import Demand
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph_actor import GraphActor
-from jmars.scheduler.host_links import BANDWIDTH
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.tensor.structure import Bindings
+
+if TYPE_CHECKING:
+    from jmars.scheduler.elastic import Demand
 
 __all__ = ["SessionActor"]
 
@@ -147,6 +148,8 @@ class SessionActor:
 
     def demand(self) -> Demand:
         """Work of all running jobs that has not begun, and operands that could run at the same time."""
+        from jmars.scheduler.elastic import Demand  # only several hosts need it
+
         rows = [(graph.stage.eta, graph.stage.operands.state) for graph in self._jobs.values() if graph.stage]
         seconds = sum(eta.waiting(state) for eta, state in rows)
         return Demand(seconds, sum(state.count(S.READY) + state.count(S.RUNNING) for _, state in rows))
@@ -306,6 +309,8 @@ class SessionActor:
 
     def _link_measured(self, data: dict[str, Any]) -> None:
         """A link has another bandwidth: plans that do not use the link stay."""
+        from jmars.scheduler.host_links import BANDWIDTH  # only several hosts need it
+
         pair = data["from"], data["to"]
         before, self._links[pair] = self._links.get(pair), data
         source, reader = (self._first_worker(host) for host in pair)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from html import escape
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +40,8 @@ def mimebundle(x: Tensor, text: str) -> dict[str, str]:
 
 
 def _html(x: Tensor, value: str) -> str:
+    from html import escape  # a notebook shows a tensor; programs and workers load no table of HTML's entities
+
     rows = [(name, escape(text)) for name, text in _facts(x)]
     table = "".join(
         f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{text}</td></tr>"

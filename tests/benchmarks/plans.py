@@ -39,9 +39,10 @@ from jmars.plan import (
     simulate,
 )
 from jmars.plan.choice import candidates
-from jmars.plan.choice.choose import PREFERENCES
+from jmars.plan.choice.chosen import PREFERENCES
 from jmars.plan.order.ranks import sequential_peak
-from jmars.plan.partition import assign_km1, assign_metis, has_km1, has_metis
+from jmars.plan.partition.km1 import assign_km1, has_km1
+from jmars.plan.partition.metis import assign_metis, has_metis
 from jmars.plan.partition.ncd import NearestCommonDescendant
 from tests.benchmarks.plan_drift import run_and_see
 from tests.benchmarks.plan_graphs import CHUNK, NINE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmars.devices import DeviceLostError, DeviceMemoryError
+from jmars.devices.device import DeviceLostError, DeviceMemoryError
 from jmars.devices.fake_device import FakeDevice
 from jmars.kernels.expression import Expression, Node, constant
 

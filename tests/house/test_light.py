@@ -5,6 +5,8 @@ How long it takes is tests/benchmarks/startup.py's to say.
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 
@@ -33,3 +35,33 @@ def test_importing_jmars_loads_no_floor_that_only_a_cluster_needs() -> None:
 def test_a_kernel_that_was_forked_from_an_import_has_no_thread() -> None:
     program = "import threading, jmars; assert threading.active_count() == 1, threading.enumerate()"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+SEVERAL_HOSTS = re.compile(
+    r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines\.(dask|ray|guests)"
+    r"|scheduler\.(hosts|host_|places|balance|membership|elastic|leaving|plan_links|remote_)"
+    r"|deploy\.(hosts_|host_facts|roster|member|ca$|.*tickets|enrolment|beats|common_bits|launch|inside|batch|evacuation)"
+    r"|plan\.(choice\.(choose|candidates)|improve\.|partition\.(km1|metis))|worker\.(carrier|chunk_exchange|serving))"
+)
+GPUS = re.compile(r"jmars\.(devices\.(?!find$)|kernels\.cuda|plan\.(choice\.devices|cost\.gpu_))")
+LIBRARIES = {"asyncssh", "cryptography", "ucp", "ucxx"} | COMPUTE
+
+CLUSTER = """
+import sys, jmars, jmars.tensor as mt
+with jmars.Cluster(n_workers=1) as cluster:
+    assert cluster.submit((mt.ones(1000, chunk_size=100) + 1).sum()).result() == 2000
+    sys.stderr.write("control process\\n" + cluster._host.folders.log.read_text())
+"""
+
+
+def test_a_cluster_of_one_host_loads_nothing_of_several_hosts_or_gpus() -> None:
+    """In no process: not in the client, and not in the control process and its children, which write to the log."""
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}  # every import is a line on standard error
+    answer = subprocess.run(
+        [sys.executable, "-c", CLUSTER], check=True, capture_output=True, text=True, timeout=60, env=environment
+    )
+    for process in answer.stderr.split("control process\n"):
+        loaded = [line.rpartition("|")[2].strip() for line in process.splitlines() if line.startswith("import time:")]
+        assert "jmars.client.cluster" in loaded, process[-2000:]
+        extra = [name for name in loaded if SEVERAL_HOSTS.match(name) or GPUS.match(name)]
+        assert not extra + [name for name in loaded if name.split(".")[0] in LIBRARIES]

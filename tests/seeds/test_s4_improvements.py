@@ -9,7 +9,8 @@ from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan, ra
 from jmars.plan.improve import MOVES, anneal, duplicate, refine, solve_exactly, steal
 from jmars.plan.order.min_memory import rank_backwards, rank_min_memory
 from jmars.plan.order.ranks import sequential_peak
-from jmars.plan.partition import assign_metis, assign_ncd, distances, has_metis, metis_groups, values
+from jmars.plan.partition.metis import assign_metis, has_metis, metis_groups
+from jmars.plan.partition.ncd import assign_ncd, distances, values
 from jmars.switches import checked
 from tests.benchmarks.plan_graphs import SMALL_ONES, layered
 

@@ -19,7 +19,8 @@ from jmars.plan.assign.bisection import assign_bisect
 from jmars.plan.assign.contiguous import assign_runs
 from jmars.plan.assign.earliest_finish import assign_eft
 from jmars.plan.assign.initial import SEARCHES, assign_initial
-from jmars.plan.choice.choose import PREFERENCES, Candidate, choose
+from jmars.plan.choice.choose import choose
+from jmars.plan.choice.chosen import PREFERENCES, Candidate
 from jmars.plan.choice.one_host import choose_order
 from jmars.plan.order.ranks import RANKS, rank_by
 from jmars.plan.partition.depth_first import depth_first

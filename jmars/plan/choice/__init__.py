@@ -1,6 +1,7 @@
 """Chooses the best of several plans by simulation, explains the choice, and revises plans during a run.
 
 candidates  assignments and orders to try, cheap plans first
+chosen      the candidates and the best of them, as data
 choose      the best plan for several workers
 one_host    the best order for a single host
 devices     cores or GPUs for each operand

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from jmars.errors import GraphError, MemoryLimitError
 from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.native import backend
 from jmars.plan.choice.candidates import candidates
+from jmars.plan.choice.chosen import PREFERENCES, Candidate, Choice
 from jmars.plan.improve.anneal import anneal
 from jmars.plan.improve.justify import rank_justified
 from jmars.plan.improve.multilevel import refine
@@ -30,47 +31,13 @@ from jmars.plan.simulation.sim_result import SimResult, Trace
 from jmars.plan.simulation.simulate import simulate
 from jmars.plan.workers import Workers
 
-__all__ = ["PREFERENCES", "Candidate", "Choice", "choose"]
-
-PREFERENCES = ("fast", "lean", "memory")
+__all__ = ["choose"]
 
 _HELD = 0.05  # "lean": score of holding twice as many bytes
 _JUSTIFIED = 3  # best plans to try again with justified ranks
 _PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds per operand
 _SHORTEST, _LEAST = 0.15, 3  # "auto": seconds, and plans
 _SLACK = 1.1  # "memory": most seconds, as a multiple of the fastest plan
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A simulated plan: the names of its assignment and order, and its result."""
-
-    assigned_by: str
-    ranked_by: str
-    assign: NDArray[np.int16]
-    rank: NDArray[np.int64]
-    result: SimResult
-    score: float  # lower is better; for "memory" bytes, else multiples of the lower bound
-
-    @property
-    def name(self) -> str:
-        """Assignment and order; on one host the order."""
-        return f"{self.assigned_by}, {self.ranked_by}" if self.assigned_by else self.ranked_by
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The best plan, its simulated result, all candidates, and a lower bound of the makespan."""
-
-    plan: Plan
-    predicted: SimResult
-    tried: tuple[Candidate, ...]
-    lower_bound: float
-
-    @property
-    def best(self) -> Candidate:
-        """The candidate that `plan` was made from."""
-        return next(one for one in self.tried if one.result is self.predicted)
 
 
 def choose(

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import MemoryLimitError
-from jmars.plan.choice.choose import Choice, choose
+from jmars.plan.choice.choose import choose
+from jmars.plan.choice.chosen import Choice
 from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph
 from jmars.plan.workers import Workers
 

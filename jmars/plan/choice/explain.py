@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
-from jmars.plan.choice.choose import Candidate, Choice
+from jmars.plan.choice.chosen import Candidate, Choice
 from jmars.plan.order.ranks import rows
 from jmars.plan.plan_graph import PlanGraph
 from jmars.plan.simulation.sim_result import SimResult, Trace
@@ -52,7 +52,7 @@ def explain(
     Examples
     --------
     >>> from jmars.graph import Dag
-    >>> from jmars.plan.choice.choose import choose
+    >>> from jmars.plan.choice.chosen import choose
     >>> pair = PlanGraph.build(Dag.from_edges(3, [0, 1], [2, 2]), cost=1.0, nbytes=8)
     >>> shown = explain(pair, Workers.build(1, cores=2), choose(pair, Workers.build(1, cores=2)))
     >>> shown["makespan"], shown["workers"][0]["lanes"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import GraphError
 from jmars.native import backend
-from jmars.plan.choice.choose import PREFERENCES, Candidate, Choice
+from jmars.plan.choice.chosen import PREFERENCES, Candidate, Choice
 from jmars.plan.order.ranks import rank_by, sequential_peak
 from jmars.plan.plan import Plan
 from jmars.plan.plan_graph import PlanGraph

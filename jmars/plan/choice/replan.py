@@ -18,7 +18,7 @@ from jmars.errors import GraphError, MemoryLimitError
 from jmars.graph.dag import Dag
 from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.plan.assign.earliest_finish import assign_eft
-from jmars.plan.choice.choose import Candidate, Choice
+from jmars.plan.choice.chosen import Candidate, Choice
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.plan import Plan
 from jmars.plan.plan_graph import PlanGraph

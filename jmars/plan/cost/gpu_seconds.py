@@ -16,27 +16,16 @@ from jmars.kernels.program import Program
 from jmars.plan.cost.annotate import program_seconds
 from jmars.plan.cost.profile import Profile
 from jmars.plan.cost.roofline import prior
-from jmars.plan.cost.signature import signature
+from jmars.plan.cost.signature import gpu_key, signature
 from jmars.plan.plan_graph import CPU, GPU
 from jmars.plan.workers import Workers
 
-__all__ = ["gpu_key", "gpu_seconds", "host_with_gpus"]
+__all__ = ["gpu_seconds", "host_with_gpus"]
 
 CALL = 50e-6  # seconds: an order taken, kernels launched, the end reported
 _LATENCY = 30e-6  # seconds until the first byte of a copy
 _BANDWIDTH = 400e9  # bytes a second of the GPU's own memory
 _FASTER = 25.0  # a GPU computes so many times as fast as a core
-
-
-def gpu_key(key: str) -> str:
-    """Key of a program's seconds on a GPU, from `Signature.key` or `Signature.family`.
-
-    Examples
-    --------
-    >>> gpu_key("cpu sin float64")
-    'gpu sin float64'
-    """
-    return f"gpu {key.removeprefix('cpu ')}"
 
 
 def gpu_seconds(program: Program, profile: Profile) -> float:

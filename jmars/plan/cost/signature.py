@@ -17,7 +17,7 @@ import xxhash
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program, Reduce, Step
 
-__all__ = ["Signature", "signature"]
+__all__ = ["Signature", "gpu_key", "signature"]
 
 _NAME = 60  # characters of a program's name that a key shows
 _PRODUCTS = "sum_products"  # tensor.ops.linalg.contraction: its work grows with all axes at once, not with its bytes
@@ -71,6 +71,17 @@ def signature(program: Program) -> Signature:
         digest.update(b"jit fast" if program.fast else b"jit")
     size = sum(one.nbytes for one in program.inputs) + sum(step.output.nbytes for step in program.steps)
     return Signature(f"{family} {digest.hexdigest()}", family, _products(program) or size)
+
+
+def gpu_key(key: str) -> str:
+    """Key of a program's seconds on a GPU, from `Signature.key` or `Signature.family`.
+
+    Examples
+    --------
+    >>> gpu_key("cpu sin float64")
+    'gpu sin float64'
+    """
+    return f"gpu {key.removeprefix('cpu ')}"
 
 
 def _text(step: Step) -> str:

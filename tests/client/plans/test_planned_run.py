@@ -15,7 +15,8 @@ from jmars.client.cluster import default_cluster, usable_cores
 from jmars.client.plans import PlannedRun, plan_for, policy_names
 from jmars.errors import ArrayChangedError, GraphError, MemoryLimitError
 from jmars.plan import Profile
-from jmars.plan.partition import has_km1, has_metis
+from jmars.plan.partition.km1 import has_km1
+from jmars.plan.partition.metis import has_metis
 
 MB = 2**20
 MISSING = {"metis": has_metis, "km1": has_km1}
