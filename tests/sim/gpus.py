@@ -14,8 +14,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 import jmars.tensor as mt
-from jmars.devices import DeviceLostError
-from jmars.devices.device import Device
+from jmars.devices.device import Device, DeviceLostError
 from jmars.devices.device_program import device_program
 from jmars.devices.fake_device import FakeDevice
 from jmars.model.limits import PAGE
