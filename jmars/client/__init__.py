@@ -12,6 +12,7 @@ reporting.py    reports of jobs (performance_report)
 progress_line.py  the progress of a job in terminals
 notebook_views.py   views of clusters and jobs in notebooks, loaded there (Shown)
 cluster_facts.py    workers, hosts, memory and jobs of a cluster, for people (ClusterFacts)
+float_warnings.py   tells floating point errors as NumPy does (FloatWarnings)
 job.py          a submitted graph (Job)
 job_registry.py   handles of jobs by id (JobRegistry)
 local_runs.py   computes small values in this process (LocalRuns)

@@ -20,6 +20,7 @@ from jmars.client.attached_jobs import attach, descriptors_of, outputs_of
 from jmars.client.cluster_registry import make_default
 from jmars.client.connection import Connection, patient_connection
 from jmars.client.engine_clusters import LEASE, ClusterHost, EngineClusters, checked_lease, whole_number
+from jmars.client.float_warnings import FloatWarnings
 from jmars.client.heartbeat import reason
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import Job
@@ -124,6 +125,7 @@ class Cluster(EngineClusters, HostClusters):
         """Connect to the cluster of `host`; close the host where that fails."""
         self._pid = os.getpid()
         self._jobs = JobRegistry()
+        self.float_warnings = FloatWarnings()
         self._held: set[str] = set()  # keys of tensors that lie on the cluster
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jmars.client.arrays import Arrays
+from jmars.client.float_warnings import FloatWarnings
 from jmars.tensor.operand import TensorData
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class ClusterLink(Protocol):
     """
 
     shared: Arrays
+
+    @property
+    def float_warnings(self) -> FloatWarnings:
+        """What was told of floating point errors."""
 
     @property
     def n_workers(self) -> int:

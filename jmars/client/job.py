@@ -68,6 +68,7 @@ class Job(Shown):
         self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
         self.shown = False  # whether a view shows how it goes on, so that nobody need be told otherwise
         self._report: dict[str, Any] | None = None
+        self._warned: list[Any] = []  # key, line and text of warnings that are not told yet
         self._advice: str | None = None  # what to do after a refusal, once that was looked for
         self._recoveries = 0  # how often it was submitted again
         self._again: list[Callable[[Job], None]] = []  # told of that
@@ -138,18 +139,31 @@ class Job(Shown):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the job has ended; returns whether it has.
 
-        In a terminal a line shows the progress meanwhile, and in a notebook a bar, unless a view shows the job.
+        In a terminal a line shows the progress meanwhile, and in a notebook a bar, unless a view shows the job. When it
+        has ended, floating point errors are told by Python's warnings, as NumPy tells them.
 
         Parameters
         ----------
         timeout
-            Longest wait in seconds; None waits as long as it takes.
+            Longest wait in seconds; None waits as long as it takes. With 0 nothing is told.
         """
         if not self._done.is_set() and has_line(self.shown):
-            return wait_with_line(self._done, timeout, self.describe)
-        if not self._done.is_set() and has_bar(self.shown):
-            return wait_with_bar(self._done, timeout, self.describe)
-        return self._done.wait(timeout)
+            ended = wait_with_line(self._done, timeout, self.describe)
+        elif not self._done.is_set() and has_bar(self.shown):
+            ended = wait_with_bar(self._done, timeout, self.describe)
+        else:
+            ended = self._done.wait(timeout)
+        if ended and timeout != 0:
+            self._tell_warnings()
+        return ended
+
+    def _tell_warnings(self) -> None:
+        """Warn of the floating point errors of the job, as NumPy does, once."""
+        with self._lock:
+            found, self._warned = self._warned, []
+        if found:
+            told = [(str(key), None if line is None else SourceLine(*line), str(text)) for key, line, text in found]
+            self.cluster.float_warnings.tell(told)
 
     def result(self, timeout: float | None = None) -> Any:
         """The values, as NumPy arrays (or NumPy scalars): a single value for a single tensor, else a list.
@@ -283,7 +297,7 @@ class Job(Shown):
         with self._lock:
             if self._done.is_set() or self._runs_again(report):
                 return
-            self._report = report
+            self._report, self._warned = report, list(report.get("warned", ()))
             if report["state"] == JobState.SUCCEEDED:
                 settled = report.get("settled") or {}
                 for one in self._data:

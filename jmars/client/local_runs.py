@@ -135,13 +135,18 @@ class LocalRuns:
         if not _is_small(node, held):
             return None
         linked = LinkedGraph.of([node], held)
+        lines = [operand.line for operand in linked.operands]
         try:
             if self._refuses(linked):
                 return None
-            return self._run(linked)
+            value, warned = self._run(linked)
         except Exception as error:  # the cluster computes it, and raises the error with the user's line
             log.debug("not computed in this process: %r", error)
             return None
+        if warned:
+            told = [(linked.nodes[k].key, lines[k], text) for k, text in warned]
+            self._cluster.float_warnings.tell(told)
+        return value
 
     def _refuses(self, linked: LinkedGraph) -> bool:
         """Whether the graph must run on the cluster; adds its small intermediates to its results."""
@@ -164,8 +169,8 @@ class LocalRuns:
                 room -= size
         return False
 
-    def _run(self, linked: LinkedGraph) -> Array | None:
-        """Run a graph; returns the value of its first result."""
+    def _run(self, linked: LinkedGraph) -> tuple[Array | None, list[tuple[int, str]]]:
+        """Run a graph; returns the value of its first result, and numbers of nodes with texts to warn of."""
         from jmars.client.local_plans import local_plan
         from jmars.engines.task import run_steps
 
@@ -181,11 +186,11 @@ class LocalRuns:
             plan = local_plan(linked, settings, self._cluster.capacity)
             self._keep(structure, plan)
         if plan is None or plan.seconds > config.local_seconds:
-            return None
+            return None, []
         leaves = [(linked.nodes[k], linked.operands[k]) for k in plan.leaves]
         with _one_run, self._leaves.read(leaves) as arrays:
             if arrays is None:
-                return None
+                return None, []
             chunks = [arrays[leaf][index] for leaf, index in plan.inputs]
             spec = plan.spec(bindings(linked.operands, ()).values)
             end = time.monotonic() + LATE * config.local_seconds
@@ -197,11 +202,12 @@ class LocalRuns:
             raise error  # an interrupt, or from another handler of a signal: no function of a user runs here
         if report.failure is not None or report.stopped:
             self._keep(structure, None)
-            return None
+            return None, []
         if time.monotonic() > end:  # a single kernel does not ask
             self._keep(structure, None)
         self.runs += 1
-        return _take(linked, plan, [*outputs, *inputs])
+        warned = [plan.warning(linked, settings, self._cluster.capacity, error) for error in report.warned]
+        return _take(linked, plan, [*outputs, *inputs]), sorted(dict.fromkeys(warned), key=lambda one: one[0])
 
     def _keep(self, structure: bytes, plan: LocalPlan | None) -> None:
         with self._lock:

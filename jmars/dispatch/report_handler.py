@@ -24,7 +24,7 @@ from jmars.dispatch.workers import Batch, Worker
 from jmars.memory import HostMemory
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
-from jmars.model.reports import Failed, Finished, Interrupted, Report, Timed
+from jmars.model.reports import Failed, Finished, Interrupted, Report, Timed, Warned
 from jmars.processes.executor_messages import (
     ACCEPTED,
     COPIED_DOWN,
@@ -79,7 +79,8 @@ class ReportHandler:
 
     def handle(self, worker: Worker, message: Any) -> None:
         """Operands of a worker's oldest batch are done, or the executor stopped, or a result needs a slot."""
-        count, elapsed, fresh, waited, stop, shapes, peaks, stored, backends, moved, copies = ExecutorReport(*message)
+        told = ExecutorReport(*message)
+        count, elapsed, fresh, waited, stop, shapes, peaks, stored, backends, moved, copies, warned = told
         self._programs.compiled(backends)
         if stop is not None and stop[0] == ACCEPTED:
             self._dispatcher.accepted(worker)
@@ -122,6 +123,10 @@ class ReportHandler:
             for number, peak in peaks:
                 operand = done[number]
                 self._memory.function_took(table, operand, self._programs.number_of(table, operand), peak)
+        if warned:
+            operands = [*done, *batch.operands]
+            errors = [(step, node, bit) for _, step, node, bit in warned]
+            self._report(Warned(table.job, [operands[place] for place, *_ in warned], errors))
         if stop is not None and stop[0] == UNSIZED:
             self._needs_slot(worker, batch, stop[1])
             stop = None

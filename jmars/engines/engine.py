@@ -111,6 +111,8 @@ class GroupReport:
         Shape of each chunk whose size only the run could tell, by place of the operand in the spec.
     failure
         Of the first operand that raised; None where all ended well or the task was stopped.
+    warned
+        Place of an operand in the spec and the fields of a `FloatError`, for each floating point error to warn of.
     stopped
         Whether the stop flag ended it. Outputs of operands that did not end well are None.
     """
@@ -120,6 +122,7 @@ class GroupReport:
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     failure: Failure | None = None
     stopped: bool = False
+    warned: Sequence[tuple[int, ...]] = ()
 
 
 class EngineEvents(Protocol):

@@ -16,7 +16,7 @@ from jmars.dispatch.state_times import pack_numbers
 from jmars.engines.engine import GroupReport, GroupTask, Result
 from jmars.engines.groups import Group, single_group
 from jmars.engines.results import Kept, Results
-from jmars.engines.running_group import Broke, Ended, EngineLink, RunningGroup, Told, deaths_of
+from jmars.engines.running_group import Broke, Ended, EngineLink, RunningGroup, Told, deaths_of, warned_by
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import (
@@ -138,6 +138,8 @@ class EngineJob:
         group.worker = worker
         plan, n = group.plan, len(report.microseconds)
         self._ended[task] = group
+        if report.warned:
+            self._link.report(warned_by(self.table.job, plan, report))
         for place, operand in enumerate(plan.operands[:n]):
             self._outcome[operand] = Ended(worker, report.microseconds[place], report.shapes.get(place))
             row = self.table.program[operand]
@@ -258,12 +260,8 @@ class EngineJob:
         told, chunk = self._told, self.table.chunk
         untold = (one for group in self._ended.values() for one in group.plan.outputs if told[one] != Told.DONE)
         self._results.free([chunk[one] for one in untold])
-        measured = {
-            "makespan": perf_counter() - self._began,
-            "peak": max(0, self._peak - self._others),
-            "spilled": 0,
-            "moved": self._moved,
-        }
+        makespan, peak = perf_counter() - self._began, max(0, self._peak - self._others)
+        measured = {"makespan": makespan, "peak": peak, "spilled": 0, "moved": self._moved}
         self._link.report(JobClosed(self.table.job, measured))
 
     # -- for the view, and for costs

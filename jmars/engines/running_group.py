@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from jmars.engines.engine import GroupTask, Result
+from jmars.engines.engine import GroupReport, GroupTask, Result
 from jmars.engines.groups import Group
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
-from jmars.model.reports import Report
+from jmars.model.reports import Report, Warned
 
-__all__ = ["Broke", "Ended", "EngineLink", "RunningGroup", "Told", "deaths_of"]
+__all__ = ["Broke", "Ended", "EngineLink", "RunningGroup", "Told", "deaths_of", "warned_by"]
 
 
 class Told(IntEnum):
@@ -92,3 +92,9 @@ def deaths_of(groups: Sequence[RunningGroup], table: JobTable, deaths: int) -> d
     suspects = {row for rows in programs.values() for row in rows if table.programs[row].runs_user_code}
     found = suspects if len(suspects) == 1 else set()
     return {task: deaths if len(groups) == 1 or rows & found else 1 for task, rows in programs.items()}
+
+
+def warned_by(job: str, plan: Group, report: GroupReport) -> Warned:
+    """The floating point errors of a group's operands."""
+    operands = [plan.operands[place] for place, *_ in report.warned]
+    return Warned(job, operands, [(step, node, bit) for _, step, node, bit in report.warned])

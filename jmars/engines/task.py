@@ -24,7 +24,7 @@ from jmars.engines.engine import GroupReport
 from jmars.engines.group_values import GroupStep, GroupValues
 from jmars.engines.groups import Group
 from jmars.errors import ExecutionInterrupted
-from jmars.kernels import Program, compile_program, describe
+from jmars.kernels import FloatErrors, Program, compile_program, describe
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.kernels.program import Call
 from jmars.kernels.scratch import open_spares, spare_array
@@ -263,7 +263,8 @@ def run_steps(
     shapes: dict[int, tuple[int, ...]] = {}
     failure: Failure | None = None
     stopped = False
-    with np.errstate(all="ignore"):  # warnings of kernels would go to a log that is not read
+    errors, warned = FloatErrors(), list[tuple[int, ...]]()
+    with np.errstate(all="call", call=errors):
         for number, step in enumerate(group.steps):
             before = perf_counter()
             try:
@@ -271,7 +272,11 @@ def run_steps(
                     raise ExecutionInterrupted("the job was told to stop")
                 program, kernel = _program(*group.programs[step.program])
                 before = perf_counter()
-                chunk = _run(program, kernel, values.read(program, step), step.args, stop)
+                try:
+                    chunk = _run(program, kernel, values.read(program, step), step.args, stop)
+                finally:
+                    if errors.found:
+                        warned += [(number, *one) for one in errors.take(program.steps)]
             except ExecutionInterrupted:
                 stopped = True
                 break
@@ -282,7 +287,7 @@ def run_steps(
                 shapes[number] = chunk.shape
             values.keep(number, chunk)
             microseconds.append(int((perf_counter() - before) * 1e6))
-    return GroupReport(worker, microseconds, shapes, failure, stopped), values.outputs()
+    return GroupReport(worker, microseconds, shapes, failure, stopped, warned), values.outputs()
 
 
 def _program(digest: bytes, blob: bytes) -> _Loaded:

@@ -4,6 +4,7 @@ In reading order:
 
 - ufunc_reference.py: a ufunc of another library, by name and pickle
 - expression.py: an elementwise expression as typed nodes
+- float_errors.py: collects floating point errors of generated NumPy calls
 - reducers.py: reducers of a tree reduction: sums, extremes, moments, positions
 - dtypes.py: dtypes that a chunk may have
 - program.py: `Program`, `ChunkType`, the steps
@@ -13,6 +14,7 @@ In reading order:
 - blocks.py: cuts a chunk into blocks that fit the cache
 - scratch.py: block buffers of a thread
 - numpy_backend.py: expressions as generated NumPy calls
+- float_flags.py: reads floating point flags behind machine code and numexpr
 - numexpr_backend.py: expressions as numexpr programs, where numexpr equals NumPy
 - code.py: writes LLVM assembly by Python operators
 - formulas.py: sin, cos, exp, log, ... without branches, for `jit="fast"`
@@ -34,6 +36,7 @@ In reading order:
 from jmars.kernels.compile import Kernel, compile_program, take_member
 from jmars.kernels.describe import describe
 from jmars.kernels.executable import executable, run_executable
+from jmars.kernels.float_errors import FloatError, FloatErrors
 from jmars.kernels.fusing import compose, fuse, share_inputs
 from jmars.kernels.native_pipeline import settled
 from jmars.kernels.program import ChunkType, Program
@@ -41,6 +44,8 @@ from jmars.kernels.unsized import Pieces
 
 __all__ = [
     "ChunkType",
+    "FloatError",
+    "FloatErrors",
     "Kernel",
     "Pieces",
     "Program",

@@ -1,14 +1,16 @@
 """Compiles programs to kernels: `compile_program` gives the function that an executor calls for each operand.
 
 A kernel writes `out` in place, asks `stop()` (the job's stop flag) between steps and blocks, and leaves floating point
-warnings to its caller (an executor sets `np.seterr(all="ignore")` once). A `Call` step and a chunk of a single block do
-not ask. Elementwise parts run block by block in cache, a reduction right behind them.
+errors to its caller (an executor sets a `FloatErrors` as NumPy's handler once). A `Call` step and a chunk of a single
+block do not ask. Elementwise parts run block by block in cache, a reduction right behind them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol, cast
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
+from jmars.kernels.expression import Expression
 from jmars.kernels.flat_views import flat_pipeline, never_raises
 from jmars.kernels.fusing import Region, lifetimes
 from jmars.kernels.native_pipeline import native_block, native_pipeline
@@ -85,6 +88,7 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     >>> out.tolist(), kernel.text
     ([1.0, 2.0, 3.0], 'x0 + x1')
     """
+    program = _with_twins(program)
     types = [*program.inputs, *(step.output for step in program.steps)]
     first = len(program.inputs)  # number of the first step's value
     parts: list[tuple[Run, int, tuple[int, ...]]] = []  # what to run, the value that it gives, those that then end
@@ -103,6 +107,22 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     kernel.backend = min(names, key=order.index)
     kernel.text = program_text(program)
     return cast(Kernel, kernel)
+
+
+def _with_twins(program: Program) -> Program:
+    """Number the steps of equal expressions, so that each gets a generated function of its own."""
+    expressions = [step.expression for step in program.steps if isinstance(step, Elementwise)]
+    if len(set(expressions)) == len(expressions):
+        return program
+    seen: Counter[Expression] = Counter()
+    steps: list[Step] = []
+    for step in program.steps:
+        if isinstance(step, Elementwise):
+            steps.append(replace(step, twin=seen[step.expression]))
+            seen[step.expression] += 1
+        else:
+            steps.append(step)
+    return replace(program, steps=tuple(steps))
 
 
 def _own_copy(run: Run) -> FunctionType:
@@ -254,7 +274,7 @@ def _compile_region(
         )
     small = middle is not None and not region.heads and tail is None and middle.output.size <= BLOCK_SIZE
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
-        return whole_function(middle.expression, middle.inputs), "numpy"
+        return whole_function(middle.expression, middle.inputs, middle.twin), "numpy"
     heads = []
     for number in region.heads:
         head = steps[number]

@@ -41,6 +41,7 @@ class Node:
     data: bytes = b""  # the value, for a constant
     ufunc: UfuncReference | None = None  # of another library
     raises: tuple[str, ...] = ()  # floating point errors that raise, as NumPy names them: "divide", "over", ...
+    warns: int = 0  # floating point errors that are told as warnings: bits of `float_errors.BITS`
 
     @property
     def value(self) -> np.ndarray[Any, Any]:
@@ -49,7 +50,7 @@ class Node:
 
     def reading(self, args: tuple[int, ...]) -> Node:
         """The operation on other values."""
-        return Node(self.op, args, self.dtype, self.data, self.ufunc, self.raises)
+        return Node(self.op, args, self.dtype, self.data, self.ufunc, self.raises, self.warns)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.expression import Expression
+from jmars.kernels.float_errors import FloatErrors, unsure
+from jmars.kernels.float_flags import clear_flags, is_flagged, recomputed, watched_flags
 from jmars.kernels.numpy_backend import block_body
 from jmars.kernels.pipeline import BUFFERS, LONE_BLOCK, Run, Stop, interrupted
 from jmars.kernels.program import Elementwise
@@ -37,25 +39,44 @@ def flat_pipeline(middle: Elementwise, otherwise: Run, native: Callable[..., Non
     native
         `compute(out, *parts)` by machine code; None: by NumPy, block by block.
     """
-    slots, body = middle.inputs, block_body(middle.expression)
+    slots, body = middle.inputs, block_body(middle.expression, middle.twin)
     size = BLOCK_SIZE if native is None else LONE_BLOCK
+    flags = watched_flags(middle)
+    again = recomputed(middle, apart=True)
 
     def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
         lines = flattened([out, *(values[slot] for slot in slots)])
         if lines is None:
             otherwise(out, values, args, stop)
             return
+        flagged = False
         for start in range(0, len(lines[0]), size):
             part, *parts = (line[start : start + size] for line in lines)
-            if native is not None:
+            if native is not None and flags:
+                clear_flags(flags)
+                native(part, *parts)
+                flagged = flagged or is_flagged(flags)
+            elif native is not None:
                 native(part, *parts)
             else:
                 shape = part.shape
                 body.run(part, *parts, *[scratch(BUFFERS + k, shape, dtype) for k, dtype in enumerate(body.buffers)])
             if stop is not None and stop():
                 raise interrupted()
+        if flags and (flagged or _was_unsure()):
+            again(values, [values[slot].shape for slot in slots])
 
+    unsure(run)
     return run
+
+
+def _was_unsure() -> bool:
+    """Whether NumPy told the handler of an error that may be one of the elements between the rows."""
+    handler = np.geterrcall()
+    found = isinstance(handler, FloatErrors) and handler.unsure
+    if isinstance(handler, FloatErrors):
+        handler.unsure = False
+    return found
 
 
 def never_raises(expression: Expression) -> bool:

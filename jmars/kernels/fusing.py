@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,6 +95,7 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
     inputs: list[ChunkType | None] = [None] * n
     steps: list[Step] = []
     members: list[int] = []  # of each step
+    whose: list[tuple[int, ...]] = []  # of each node of each step
     fused = 0  # operands so far
     gives: list[int] = []  # number of the value that each program gives
     for program, read in zip(programs, reads, strict=True):
@@ -104,17 +106,33 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
         own, shift = len(value), n + len(steps) - len(value)
         for step in program.steps:
             steps.append(_reading(step, tuple(value[v] if v < own else v + shift for v in step.inputs)))
-        members += [fused + member for member in program.members or [0] * len(program.steps)]
+        own_members = [fused + member for member in program.members or [0] * len(program.steps)]
+        members += own_members
+        whose += _whose_nodes(program, own_members, fused)
         fused += program.fused
         gives.append(n + len(steps) - 1)
     steps, shaped = _shaped(steps, n)
-    steps, merged = _merged(steps, n)
+    steps, merged, joined = _merged(steps, n)
     kept = [shaped[k] for k in merged]
     name = "+".join(program.name for program in programs)
     types = tuple(chunk for chunk in inputs if chunk is not None)
     assert len(types) == n, "each input is read by some program"
-    whose = tuple(members[k] for k in kept)
-    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n), whose, fused=fused)
+    of_steps = tuple(members[k] for k in kept)
+    of_nodes = tuple(tuple(chain.from_iterable(whose[shaped[k]] for k in parts)) for parts in joined)
+    of_nodes = tuple(() if set(one) <= {member} else one for one, member in zip(of_nodes, of_steps, strict=True))
+    of_nodes = of_nodes if any(of_nodes) else ()
+    return Program(name, types, steps[-1].output, tuple(steps), _work(steps, n), of_steps, of_nodes, fused)
+
+
+def _whose_nodes(program: Program, members: Sequence[int], shift: int) -> list[tuple[int, ...]]:
+    """The fused operand of each node of each step, numbered from `shift`; `members` are those of the steps."""
+    known = program.node_members or ((),) * len(program.steps)
+    return [
+        tuple(shift + one for one in nodes) or (member,) * len(step.expression.nodes)
+        if isinstance(step, Elementwise)
+        else ()
+        for step, nodes, member in zip(program.steps, known, members, strict=True)
+    ]
 
 
 def share_inputs(program: Program, slots: Sequence[int]) -> Program:
@@ -240,10 +258,11 @@ def _shaped(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
     return found, kept
 
 
-def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
+def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int], list[list[int]]]:
     """Merge elementwise steps into the expression that contains all their readers.
 
-    Returns the new steps, and for each new step the number of the (last) old step.
+    Returns the new steps, for each new step the number of the (last) old step, and of all old steps, in the order of
+    their nodes.
     """
     readers = step_readers(steps, n)
     root = list(range(len(steps)))  # the last step of the expression that each is in
@@ -260,7 +279,7 @@ def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
         members.setdefault(root[k], []).append(k)
     kept = [k for k in range(len(steps)) if root[k] == k]
     if len(kept) == len(steps):
-        return steps, kept
+        return steps, kept, [[k] for k in kept]
     value = list(range(n)) + [-1] * len(steps)  # number of each old value among the new ones
     merged: list[Step] = []
     for k in kept:
@@ -269,7 +288,7 @@ def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
             step = _joined([(n + j, steps[j]) for j in reversed(members[k])])
         merged.append(_reading(step, tuple(value[v] for v in step.inputs)))
         value[n + k] = n + len(merged) - 1
-    return merged, kept
+    return merged, kept, [members.get(k, [k])[::-1] for k in kept]
 
 
 def _joined(parts: Sequence[tuple[int, Step]]) -> Elementwise:

@@ -18,6 +18,7 @@ import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE, Blocks
 from jmars.kernels.expression import Expression
+from jmars.kernels.float_flags import clear_flags, is_flagged, recomputed, watched, watched_flags
 from jmars.kernels.machine_code import llvm_there, load
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.operations import is_exact
@@ -141,9 +142,9 @@ def _address(array: Array) -> int:
     return address
 
 
-def _by_numpy(expression: Expression) -> Callable[..., None]:
+def _by_numpy(expression: Expression, twin: int = 0) -> Callable[..., None]:
     """The expression on a block, computed by NumPy."""
-    whole = whole_function(expression, tuple(range(len(expression.inputs))))
+    whole = whole_function(expression, tuple(range(len(expression.inputs))), twin)
     return lambda out, parts: whole(out, parts)
 
 
@@ -176,7 +177,8 @@ def _elements(middle: Elementwise, blocks: Blocks, otherwise: Run | None = None)
     routine = _routine(middle.expression, _pattern(blocks), None)
     if routine is None:
         return None
-    slots, slow = middle.inputs, _by_numpy(middle.expression)
+    slots, slow = middle.inputs, _by_numpy(middle.expression, middle.twin)
+    flags, again = watched_flags(middle), recomputed(middle, apart=otherwise is not None)
 
     def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
         whole, call = out.reshape(blocks.shape), routine.call
@@ -187,15 +189,21 @@ def _elements(middle: Elementwise, blocks: Blocks, otherwise: Run | None = None)
             if not all(map(_has_plain_rows, (whole, *inputs))):
                 otherwise(out, values, args, stop)
                 return
+        flagged = False
         for _, shape, index, at in blocks.cut(LONE_BLOCK):
+            if flags:
+                clear_flags(flags)
             part, parts = whole[index], [x[i] for x, i in zip(inputs, at)]
             rows = shape[0] if len(shape) == 2 else 1
             if otherwise is not None and rows > 1:
-                _row_by_row(call, slow, part, parts)
+                flagged = _row_by_row(call, slow, part, parts) or flagged
             elif call(_address(part), *map(_address, parts), rows, shape[-1]):
                 slow(part, parts)
+            flagged = flagged or bool(flags and is_flagged(flags))
             if stop is not None and stop():
                 raise interrupted()
+        if flagged:
+            again(values, [values[slot].shape for slot in slots])
 
     return run
 
@@ -209,14 +217,19 @@ def _has_plain_rows(array: Array) -> bool:
     return array.shape[-1] == 1 or array.strides[-1] == array.itemsize
 
 
-def _row_by_row(call: Callable[..., Any], slow: Callable[..., None], out: Array, parts: Sequence[Array]) -> None:
-    """Compute the rows of two axes, each contiguous; a single row of an input is read for all."""
+def _row_by_row(call: Callable[..., Any], slow: Callable[..., None], out: Array, parts: Sequence[Array]) -> bool:
+    """Compute the rows of two axes, each contiguous; a single row of an input is read for all.
+
+    Returns whether NumPy computed some, which clears the processor's flags of the others.
+    """
     at, to = [_address(x) for x in parts], _address(out)
     steps = [x.strides[0] if x.ndim == 2 and len(x) > 1 else 0 for x in parts]
-    columns = out.shape[1]
+    columns, by_numpy = out.shape[1], False
     for row in range(len(out)):
         if call(to + row * out.strides[0], *(a + row * step for a, step in zip(at, steps)), 1, columns):
             slow(out[row], [x[row if len(x) > 1 else 0] for x in parts])
+            by_numpy = True
+    return by_numpy
 
 
 def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Blocks) -> Run | None:
@@ -226,9 +239,11 @@ def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Block
     compute = _block(middle.expression, pattern)
     if sums is None or compute is None:
         return None
+    compute = watched(compute, middle)
     (length,) = blocks.shape
     slots, dtype, state_dtype = middle.inputs, middle.output.dtype, reducer.state
-    slow = _by_numpy(middle.expression)
+    slow = _by_numpy(middle.expression, middle.twin)
+    flags, again = watched_flags(middle), recomputed(middle)
     count, rest = divmod(length, BLOCK_SIZE)
     steps = [dtypes.itemsize * own for dtypes, (_, own) in zip(middle.expression.inputs, pattern)]
 
@@ -242,18 +257,24 @@ def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Block
         inputs = [_laid_out(values[slot], shape) for slot, shape in zip(slots, blocks.operands)]
         at, call = [_address(x) for x in inputs], sums.call
         partial = np.empty(count + (rest > 0), state_dtype)
+        flagged = False
         to = _address(partial)
         for low in range(0, count, _PIECE):
             high = min(low + _PIECE, count)
             start = [a + step * low * BLOCK_SIZE for a, step in zip(at, steps)]
+            if flags:
+                clear_flags(flags)
             if call(to + low * state_dtype.itemsize, *start, 1, high - low):
                 for k in range(low, high):
                     partial[k] = by_numpy(inputs, k * BLOCK_SIZE, (k + 1) * BLOCK_SIZE, slow)
+            flagged = flagged or bool(flags and is_flagged(flags))
             if stop is not None and stop():
                 raise interrupted()
         if rest:
             low = count * BLOCK_SIZE
             partial[-1] = by_numpy(inputs, low, length, lambda target, parts: compute(target, *parts))
+        if flagged:
+            again(values, [values[slot].shape for slot in slots])
         finished(tail, (1,) * len(middle.output.shape), out, lambda state: state.fill(_joined(partial)))
 
     return run

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
+from jmars.kernels.float_errors import FILE, Origin
 
 __all__ = ["Body", "block_body", "whole_function"]
 
@@ -33,21 +34,23 @@ class Body:
 class _Writer:
     """Lines of a function and the globals they use."""
 
-    def __init__(self, expression: Expression) -> None:
+    def __init__(self, expression: Expression, twin: int) -> None:
         self.expression = expression
         self.lines: list[str] = []
+        self.node_of: dict[int, int] = {}  # by number of the line, of lines that compute a node
         # where of records imports a part of NumPy when it is first called, as the function that calls it would
         self.scope: dict[str, Any] = {
             "copyto": np.copyto,
             "where": np.where,
             "errstate": np.errstate,
+            "origin": Origin(expression, twin, self.node_of),
             "__builtins__": {"__import__": __import__},
         }
         self.names = [f"x{i}" for i in range(len(expression.inputs))]  # of each value
 
     def function(self, head: str) -> Callable[..., None]:
         text = "\n    ".join([head, *(self.lines or ["pass"])])
-        exec(compile(text, "<jmars kernel>", "exec"), self.scope)
+        exec(compile(text, FILE, "exec"), self.scope)
         run: Callable[..., None] = self.scope["run"]
         return run
 
@@ -67,22 +70,25 @@ class _Writer:
         name, _, number = node.op.partition(".")
         return f"{self.bound('f', getattr(np, name))}({args})" + (f"[{int(number)}]" if number else "")
 
-    def write(self, node: Node, target: str) -> None:
+    def write(self, number: int, target: str) -> None:
         """A line that writes a node to the array `target`."""
+        node = self.expression.nodes[number]
         args = ", ".join(self.names[arg] for arg in node.args)
         if node.op in (CONSTANT, "astype"):
             source = args or self.bound("c", node.value)
-            self.line(node, f"copyto({target}, {source}, 'unsafe')")
+            self.line(number, f"copyto({target}, {source}, 'unsafe')")
         elif node.ufunc is not None and node.ufunc.nout == 1:
-            self.line(node, f"{self.bound('f', node.ufunc.load())}({args}, {target})")
+            self.line(number, f"{self.bound('f', node.ufunc.load())}({args}, {target})")
         elif node.op in ("where", "real", "imag") or "." in node.op:
-            self.line(node, f"copyto({target}, {self.value(node)}, 'unsafe')")
+            self.line(number, f"copyto({target}, {self.value(node)}, 'unsafe')")
         else:
             out = f"out={target}" if node.op in _KEYWORD_OUT else target
-            self.line(node, f"{self.bound('f', getattr(np, node.op))}({args}, {out})")
+            self.line(number, f"{self.bound('f', getattr(np, node.op))}({args}, {out})")
 
-    def line(self, node: Node, text: str) -> None:
+    def line(self, number: int, text: str) -> None:
         """A line that computes a node, in which floating point errors raise as the node says."""
+        node = self.expression.nodes[number]
+        self.node_of[len(self.lines) + 2] = number  # the head is line 1
         checked = f"with errstate(**{self.bound('e', dict.fromkeys(node.raises, 'raise'))}): " if node.raises else ""
         self.lines.append(checked + text)
 
@@ -93,9 +99,9 @@ class _Writer:
 
 
 @lru_cache(maxsize=4096)
-def whole_function(expression: Expression, slots: tuple[int, ...]) -> Callable[..., None]:
-    """`run(out, values, args=(), stop=None)`; input `i` is `values[slots[i]]`."""
-    writer = _Writer(expression)
+def whole_function(expression: Expression, slots: tuple[int, ...], twin: int = 0) -> Callable[..., None]:
+    """`run(out, values, args=(), stop=None)`; input `i` is `values[slots[i]]`; `twin` as in `Origin`."""
+    writer = _Writer(expression, twin)
     if slots == tuple(range(len(slots))) and slots:
         exact = "".join(f"x{i}, " for i in slots)
         writer.lines.append(f"{exact}*_ = values" if len(slots) > 1 else "x0 = values[0]")
@@ -104,19 +110,19 @@ def whole_function(expression: Expression, slots: tuple[int, ...]) -> Callable[.
     last = len(expression.nodes) - 1
     for k, node in enumerate(expression.nodes):
         if k == last:
-            writer.write(node, "out")
+            writer.write(k, "out")
         elif node.op == CONSTANT:
             writer.names.append(writer.bound("c", node.value))
         else:
-            writer.line(node, f"v{k} = {writer.value(node)}")
+            writer.line(k, f"v{k} = {writer.value(node)}")
             writer.names.append(f"v{k}")
     return writer.function("def run(out, values, args=(), stop=None):")
 
 
 @lru_cache(maxsize=4096)
-def block_body(expression: Expression) -> Body:
+def block_body(expression: Expression, twin: int = 0) -> Body:
     """The expression with a buffer for every intermediate value, reused as soon as the value has no reader left."""
-    writer = _Writer(expression)
+    writer = _Writer(expression, twin)
     n, last = len(expression.inputs), len(expression.nodes) - 1
     last_use = {arg: k for k, node in enumerate(expression.nodes) for arg in node.args}
     buffers: list[np.dtype[Any]] = []
@@ -138,7 +144,7 @@ def block_body(expression: Expression) -> Body:
                 target = f"t{len(buffers)}"
                 buffers.append(node.dtype)
             free.pop(target, None)
-        writer.write(node, target)
+        writer.write(k, target)
         held[n + k] = target
         writer.names.append(target)
     names = [f"x{i}" for i in range(n)] + [f"t{i}" for i in range(len(buffers))]

@@ -14,6 +14,7 @@ import numpy as np
 
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels.blocks import BLOCK_SIZE, Blocks
+from jmars.kernels.float_flags import watched
 from jmars.kernels.numexpr_backend import numexpr_function
 from jmars.kernels.numpy_backend import block_body, whole_function
 from jmars.kernels.program import ChunkType, Elementwise, Fill, Generate, Reduce
@@ -81,13 +82,13 @@ def pipeline(
     buffers: tuple[np.dtype[Any], ...] = ()
     if chunk.size <= BLOCK_SIZE and not in_numexpr:
         return _at_once(heads, middle, tail, chunk)
-    if block is not None:
-        compute = block
+    if block is not None and middle is not None:
+        compute = watched(block, middle)
     elif middle is not None and in_numexpr:
-        compute = numexpr_function(middle.expression)
+        compute = watched(numexpr_function(middle.expression), middle)
         block_size *= 4 if tail is None else 1  # a sum is that of the same blocks, whatever computes them
     elif middle is not None:
-        body = block_body(middle.expression)
+        body = block_body(middle.expression, middle.twin)
         compute, buffers = body.run, body.buffers
     first_head = BUFFERS + len(buffers)
 
@@ -130,7 +131,7 @@ def pipeline(
 
 def _at_once(heads: Sequence[Head], middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType) -> Run:
     """Compile a region of a chunk of at most a block: no cutting, and NumPy allocates intermediate values."""
-    compute = whole_function(middle.expression, middle.inputs) if middle is not None else None
+    compute = whole_function(middle.expression, middle.inputs, middle.twin) if middle is not None else None
     reduce = leaf_function(tail, chunk.shape, 0, -1) if tail is not None else None
     alone = compute is None and reduce is None
 

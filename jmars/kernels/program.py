@@ -105,6 +105,7 @@ class Elementwise:
     expression: Expression
     inputs: tuple[int, ...]
     output: ChunkType
+    twin: int = 0  # how many steps of the program before have an equal expression; known when it is compiled
     takes_args = False
     work = 0
 
@@ -223,6 +224,7 @@ class Program:
     steps: tuple[Step, ...]  # run in order; the last one writes the output
     work: int = 0  # bytes of scratch beside inputs and output; a few block buffers do not count
     members: tuple[int, ...] = ()  # which of the fused operands each step is of; empty where there is one
+    node_members: tuple[tuple[int, ...], ...] = ()  # of each step with nodes of several operands: of which each node is
     fused: int = 1  # how many operands were fused; of some of them no step may be left
     jit: bool = False  # whether it runs as machine code where an executor can make some
     fast: bool = False  # whether machine code may be off from NumPy's values by the last bits

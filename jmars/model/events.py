@@ -19,6 +19,7 @@ __all__ = [
     "JOB_MOVED",
     "JOB_PREPARED",
     "JOB_SUBMITTED",
+    "LINE_WARNED",
     "LINK_MEASURED",
     "MEMORY_CHANGED",
     "OPERANDS_MOVED",
@@ -44,6 +45,7 @@ SCHEDULER_MOVED = "SchedulerMoved"  # {name, state, pid}: of a scheduler process
 WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
 HOST_MOVED = "HostMoved"  # {host, name, state: "joined", "suspect", "back", "leaving", "left" or "lost", why}
 CHUNKS_MOVED = "ChunksMoved"  # {from, to: hosts, chunks, bytes, seconds}; at most ten a second while jobs run
+LINE_WARNED = "LineWarned"  # {line: (file, number, text) or None, text}: a floating point error, told when the job ends
 LINK_MEASURED = "LinkMeasured"  # {from, to: hosts, bandwidth, latency, transport, why}; at first, then when it changes
 MEMORY_CHANGED = (
     "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, device, workers, hosts}

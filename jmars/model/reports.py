@@ -33,6 +33,7 @@ __all__ = [
     "Spilled",
     "Started",
     "Timed",
+    "Warned",
     "WorkerLost",
     "WorkerMoved",
 ]
@@ -67,6 +68,15 @@ class Timed:
     worker: int
     microseconds: Sequence[bytes]  # of ALLOCATING, PREPARING_INPUTS, CALCULATING, STORING: uint32 LE; b"" where all 0
     backends: Sequence[tuple[int, str]] = ()  # (row of a program, its back end), each row once in a job
+
+
+@record
+class Warned:
+    """Floating point errors of operands, that NumPy would warn of; comes before Finished or Failed."""
+
+    job: str
+    operands: Sequence[int]
+    errors: Sequence[tuple[int, int, int]]  # `kernels.FloatError` of each of them: step, node, bit
 
 
 @record
@@ -199,7 +209,9 @@ class WorkerMoved:
     state: str
 
 
-JobReport = Started | Finished | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
+JobReport = (
+    Started | Finished | Warned | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
+)
 HostReport = Timed | GpuRefused | ChunksLost | ChunksCopied | ChunksKept | OperandsReturned | JobBroken | WorkerMoved
 Report = JobReport | HostReport
 REPORTS: tuple[type, ...] = get_args(Report)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.graph.dag import Dag
+from jmars.kernels.expression import Node
+from jmars.kernels.float_errors import FloatError, expression_of
 from jmars.kernels.program import Program
 from jmars.kernels.worth import marked
 from jmars.optimize.chains import fuse_chains
@@ -32,6 +34,8 @@ from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.optimize.tile import tile
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph
+from jmars.tensor.operand import Operand
+from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.tensor_graph import TensorGraph
 
 __all__ = ["Compiled", "compile_graph"]
@@ -72,10 +76,48 @@ class Compiled:
     def members(self, operand: int) -> list[int]:
         """Rows of `tiled` that a row of `after` was fused from, in the order of the program's members."""
         if self._copied is None:
-            return np.flatnonzero(self.tiled_group == operand).tolist()
-        group, redrawn = self._copied
-        parts = redrawn.origin[redrawn.group == operand]
-        return [row for part in parts.tolist() for row in np.flatnonzero(group == part).tolist()]
+            return list(self._rows_of[operand].tolist())
+        return [row for part in self._copies_of[operand].tolist() for row in self._rows_of[part].tolist()]
+
+    @cached_property
+    def _rows_of(self) -> _Rows:
+        """Rows of `tiled` by the row that they were fused into, before copies."""
+        return _Rows(self.tiled_group if self._copied is None else self._copied[0])
+
+    @cached_property
+    def _copies_of(self) -> _Rows:
+        """Rows before copies by row of `after`."""
+        assert self._copied is not None
+        redrawn = self._copied[1]
+        return _Rows(redrawn.group, redrawn.origin)
+
+    def source(self, operand: int, error: FloatError) -> tuple[Operand, Node]:
+        """The user's operation that had a floating point error, an operand of `unfused`, and its node.
+
+        Parameters
+        ----------
+        operand
+            Row of `after`.
+        error
+            What its program reported.
+        """
+        program = self.after.programs[self.after.program[operand]]
+        expression = expression_of(program.steps[error.step])
+        assert expression is not None
+        whose = program.node_members[error.step] if program.node_members else ()
+        member = whose[error.node] if whose else program.members[error.step] if program.members else 0
+        place = error.node - (whose.index(member) if whose else 0)  # among the nodes of that operand
+        layer = int(self.tiled.layer[self.members(operand)[member]])
+        for number in np.flatnonzero(self._fused_into == layer).tolist():
+            one = self.unfused.operands[number]
+            if not isinstance(one, ElementwiseOperand) or place < len(one.expression.nodes):
+                return one, expression.nodes[error.node]
+            place -= len(one.expression.nodes)
+        raise AssertionError(f"node {error.node} of step {error.step} belongs to no operand of the graph")
+
+    @cached_property
+    def _fused_into(self) -> NDArray[np.int64]:
+        return np.array(self.fused, np.int64)
 
     @cached_property
     def before(self) -> ChunkGraph:
@@ -98,6 +140,18 @@ class Compiled:
     @property
     def _is_plain(self) -> bool:
         return len(self.unfused.operands) == len(self.tiled.layers)
+
+
+class _Rows:
+    """Rows by group: `[k]` are those whose group is `k`, in order."""
+
+    def __init__(self, group: NDArray[np.integer[Any]], rows: NDArray[np.integer[Any]] | None = None) -> None:
+        order = np.argsort(group, kind="stable")
+        self._group, self._rows = group[order], order if rows is None else rows[order]
+
+    def __getitem__(self, group: int) -> NDArray[np.integer[Any]]:
+        low, high = np.searchsorted(self._group, [group, group + 1]).tolist()
+        return self._rows[low:high]
 
 
 def compile_graph(

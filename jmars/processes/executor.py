@@ -23,7 +23,7 @@ import numpy as np
 
 from jmars.actors.frames import pack
 from jmars.errors import ExecutionInterrupted
-from jmars.kernels import Program, compile_program, describe, settled
+from jmars.kernels import FloatErrors, Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.model.limits import REPORT_SECONDS
 from jmars.processes.batch_semaphore import BatchSemaphore
@@ -125,7 +125,9 @@ def run_executor(
     read = link.makefile("rb", 1 << 16).read
     private = UnsizedRunner(read, memory, chunks)
     meter, granted = Meter(), RlimitGuard(arena_size)
-    np.seterr(all="ignore")  # warnings of kernels would go to a log that is not read
+    errors = FloatErrors()
+    np.seterr(all="call")
+    np.seterrcall(errors)
     gc.freeze()
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
     trim = ran_functions = False
@@ -179,7 +181,8 @@ def run_executor(
             continue
         if caps is not None:
             settled()  # a compilation would count against the function's cap
-        scratch = _run_batch(link, programs, backends, private, meter, granted, stop_flags, stop_flag, operands, caps)
+        shared = link, programs, backends, private, meter, granted, errors, stop_flags
+        scratch = _run_batch(*shared, stop_flag, operands, caps)
         ran_functions = caps is not None
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # whatever functions took
 
@@ -191,6 +194,7 @@ def _run_batch(
     private: UnsizedRunner,
     meter: Meter,
     granted: RlimitGuard,
+    errors: FloatErrors,
     stop_flags: memoryview,
     stop_flag: int,
     operands: Sequence[Any],
@@ -201,6 +205,7 @@ def _run_batch(
     shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed`, and shape of a chunk of unknown size
     peaks: list[tuple[int, int]] = []  # place in `elapsed`, and peak bytes of a measured function
     stored: list[tuple[int, int, int]] = []  # place in `elapsed`, µs that storing took with the wait, and without
+    warned: list[tuple[int, ...]] = []  # place in `elapsed`, and a floating point error of the operand
     array, memory, chunks = np.ndarray, private.memory, private.chunks
     scratch = 0
     stop: Callable[[], bool] = lambda: bool(stop_flags[stop_flag])  # noqa: E731  (kernels ask between blocks)
@@ -208,13 +213,16 @@ def _run_batch(
     meter.start()
 
     def report(stop: Any) -> None:
-        nonlocal operands, elapsed, shapes, peaks, stored, reported
+        nonlocal operands, elapsed, shapes, peaks, stored, warned, reported
         reported = perf_counter()
         computed, fresh, waited = meter.read(elapsed)
-        done = ExecutorReport(len(elapsed), computed, fresh, waited, stop, shapes, peaks, stored, backends)
+        if errors.found:  # of an operand that failed, or waits for its slot
+            warned += [(len(elapsed), *one) for one in errors.take(program.program.steps)]
+        count = len(elapsed)
+        done = ExecutorReport(count, computed, fresh, waited, stop, shapes, peaks, stored, backends, warned=warned)
         link.sendall(pack(done))
         backends.clear()
-        operands, elapsed, shapes, peaks, stored = operands[len(elapsed) :], [], [], [], []
+        operands, elapsed, shapes, peaks, stored, warned = operands[len(elapsed) :], [], [], [], [], []
 
     def ask(size: int) -> int:
         """A slot for a result of `size` bytes; the wait does not count as the operand's time."""
@@ -265,6 +273,8 @@ def _run_batch(
                 return TRIM_ALWAYS
             report(OperandFailed(FAILED, describe(error, perf_counter() - before)))
             return scratch
+        if errors.found:
+            warned += [(len(elapsed), *one) for one in errors.take(program.program.steps)]
         scratch = max(scratch, program.work)
         now = perf_counter()
         elapsed.append(int((now - before) * 1e6))

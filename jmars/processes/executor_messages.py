@@ -198,3 +198,4 @@ class ExecutorReport(NamedTuple):
     backends: Sequence[tuple[int, str]] = ()  # programs compiled since the last report, each with its back end
     moved: Sequence[int] = ()  # bytes copied to the GPU for each operand; empty without a GPU
     copies: tuple[int, float] = (0, 0.0)  # bytes of large copies to and from the GPU, and their seconds
+    warned: Sequence[tuple[int, ...]] = ()  # place of an operand (also of the next), fields of its FloatError

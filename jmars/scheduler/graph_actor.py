@@ -20,7 +20,7 @@ import numpy as np
 from jmars.errors import ChunkLostError, JobCancelledError, fault_of
 from jmars.model import events
 from jmars.model.failure import Failure
-from jmars.model.reports import ChunksLost, GpuRefused, JobBroken, JobReport
+from jmars.model.reports import ChunksLost, GpuRefused, JobBroken, JobReport, Warned
 from jmars.model.states import STATE_NAMES, TERMINAL, JobState
 from jmars.model.submission import Submission
 from jmars.scheduler.compile_submission import compile_submission, stages_of
@@ -33,6 +33,7 @@ from jmars.scheduler.job_summaries import (
     standing,
     sum_counts,
 )
+from jmars.scheduler.job_warnings import JobWarnings
 from jmars.scheduler.open_stage import open_stage
 from jmars.scheduler.phases import Phases
 from jmars.scheduler.prepare import Ready
@@ -71,6 +72,7 @@ class GraphActor:
         self.newest: Ready | None = None  # the newest stage, also after its end, as long as the picture is kept
         self.phases = Phases()  # what its preparation is at
         self.refused: list[str] = []  # what GPUs could not run, and why, in words
+        self.warnings = JobWarnings(job, context.log)
         self._context = context
         self._port, self._meta, self._log = context.port, context.meta, context.log
         self._stop_as: JobState | None = None  # how it will end once nothing runs
@@ -144,6 +146,8 @@ class GraphActor:
         """Hand a report of the workers to the running stage; a late report has no effect."""
         if isinstance(report, JobBroken):
             self.broken(report.why)
+        elif self._run is not None and isinstance(report, Warned):
+            self.isolate_faults(self.warnings.add, self._run.ready, report)
         elif self._run is not None:
             self.isolate_faults(self._run.report, report)
         elif self._cleanup is not None:
@@ -326,6 +330,7 @@ class GraphActor:
         self.state, self.error = JobState(report["state"]), report["error"]
         self.line = SourceLine(*report["line"]) if report["line"] else None
         self.results, self.settled = list(report["results"]), report["settled"]
+        self.warnings.restore(report["warned"])
         self.elapsed, self.measured, self._earlier = over["elapsed"], over["measured"], list(over["counts"])
         self._log.append(events.JOB_MOVED, self.job, self._job_data())
 

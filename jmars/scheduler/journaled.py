@@ -19,7 +19,7 @@ from typing import Any
 from jmars.actors import remote_method
 from jmars.model.events import Event
 from jmars.model.messages import JobTable
-from jmars.model.reports import ChunksLost, Failed, Finished, InputsMissing, Report, WorkerLost
+from jmars.model.reports import ChunksLost, Failed, Finished, InputsMissing, Report, Warned, WorkerLost
 from jmars.model.submission import Submission
 from jmars.scheduler.ended_stage import EndedStage
 from jmars.scheduler.graph_actor import GraphActor
@@ -29,7 +29,7 @@ from jmars.scheduler.session_actor import SessionActor
 __all__ = ["JournaledSession", "digest_of_table"]
 
 LONGEST = 64 * 2**20  # bytes of a journal that is not made shorter
-JOURNALED = Finished, Failed, WorkerLost, ChunksLost  # reports that a next scheduler acts on again
+JOURNALED = Finished, Warned, Failed, WorkerLost, ChunksLost  # reports that a next scheduler acts on again
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 

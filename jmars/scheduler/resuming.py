@@ -20,7 +20,7 @@ import numpy as np
 
 from jmars.errors import ClusterError
 from jmars.model.messages import JobTable
-from jmars.model.reports import ChunksLost, Failed, Finished, Report, WorkerLost
+from jmars.model.reports import ChunksLost, Failed, Finished, Report, Warned, WorkerLost
 from jmars.model.states import OperandState as S
 from jmars.model.submission import Submission
 from jmars.scheduler.graph_actor import GraphActor
@@ -143,7 +143,7 @@ class Resuming:
 
     def _report(self, report: Report) -> None:
         """Act on a journaled report once more; its operands were started before."""
-        if isinstance(report, ChunksLost):
+        if isinstance(report, ChunksLost | Warned):
             self._session.report(report)
             return
         assert isinstance(report, Finished | Failed | WorkerLost)

@@ -346,7 +346,8 @@ class SessionActor:
             if not waiting.done():
                 waiting.set_result(None)
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
-        self._job_ended(report | {"results": graph.results, "settled": graph.settled})
+        left = {"results": graph.results, "settled": graph.settled, "warned": graph.warnings.told}
+        self._job_ended(report | left)
 
     def _no_longer_waits(self, job: str, ended: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(job, [])

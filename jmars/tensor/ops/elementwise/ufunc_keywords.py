@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.tensor.ops.elementwise.float_handling import raised_errors, warned_errors
 from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.source_line import warn_user
@@ -87,13 +88,13 @@ class UfuncKeywords:
         return cls(name, inputs, filled, where, kwargs.get("casting", "same_kind"), kwargs.get("order", "K"), signature)
 
     def apply(self, formula: Formula, outputs: Sequence[str | UfuncReference]) -> Any:
-        """Make the tensor of each output of the ufunc; what `np.errstate` says to raise is raised where it runs."""
+        """Make the tensor of each output of the ufunc; `np.errstate` counts where it runs (float_handling.py)."""
         values = [formula.read(value) for value in self.inputs]
         if self.where is True:  # else NumPy computes fewer elements than a formula
-            formula.raises = tuple(kind for kind, action in np.geterr().items() if action == "raise")
+            formula.raises, formula.warns = raised_errors(), warned_errors(self.name)
         choice = {"signature": self.signature, "casting": self.casting}
         applied = [formula.apply(output, *values, **choice) for output in outputs]
-        formula.raises = ()
+        formula.raises, formula.warns = (), 0
         return self.finish(formula, applied)
 
     def finish(self, formula: Formula, values: Sequence[FormulaValue]) -> Any:

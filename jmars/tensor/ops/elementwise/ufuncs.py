@@ -14,6 +14,7 @@ import numpy as np
 
 from jmars.tensor.infer import is_text_or_record, kind_of, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.elementwise.float_handling import warned_errors
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
 from jmars.tensor.ops.out_argument import assign_out
@@ -243,18 +244,29 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
         text = "Casting complex values to real discards the imaginary part"
         warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
     if x.data.has_unknown_lengths:
+        if x.dtype == dtype:
+            return Tensor(x.data)
         formula = Formula("astype")
-        return Tensor(x.data) if x.dtype == dtype else formula.tensor(formula.cast(formula.read(x), dtype))
-    return cast_and_broadcast(x, dtype, x.shape, x.chunks)
+        value = formula.read(x)
+        formula.warns = warned_errors("cast")
+        return formula.tensor(formula.cast(value, dtype))
+    return _cast(x, dtype, x.shape, x.chunks, warned_errors("cast"))
 
 
 @offers("method.cast_and_broadcast")
 def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
     """Casts `x` to `dtype` and broadcasts it to `shape`; always returns a new handle."""
+    return _cast(x, dtype, shape, chunks, 0)
+
+
+def _cast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any, warns: int) -> Tensor:
+    """Casts and broadcasts; `warns` are the floating point errors to warn of (float_handling.py)."""
     if x.dtype == dtype and x.shape == shape:
         return Tensor(x.data)._laid_out_like([x._place])
     formula = Formula("astype" if x.shape == shape else "broadcast_to")
-    return formula.tensor(formula.cast(formula.read(x), dtype), shape, chunks)
+    value = formula.read(x)
+    formula.warns = warns
+    return formula.tensor(formula.cast(value, dtype), shape, chunks)
 
 
 @offers("copy")

@@ -1,0 +1,89 @@
+"""FloatWarnings: tells floating point errors of a cluster's workers as NumPy does, by Python's warnings.
+
+A warning is told once for each tensor: a value that is computed again (it was not kept, or its worker died) is not a
+second error of the user's. Source: NumPy reference, "Floating point error handling".
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from jmars.tensor.source_line import SourceLine, warn_user
+
+__all__ = ["FloatWarnings", "warn_at_line"]
+
+MOST = 10_000  # (tensor, text) that are remembered; the oldest is forgotten first
+
+
+class FloatWarnings:
+    """Warnings that a client was told of a cluster's tensors.
+
+    Examples
+    --------
+    >>> told = FloatWarnings()
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     for _ in range(2):
+    ...         told.tell([("t-1", SourceLine("cell.py", 3, "1 / x"), "divide by zero encountered in divide")])
+    >>> [(str(one.message), one.filename, one.lineno) for one in seen]
+    [('divide by zero encountered in divide', 'cell.py', 3)]
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str], None] = {}  # tensor, text; oldest first
+        self._lock = threading.Lock()
+
+    def tell(self, found: Iterable[tuple[str, SourceLine | None, str]]) -> None:
+        """Warn of errors, by line: key of the tensor, the user's line, and NumPy's text; in the thread of the user.
+
+        Raises
+        ------
+        RuntimeWarning
+            If a filter of the user's makes an error of it; the others are told before.
+        """
+        raised: RuntimeWarning | None = None
+        for key, line, text in sorted(found, key=_place):
+            if self._is_new(key, text):
+                try:
+                    warn_at_line(line, text)
+                except RuntimeWarning as error:
+                    raised = raised or error
+        if raised is not None:
+            raise raised
+
+    def _is_new(self, key: str, text: str) -> bool:
+        with self._lock:
+            if (key, text) in self._told:
+                return False
+            self._told[key, text] = None
+            if len(self._told) > MOST:
+                del self._told[next(iter(self._told))]
+            return True
+
+
+def _place(found: tuple[str, SourceLine | None, str]) -> tuple[str, int]:
+    line = found[1]
+    return ("", 0) if line is None else (line.filename, line.lineno)
+
+
+def warn_at_line(line: SourceLine | None, text: str) -> None:
+    """Give a RuntimeWarning as if the user's line had called `warnings.warn`."""
+    if line is None:
+        warn_user(text, RuntimeWarning)
+        return
+    names = _names_of(line.filename)
+    registry: dict[Any, Any] = names.setdefault("__warningregistry__", {})
+    module = str(names.get("__name__") or "<unknown>")
+    warnings.warn_explicit(text, RuntimeWarning, line.filename, line.lineno, module, registry)
+
+
+def _names_of(filename: str) -> dict[str, Any]:
+    """Global names of the module of a file; of `__main__`, where cells run, for other files."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == filename:
+            return vars(module)
+    return vars(sys.modules["__main__"])

@@ -1,0 +1,80 @@
+"""How floating point errors of an operation are handled where its values are computed: as NumPy's state says now.
+
+`np.errstate`, `np.seterr` and Python's filters of warnings count at the moment in which the operation is written. Only
+operations that the user's line calls tell warnings; those inside a function of jmars are not NumPy's.
+Source: NumPy reference, "Floating point error handling"; docs/decisions/0055-warnings-of-workers.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+import numpy as np
+
+from jmars.kernels.float_errors import BITS, WORDS
+
+__all__ = ["raised_errors", "warned_errors"]
+
+# modules between the user's line and the function that makes an elementwise operation
+_BETWEEN = {
+    "jmars.tensor.deferring",
+    "jmars.tensor.methods",
+    "jmars.tensor.overrides",
+    "jmars.tensor.protocols",
+    "jmars.tensor.tensor",
+    "jmars.tensor.ops.elementwise.library_ufuncs",
+    "jmars.tensor.ops.elementwise.ufunc_keywords",
+    "jmars.tensor.ops.elementwise.ufuncs",
+    "jmars.tensor.numpy_classes",
+}
+_MATCHING = (RuntimeWarning, Warning)  # categories of filters that concern a RuntimeWarning
+
+
+def raised_errors() -> tuple[str, ...]:
+    """Errors that raise, as NumPy names them."""
+    return tuple(kind for kind, action in np.geterr().items() if action == "raise")
+
+
+def warned_errors(name: str) -> int:
+    """Errors of a function of NumPy's that are told as warnings: bits of `float_errors.BITS`.
+
+    Examples
+    --------
+    >>> with np.errstate(divide="ignore", over="warn", under="ignore", invalid="ignore"):
+    ...     warned_errors("divide")
+    2
+    """
+    bits = sum(BITS[kind] for kind, action in np.geterr().items() if action == "warn")
+    if not bits or not _is_users(sys._getframe(1)):
+        return 0
+    return bits & ~_ignored(name, bits)
+
+
+def _is_users(frame: FrameType | None) -> bool:
+    """Whether a line outside of jmars and NumPy called the function."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if name not in _BETWEEN:
+            return not name.startswith(("jmars.", "numpy."))
+        frame = frame.f_back
+    return False
+
+
+def _ignored(name: str, bits: int) -> int:
+    """Errors whose warnings Python's filters ignore wherever they come from."""
+    found = 0
+    for action, text, category, module, line in warnings.filters:
+        if category not in _MATCHING or module is not None or line:
+            continue
+        matched = bits
+        if text is not None:
+            texts = {bit: f"{words} encountered in {name}" for bit, words in WORDS.items() if bits & bit}
+            matched = sum(bit for bit, one in texts.items() if text.match(one))
+        if action == "ignore":
+            found |= matched
+        bits &= ~matched
+        if not bits:
+            break
+    return found
