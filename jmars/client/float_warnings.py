@@ -46,8 +46,10 @@ class FloatWarnings:
             If a filter of the user's makes an error of it; the others are told before.
         """
         raised: RuntimeWarning | None = None
+        here: set[tuple[SourceLine | None, str]] = set()  # a line is told once, however many operations it has
         for key, line, text in sorted(found, key=_place):
-            if self._is_new(key, text):
+            if self._is_new(key, text) and (line, text) not in here:
+                here.add((line, text))
                 try:
                     warn_at_line(line, text)
                 except RuntimeWarning as error:
