@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from jmars.tensor.source_line import SourceLine, warn_user
+from jmars.tensor.source_line import SourceLine, raise_at, warn_user
 
 __all__ = ["FloatWarnings", "warn_at_line"]
 
@@ -43,9 +43,10 @@ class FloatWarnings:
         Raises
         ------
         RuntimeWarning
-            If a filter of the user's makes an error of it; the others are told before.
+            If a filter of the user's makes an error of it, at that line; the others are told before.
         """
-        raised: RuntimeWarning | None = None
+        __tracebackhide__ = True
+        raised: tuple[RuntimeWarning, SourceLine | None] | None = None
         here: set[tuple[SourceLine | None, str]] = set()  # a line is told once, however many operations it has
         for key, line, text in sorted(found, key=_place):
             if self._is_new(key, text) and (line, text) not in here:
@@ -53,9 +54,13 @@ class FloatWarnings:
                 try:
                     warn_at_line(line, text)
                 except RuntimeWarning as error:
-                    raised = raised or error
-        if raised is not None:
-            raise raised
+                    raised = raised or (error, line)
+        if raised is None:
+            return
+        error, where = raised
+        if where is None:
+            raise error
+        raise_at(error.with_traceback(None), where.filename, where.lineno)
 
     def _is_new(self, key: str, text: str) -> bool:
         with self._lock:

@@ -147,6 +147,7 @@ class Job(Shown):
         timeout
             Longest wait in seconds; None waits as long as it takes. With 0 nothing is told.
         """
+        __tracebackhide__ = True
         if not self._done.is_set() and has_line(self.shown):
             ended = wait_with_line(self._done, timeout, self.describe)
         elif not self._done.is_set() and has_bar(self.shown):
@@ -159,6 +160,7 @@ class Job(Shown):
 
     def _tell_warnings(self) -> None:
         """Warn of the floating point errors of the job, as NumPy does, once."""
+        __tracebackhide__ = True
         with self._lock:
             found, self._warned = self._warned, []
         if found:

@@ -131,6 +131,7 @@ class LocalRuns:
 
     def _computed(self, node: TensorData) -> Array | None:
         """The value of a node, computed here; None where that is not possible or not worth it."""
+        __tracebackhide__ = True
         held = self._cluster.retained()
         if not _is_small(node, held):
             return None

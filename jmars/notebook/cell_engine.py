@@ -17,7 +17,7 @@ from jmars.client.cluster import Cluster
 from jmars.client.job import Job
 from jmars.errors import MemoryLimitError
 from jmars.model.states import JobState
-from jmars.notebook.cell_error import raise_at, show_as_one_line
+from jmars.notebook.cell_error import show_as_one_line
 from jmars.notebook.display import CellDisplay
 from jmars.notebook.error_notes import in_flags, note_for_late_error
 from jmars.notebook.implicit_compute import ImplicitComputes
@@ -25,7 +25,7 @@ from jmars.notebook.kernel_access import Pump
 from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import source_line
+from jmars.tensor.source_line import raise_at, source_line
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["CellCancelled", "CellEngine", "handle_control_request", "wait_for_job"]

@@ -11,7 +11,7 @@ import linecache
 import re
 from collections.abc import Container
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jmars.notebook.traceback_filter import (
     ABOUT_ARGUMENTS,
@@ -25,7 +25,7 @@ from jmars.notebook.traceback_filter import (
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["raise_at", "shorten_plain_tracebacks", "shorten_traceback", "show_as_one_line", "show_syntax_error"]
+__all__ = ["shorten_plain_tracebacks", "shorten_traceback", "show_as_one_line", "show_syntax_error"]
 
 E = TypeVar("E", bound=BaseException)
 
@@ -122,20 +122,3 @@ def _with_cells(shell: InteractiveShell, note: str) -> str:
         return f"{known[0]} {known[1]}, line {lineno}, in {match[3]}\n    {text}" if known else match[0]
 
     return re.sub(r'File "([^"\n]+)", line (\d+), in (\S+)$', named, note, flags=re.MULTILINE)
-
-
-def raise_at(error: BaseException, filename: str, lineno: int) -> NoReturn:
-    """Raises `error` as if the code on that line had raised it.
-
-    Examples
-    --------
-    >>> try:
-    ...     raise_at(ValueError("no"), "cell.py", 7)
-    ... except ValueError as error:
-    ...     place = error.__traceback__.tb_next.tb_next
-    >>> place.tb_frame.f_code.co_filename, place.tb_lineno
-    ('cell.py', 7)
-    """
-    __tracebackhide__ = True
-    exec(compile("\n" * (lineno - 1) + "raise error", filename, "exec"), {"error": error})
-    raise AssertionError("the line above raises")

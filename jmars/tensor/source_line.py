@@ -6,9 +6,9 @@ import linecache
 import sys
 import warnings
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
-__all__ = ["SourceLine", "source_line", "warn_at", "warn_user"]
+__all__ = ["SourceLine", "raise_at", "source_line", "warn_at", "warn_user"]
 
 _OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
 
@@ -51,6 +51,23 @@ def warn_at(frame: FrameType | None, text: str, category: type[Warning]) -> None
         return
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+
+
+def raise_at(error: BaseException, filename: str, lineno: int) -> NoReturn:
+    """Raises `error` as if the code on that line had raised it.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise_at(ValueError("no"), "cell.py", 7)
+    ... except ValueError as error:
+    ...     place = error.__traceback__.tb_next.tb_next
+    >>> place.tb_frame.f_code.co_filename, place.tb_lineno
+    ('cell.py', 7)
+    """
+    __tracebackhide__ = True
+    exec(compile("\n" * (lineno - 1) + "raise error", filename, "exec"), {"error": error})
+    raise AssertionError("the line above raises")
 
 
 def _users_frame() -> FrameType | None:

@@ -1,0 +1,72 @@
+"""Floating point errors of a `%%jmars` cell are warnings at the lines of the cell, once a line and kind."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from jmars.config import config
+from tests.notebook.shells import Notebook, new_shell
+
+CELL = """%%jmars -w 1 --memory 400MiB
+a = np.linspace(-1.0, 1.0, 40_001)
+b = 1 / a
+for shift in range(3):
+    b = b + np.sqrt(a + shift)
+with np.errstate(invalid="ignore"):
+    c = np.log(a)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    d = np.exp(a * 1000)
+e = np.abs(b)"""
+PLAIN = CELL.partition("\n")[2]
+EXPECTED = [(2, "divide by zero encountered in divide"), (4, "invalid value encountered in sqrt")]
+EXPECTED += [(6, "divide by zero encountered in log")]
+
+
+@pytest.mark.parametrize("local", [0.0, 10.0])
+def test_a_cell_warns_at_its_lines(local: float) -> None:
+    with new_shell() as shell, config.using(display="none", local_seconds=local):
+        notebook = Notebook(shell)
+        notebook("%load_ext jmars\nimport numpy as np, warnings")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            notebook(PLAIN)
+        assert sorted({(one.lineno, str(one.message)) for one in seen}) == EXPECTED
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            notebook(CELL)
+        assert [(one.lineno - 1, str(one.message)) for one in seen] == EXPECTED
+        assert {one.category for one in seen} == {RuntimeWarning}
+        names = {one.filename for one in seen}
+        assert len(names) == 1 and "jmars" not in names.pop()
+        ran = notebook.run(CELL + "\n1 / 0")  # the cell's own error, before its values are computed
+        assert isinstance(ran.error, ZeroDivisionError)
+        notebook("%jmars stop")
+
+
+def test_the_default_filter_shows_a_line_once_for_each_run_of_a_cell() -> None:
+    cell = "%%jmars -w 1 --memory 400MiB\nfor k in range(3):\n    s = float((1 / (np.arange(50_000) - k)).sum())"
+    with new_shell() as shell, config.using(display="none", local_seconds=0.0):
+        notebook = Notebook(shell)
+        notebook("%load_ext jmars\nimport numpy as np")
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("default")
+                notebook(cell)
+            assert [(one.lineno, str(one.message)) for one in seen] == [(3, "divide by zero encountered in divide")]
+        notebook("%jmars stop")
+
+
+def test_a_filter_that_makes_an_error_of_it_ends_the_cell_at_its_line() -> None:
+    with new_shell() as shell, config.using(display="none"):
+        notebook = Notebook(shell)
+        notebook("%load_ext jmars\nimport numpy as np")
+        for local in (0.0, 10.0):
+            with config.using(local_seconds=local), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                ran = notebook.run("%%jmars -w 1 --memory 400MiB\nx = np.arange(4000.0)\ny = 1 / x\nz = (y + 1).sum()")
+            assert type(ran.error) is RuntimeWarning and "divide by zero" in str(ran.error)
+            assert "----> 3 y = 1 / x" in ran.text, ran.text
+        notebook("%jmars stop")
