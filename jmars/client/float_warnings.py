@@ -57,10 +57,10 @@ class FloatWarnings:
                     raised = raised or (error, line)
         if raised is None:
             return
-        error, where = raised
+        first, where = raised
         if where is None:
-            raise error
-        raise_at(error.with_traceback(None), where.filename, where.lineno)
+            raise first
+        raise_at(first.with_traceback(None), where.filename, where.lineno)
 
     def _is_new(self, key: str, text: str) -> bool:
         with self._lock:

@@ -287,7 +287,7 @@ def run_steps(
                 shapes[number] = chunk.shape
             values.keep(number, chunk)
             microseconds.append(int((perf_counter() - before) * 1e6))
-    return GroupReport(worker, microseconds, shapes, failure, stopped, warned), values.outputs()
+    return GroupReport(worker, microseconds, shapes, failure, stopped, tuple(warned)), values.outputs()
 
 
 def _program(digest: bytes, blob: bytes) -> _Loaded:

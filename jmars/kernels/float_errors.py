@@ -13,15 +13,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
     from types import CodeType
 
     from jmars.kernels.expression import Expression, Node
 
-__all__ = ["BITS", "FILE", "WORDS", "FloatError", "FloatErrors", "Origin"]
-__all__ += ["expression_of", "float_errors", "message", "unsure"]
+__all__ = ["BITS", "FILE", "WORDS", "FloatError", "FloatErrors", "GeneratedFrom"]
+__all__ += ["expression_of", "message", "unsure"]
 
 FILE = "<jmars kernel>"  # file name of generated functions
 BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as `np.errstate` names the errors
@@ -29,7 +27,7 @@ WORDS = {1: "divide by zero", 2: "overflow", 4: "underflow", 8: "invalid value"}
 _BIT_OF = {words: bit for bit, words in WORDS.items()}
 
 
-class Origin(NamedTuple):
+class GeneratedFrom(NamedTuple):
     """What a generated function computes; the global `origin` of the function.
 
     Attributes
@@ -60,6 +58,7 @@ class FloatErrors:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from jmars.kernels.expression import Expression, Node
     >>> from jmars.kernels.numpy_backend import whole_function
     >>> f8 = np.dtype("f8")
@@ -74,9 +73,9 @@ class FloatErrors:
     __slots__ = ("_known", "found", "unsure")
 
     def __init__(self) -> None:
-        self.found: list[tuple[Origin, int, int]] = []  # what a function computes, node, bit
+        self.found: list[tuple[GeneratedFrom, int, int]] = []  # what a function computes, node, bit
         self.unsure = False  # whether there was an error in a function that also computes elements that nobody reads
-        self._known: dict[tuple[int, int, str], Origin] = {}  # refers to the origins: no id is used again meanwhile
+        self._known: dict[tuple[int, int, str], GeneratedFrom] = {}  # its values keep the ids in use
 
     def __call__(self, words: str, flags: int) -> None:
         """Note an error of a NumPy call; `words` name it, "divide by zero"."""
@@ -86,7 +85,7 @@ class FloatErrors:
         if frame.f_back is not None and frame.f_back.f_code in _UNSURE:
             self.unsure = True
             return
-        origin: Origin = frame.f_globals["origin"]
+        origin: GeneratedFrom = frame.f_globals["origin"]
         known = id(origin), frame.f_lineno, words
         if known in self._known:
             return
@@ -115,16 +114,10 @@ def expression_of(step: Any) -> Expression | None:
     return found
 
 
-def _step(steps: Sequence[Any], origin: Origin) -> int:
+def _step(steps: Sequence[Any], origin: GeneratedFrom) -> int:
     """The step of a program that a generated function computes; -1 for none."""
     equal = [k for k, step in enumerate(steps) if expression_of(step) == origin.expression]
     return equal[origin.twin] if origin.twin < len(equal) else -1
-
-
-def float_errors(steps: Sequence[Any]) -> list[FloatError]:
-    """The errors of the operand that ended in this thread, whose program has these steps."""
-    handler = np.geterrcall()
-    return handler.take(steps) if isinstance(handler, FloatErrors) and handler.found else []
 
 
 _UNSURE: set[CodeType] = set()
@@ -140,6 +133,7 @@ def message(node: Node, bit: int) -> str:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from jmars.kernels.expression import Node
     >>> message(Node("divide", (0, 1), np.dtype("f8")), 1)
     'divide by zero encountered in divide'

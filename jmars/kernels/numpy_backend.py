@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
-from jmars.kernels.float_errors import FILE, Origin
+from jmars.kernels.float_errors import FILE, GeneratedFrom
 
 __all__ = ["Body", "block_body", "whole_function"]
 
@@ -43,7 +43,7 @@ class _Writer:
             "copyto": np.copyto,
             "where": np.where,
             "errstate": np.errstate,
-            "origin": Origin(expression, twin, self.node_of),
+            "origin": GeneratedFrom(expression, twin, self.node_of),
             "__builtins__": {"__import__": __import__},
         }
         self.names = [f"x{i}" for i in range(len(expression.inputs))]  # of each value
@@ -100,7 +100,7 @@ class _Writer:
 
 @lru_cache(maxsize=4096)
 def whole_function(expression: Expression, slots: tuple[int, ...], twin: int = 0) -> Callable[..., None]:
-    """`run(out, values, args=(), stop=None)`; input `i` is `values[slots[i]]`; `twin` as in `Origin`."""
+    """`run(out, values, args=(), stop=None)`; input `i` is `values[slots[i]]`; `twin` as in `GeneratedFrom`."""
     writer = _Writer(expression, twin)
     if slots == tuple(range(len(slots))) and slots:
         exact = "".join(f"x{i}, " for i in slots)

@@ -23,6 +23,7 @@ event_log.py   numbered events, bounded in memory (EventLog)
 chunk_meta.py  the chunks of kept tensors (ChunkMetaActor)
 scheduler_context.py   what all jobs of a cluster share
 job_summaries.py   counts, measurements and errors of a job as plain data
+job_warnings.py   warnings of a job's floating point errors, once for a line and kind
 phases.py      the phases of a job's preparation
 why.py         explains a job's state in a sentence
 why_actor.py   gathers the facts for that sentence (WhyActor)
