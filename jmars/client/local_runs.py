@@ -76,6 +76,7 @@ class LocalRuns:
         self._cluster = cluster
         self._leaves = LocalLeaves(cluster)
         self._plans: dict[bytes, LocalPlan | None] = {}  # by structure, None where it runs on the cluster; oldest first
+        self._settings: dict[str, Any] = {}  # switches with which the plans were made
         self._lock = threading.Lock()
         self._blas: ThreadpoolController | None = None
         self.runs = 0  # that succeeded
@@ -175,17 +176,19 @@ class LocalRuns:
         from jmars.client.local_plans import local_plan
         from jmars.engines.task import run_steps
 
-        settings = dict(config.task)
-        structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
+        structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, {})
         with self._lock:
-            known = structure in self._plans
-            plan = self._plans.pop(structure, None)
+            if self._settings != config.task:
+                self._settings, self._plans = dict(config.task), {}
+            settings, plans = self._settings, self._plans
+            known = structure in plans
+            plan = plans.pop(structure, None)
             if known:
-                self._plans[structure] = plan  # the last one to be dropped
+                plans[structure] = plan  # the last one to be dropped
         if not known:
-            self._keep(structure, None)  # as long as none is made, and where that fails
+            self._keep(plans, structure, None)  # as long as none is made, and where that fails
             plan = local_plan(linked, settings, self._cluster.capacity)
-            self._keep(structure, plan)
+            self._keep(plans, structure, plan)
         if plan is None or plan.seconds > config.local_seconds:
             return None, []
         leaves = [(linked.nodes[k], linked.operands[k]) for k in plan.leaves]
@@ -202,19 +205,19 @@ class LocalRuns:
         if isinstance(error, BaseException) and not isinstance(error, Exception):
             raise error  # an interrupt, or from another handler of a signal: no function of a user runs here
         if report.failure is not None or report.stopped:
-            self._keep(structure, None)
+            self._keep(plans, structure, None)
             return None, []
         if time.monotonic() > end:  # a single kernel does not ask
-            self._keep(structure, None)
+            self._keep(plans, structure, None)
         self.runs += 1
         warned = [plan.warning(linked, settings, self._cluster.capacity, error) for error in report.warned]
         return _take(linked, plan, [*outputs, *inputs]), sorted(dict.fromkeys(warned), key=lambda one: one[0])
 
-    def _keep(self, structure: bytes, plan: LocalPlan | None) -> None:
+    def _keep(self, plans: dict[bytes, LocalPlan | None], structure: bytes, plan: LocalPlan | None) -> None:
         with self._lock:
-            self._plans[structure] = plan
-            if len(self._plans) > PLANS:
-                del self._plans[next(iter(self._plans))]
+            plans[structure] = plan
+            if len(plans) > PLANS:
+                del plans[next(iter(plans))]
 
     def _few_threads(self) -> Any:
         """Context in which BLAS has as many threads as in a worker, for the same bits."""

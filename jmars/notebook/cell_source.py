@@ -23,6 +23,7 @@ from jmars.tensor.source_line import SourceLine
 __all__ = ["LAST_VALUE", "CellSource"]
 
 LAST_VALUE = "__jmars_last_value__"  # the last expression's name while the cell runs
+_WORD = re.compile(r"[^\W\d]\w*")
 _NAMES_MODULE = "jmars.notebook.numpy_names"
 
 
@@ -53,13 +54,15 @@ class CellSource:
         with shell.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
             tree = shell.compile.ast_parse(python, filename)
             tree = ipython.transform_ast(tree)
-            tree = _NumPyImports().visit(tree)
-            quiet = DisplayHook.semicolon_at_end_of_expression(body)  # type: ignore[no-untyped-call]
-            shows = _capture_last(tree, shell.ast_node_interactivity) and not quiet
-            code = ipython.compile(ast.fix_missing_locations(tree), filename, "exec")
+            if "numpy" in python:
+                tree = ast.fix_missing_locations(_NumPyImports().visit(tree))
+            shows = _capture_last(tree, shell.ast_node_interactivity)
+            if shows and DisplayHook.semicolon_at_end_of_expression(body):  # type: ignore[no-untyped-call]
+                shows = False
+            code = ipython.compile(tree, filename, "exec")
         words: dict[str, int] = {}
         for at, text in enumerate((before + body).splitlines(), start=1):
-            for word in re.findall(r"[^\W\d]\w*", text) if not text.startswith("# %%") else ():
+            for word in _WORD.findall(text) if not text.startswith("# %%") else ():
                 words.setdefault(word, at)
         return cls(code, filename, f"In [{number}]", tuple(python.splitlines()), words, shows)
 
@@ -93,11 +96,11 @@ def _capture_last(tree: ast.Module, interactivity: str) -> bool:
         target = last.targets[0] if isinstance(last, ast.Assign) else last.target
         if not isinstance(target, ast.Name):
             return False
-        value = ast.Name(target.id, ast.Load())
+        value = ast.copy_location(ast.Name(target.id, ast.Load()), last)
     else:
         return False
-    name = ast.Name(LAST_VALUE, ast.Store())
-    tree.body.append(ast.copy_location(ast.Assign([name], value, lineno=last.lineno), last))
+    name = ast.copy_location(ast.Name(LAST_VALUE, ast.Store()), last)
+    tree.body.append(ast.copy_location(ast.Assign([name], value), last))
     return True
 
 

@@ -123,6 +123,8 @@ class Namespace:
     def write_back(self, fetch: Callable[[Any, bool], Any]) -> None:
         """Writes computed values to the user's arrays and gives names their arrays back; `fetch` as `Engine.fetch`."""
         __tracebackhide__ = True
+        if not any(isinstance(value, Tensor | Composite) for value in self.given.values()):
+            return  # the cell mentions no array of the user
         write_masked = self.masked.write_back(fetch)  # before any array changes
         self.arrays.write_back(fetch)
         write_masked()

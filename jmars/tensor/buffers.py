@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from jmars.tensor.elements import ElementLoop
     from jmars.tensor.operand import TensorData
     from jmars.tensor.tensor import Tensor
 
@@ -69,13 +70,16 @@ class Buffer:
         Whether NumPy would have an array here though there is no axis, not a scalar, which cannot be written.
     touched
         Number of single elements that were read or written: known_elements.py.
+    loops
+        Loops over elements that run now; a write ends what they have read ahead.
     """
 
-    __slots__ = ("__weakref__", "_handles", "is_array", "node", "strides", "touched", "version", "writeable")
+    __slots__ = ("__weakref__", "_handles", "is_array", "loops", "node", "strides", "touched", "version", "writeable")
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
         self.node, self.strides, self.is_array = node, strides, is_array or bool(node.shape)
         self.version, self.touched, self.writeable = 0, 0, True
+        self.loops: list[ElementLoop] = []
         self._handles: dict[int, weakref.ref[Tensor]] = {}  # living owner and views by id, once there are views
 
     @property
@@ -92,6 +96,8 @@ class Buffer:
         """Write a new value."""
         self.node = node
         self.version += 1
+        for loop in self.loops:
+            loop.end()
 
     def restore(self, node: TensorData) -> None:
         """Keep the same value as another node."""
@@ -100,8 +106,7 @@ class Buffer:
     def take_back(self, node: TensorData) -> None:
         """Take back writes."""
         if self.node is not node:
-            self.node = node
-            self.version += 1
+            self.put(node)
 
     def share(self, handle: Tensor) -> None:
         """Note a handle that reads or writes this buffer."""

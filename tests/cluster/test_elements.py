@@ -76,3 +76,28 @@ def test_nothing_is_fetched_where_no_value_can_be(cluster):
         return mt.stack([a + 1, b * 2])
 
     assert mt.while_loop(lambda state: state.sum() < 30, body, mt.asarray([1, 1])).fetch().sum() >= 30
+
+
+@pytest.mark.parametrize("n", [5, 3000])
+@pytest.mark.parametrize("at", [0, 2, -1])
+def test_a_loop_sees_writes_by_other_names_from_the_next_element_on(cluster, n, at):
+    def run(whole):
+        part = whole[1:]
+        seen = []
+        for i, v in enumerate(part):
+            seen.append(float(v))
+            if i == at % n:
+                whole[:] = whole * 2
+                del whole  # the part is the only name left
+                part += 1
+            if i > at % n + 2:
+                break
+        return seen
+
+    assert run(mt.arange(n + 1, chunk_size=n)) == run(np.arange(n + 1))
+
+
+def test_a_loop_that_ends_early_is_forgotten(cluster):
+    x = mt.arange(5)
+    assert any(x) and next(iter(x)) == 0
+    assert not x.state().place.buffer.loops
