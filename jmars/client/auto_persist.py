@@ -65,8 +65,10 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
     again = [False] * len(whole)  # whether it, or something that it is made of, was computed before
     for k, inputs in enumerate(linked.inputs):
         operand = linked.operands[k]
-        made = bool(inputs or operand.binds) and not isinstance(operand, Stored)  # constants and arrays cost little
-        again[k] = made and (linked.nodes[k].computed or any(again[i] for i in inputs))
+        if isinstance(operand, Stored):
+            again[k] = linked.nodes[k] in _unasked  # kept for the turn before, so this turn is one of a loop
+        elif inputs or operand.binds:  # constants and arrays cost little
+            again[k] = linked.nodes[k].computed or any(again[i] for i in inputs)
     found = Repeats([], [])
     if any(again):
         nearest = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)])

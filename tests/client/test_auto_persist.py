@@ -21,6 +21,16 @@ def test_what_a_loop_carries_is_kept_from_its_second_turn_on():
         del found  # a name of the old value
 
 
+def test_a_loop_whose_values_are_kept_goes_on():
+    x, data, held = mt.ones(10), mt.ones(10) * 2, set()
+    for turn in range(5):
+        new = mt.sqrt(x + data)
+        found = {one.key for one in kept(abs(new - x).max(), held=held)}
+        assert (new.data.key in found) == (turn > 0)  # computed once in each turn, not anew in each second turn
+        held |= found
+        x = new
+
+
 def test_the_old_and_the_new_value_of_a_turn_are_kept():
     x = mt.ones(10) + 1
     kept(x.sum())
