@@ -6,6 +6,7 @@ stage without waiting for counts. Two arrays selected by the same mask have prov
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.out_argument import assign_out
@@ -26,13 +28,14 @@ from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
-from jmars.tensor.splits import split_axis
+from jmars.tensor.splits import evenly, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, Origin, Unknown, axis_length, is_known
 
 __all__ = ["as_bool", "assign_by_mask", "select_by_mask", "select_by_mask_at"]
 
 Array = np.ndarray[Any, Any]
+PART = 2**20  # elements of a mask that are worth an operand of their own
 
 
 def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
@@ -59,30 +62,45 @@ def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
     data = rechunked(x.data, (*x.data.chunks[:axis], *cut, *x.data.chunks[axis + m :]))
     rows = rechunked(mask.data, cut)
     within = math.prod(int(n) for (n,) in cut[1:])
-    most = [(n.most if isinstance(n, Unknown) else n) for n in cut[0]]
-    origin = Origin.of(_mask_key(mask, cut))
+    parts = _parts(cut)
+    most = [(n.most if isinstance(n, Unknown) else n) for n in parts]
+    origin = Origin.of(_mask_key(mask, cut, parts))
     taken = origin.axis([None if n is None else n * within for n in most])
     chunks = (*data.chunks[:axis], taken, *data.chunks[axis + m :])
-    op = MaskSelection(axis, m, inputs=(data, rows))
+    op = MaskSelection(axis, m, parts if parts != cut[0] else (), inputs=(data, rows))
     return Tensor(new_data(op, tuple(map(axis_length, chunks)), x.dtype, chunks))
 
 
 def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
     """Assigns to `x[mask]` a `value` that was selected by the same mask; None if the mask differs."""
     cut = _row_splits(x.chunks[: mask.ndim], x.chunks)
-    first = value.data.chunks[0][0]
-    same = isinstance(first, Unknown) and first.number is not None and first.origin.key == _mask_key(mask, cut)
+    parts, first = _parts(cut), value.data.chunks[0][0]
+    same = isinstance(first, Unknown) and first.number is not None and first.origin.key == _mask_key(mask, cut, parts)
     rest = x.chunks[mask.ndim :]
     if not same or value.data.chunks[1:] != rest:
         return None
     data = rechunked(x.data, (*cut, *rest))
-    op = MaskAssignment(mask.ndim, inputs=(data, rechunked(mask.data, cut), value.data))
+    divided = parts if parts != cut[0] else ()
+    op = MaskAssignment(mask.ndim, divided, inputs=(data, rechunked(mask.data, cut), value.data))
     return Tensor(rechunked(new_data(op, data.shape, data.dtype, data.chunks), x.chunks))
 
 
-def _mask_key(mask: Tensor, cut: Splits) -> str:
+def _mask_key(mask: Tensor, cut: Splits, parts: tuple[Any, ...]) -> str:
     """Key of a selection: selections with equal keys have equal lengths and splits."""
-    return f"{mask.data.key}:{hash(cut):x}"
+    return f"{mask.data.key}:{hash((cut, parts)):x}"
+
+
+def _parts(cut: Splits) -> tuple[Any, ...]:
+    """Rows of the mask that an operand reads, for each operand: a chunk, or a part of one that is the only one.
+
+    The parts depend on the mask alone, so arrays that are selected by one mask have provably equal lengths.
+    """
+    engine = current_engine()
+    if engine is None or len(cut[0]) > 1 or not is_known(cut):
+        return cut[0]
+    rows = int(cut[0][0])
+    parts = min(engine.limits()[1], math.prod(int(n) for (n,) in cut) // PART, rows)
+    return evenly(rows, -(-rows // parts)) if parts > 1 else cut[0]
 
 
 def _row_splits(cut: Splits, chunks: Splits) -> Splits:
@@ -100,17 +118,20 @@ class MaskSelection(Operand):
 
     axis: int
     ndim: int  # of the mask
+    parts: tuple[int, ...] = ()  # rows of the mask's only chunk that each operand reads; (): all rows of its chunks
     name: ClassVar[str] = "mask"
 
     def token(self) -> Hashable:
         """Identifies the operand by the masked axes."""
-        return ("mask", self.axis, self.ndim)
+        return ("mask", self.axis, self.ndim, self.parts)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk."""
+        """Adds an operand per chunk, or per part of the only chunk along the mask's rows."""
         x, mask = inputs
         first, after = self.axis, self.axis + self.ndim
         lengths = [[length_kind(n) for n in axis] for axis in x.splits]
+        n_parts = max(1, len(self.parts))
+        lengths[first] *= n_parts
         along = [
             (*place, length_kind(n))
             for place, n in zip(
@@ -127,18 +148,27 @@ class MaskSelection(Operand):
             types = [chunk_type((*outer, *before, *inner), x.dtype), chunk_type(before, mask.dtype)]
             out = chunk_type((*outer, taken, *inner), x.dtype)
             work = 0 if not out.is_sized else out.nbytes
-            return single(self.name, types, Call(copy_masked, (first,), (0, 1), out, False, work))
+            return single(self.name, types, Call(copy_masked, (first,), (0, 1), out, bool(self.parts), work))
 
         shape = [1] * len(output.grid)
         shape[first] = -1
-        masks = np.broadcast_to(mask.ids.reshape(shape), output.grid)
-        rows = np.stack([x.ids.reshape(-1), masks.reshape(-1)], axis=1)
-        return add_by_class(builder, program, which.reshape(-1), rows).reshape(output.grid)
+        masks = np.broadcast_to(np.repeat(mask.ids.reshape(-1), n_parts).reshape(shape), output.grid)
+        rows = np.stack([np.repeat(x.ids, n_parts, axis=first).reshape(-1), masks.reshape(-1)], axis=1)
+        args: Any = None
+        if self.parts:
+            bounds = list(zip(chunk_starts(self.parts), itertools.accumulate(self.parts), strict=True))
+            args = [(bounds[k],) for k in np.broadcast_to(np.arange(n_parts).reshape(shape), output.grid).flat]
+        return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
 
 
 def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], arg: Any) -> Array:
-    """Copies the selected elements; `out` is given if their number was known in advance."""
+    """Copies the selected elements, of the rows `arg` = (start, stop) where given; `out` is given if their number was
+    known in advance.
+    """
     x, mask = inputs
+    if arg is not None:
+        rows = slice(*arg)
+        x, mask = x[(slice(None),) * params[0] + (rows,)], mask[rows]
     found = np.ascontiguousarray(x[(slice(None),) * params[0] + (mask,)])
     if out is None:
         return found
@@ -156,30 +186,33 @@ class MaskAssignment(Operand):
     """Replaces elements of the first input where the mask, the second input, is true, by those of the third."""
 
     ndim: int
+    parts: tuple[int, ...] = ()  # rows of the only chunk for which there is a chunk of values each; (): of all chunks
     name: ClassVar[str] = "setitem"
 
     def token(self) -> Hashable:
         """Identifies the operand by the number of masked axes."""
-        return ("put true", self.ndim)
+        return ("put true", self.ndim, self.parts)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk."""
         x, mask, value = inputs
-        rows = [
-            (*place, length_kind(n))
-            for place, n in zip(_row_shapes(x.splits[: self.ndim]), value.splits[0], strict=True)
-        ]
+        shapes = _row_shapes(x.splits[: self.ndim])
+        n_parts = max(1, len(self.parts))
+        taken = [length_kind(n) for n in value.splits[0]]
+        rows = [(place, tuple(taken[i * n_parts : (i + 1) * n_parts])) for i, place in enumerate(shapes)]
         kinds, which = chunk_classes([rows, *x.splits[self.ndim :]])
 
         def program(k: int) -> Program:
-            *before, taken = kinds[k][0]
-            inner = kinds[k][1:]
+            (before, lengths), *inner = kinds[k]
             chunk = chunk_type((*before, *inner), x.dtype)
-            types = (chunk, chunk_type(before, mask.dtype), chunk_type((taken, *inner), value.dtype))
-            return single(self.name, types, Call(write_masked, (), (0, 1, 2), chunk))
+            parts = [chunk_type((n, *inner), value.dtype) for n in lengths]
+            types = (chunk, chunk_type(before, mask.dtype), *parts)
+            return single(self.name, types, Call(write_masked, self.parts, tuple(range(2 + n_parts)), chunk))
 
-        masks = np.broadcast_to(mask.ids.reshape(-1, *[1] * len(kinds[0][1:])), value.ids.shape)
-        read = np.stack([x.ids.reshape(-1), masks.reshape(-1), value.ids.reshape(-1)], axis=1)
+        ids = value.ids.reshape(len(shapes), n_parts, *value.ids.shape[1:])
+        each = [ids[:, k].reshape(-1) for k in range(n_parts)]
+        masks = np.broadcast_to(mask.ids.reshape(-1, *[1] * (value.ids.ndim - 1)), ids[:, 0].shape)
+        read = np.stack([x.ids.reshape(-1), masks.reshape(-1), *each], axis=1)
         return add_by_class(builder, program, which.reshape(-1), read).reshape(output.grid)
 
 
@@ -188,11 +221,14 @@ def _row_shapes(cut: Splits) -> list[tuple[int, ...]]:
     return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
 
 
-def write_masked(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """Copies a chunk and writes the values to the positions of true mask elements."""
-    x, mask, value = inputs
+def write_masked(out: Array, inputs: Sequence[Array], params: tuple[int, ...], arg: Any) -> None:
+    """Copies a chunk and writes the values to the positions of true mask elements; `params` are the parts."""
+    x, mask, *values = inputs
     np.copyto(out, x)
-    out[mask] = value
+    start = 0
+    for n, value in zip(params or (len(mask),), values, strict=True):
+        out[start : start + n][mask[start : start + n]] = value
+        start += n
 
 
 @offers("extract")
