@@ -21,6 +21,7 @@ __all__ = ["address_of", "check_client", "connect", "security_at", "way_to"]
 CONNECT = 10.0  # seconds for a connection to a scheduler
 FLUSHED = 10, 0.01  # readings of a file that a scheduler may be writing, and seconds between two readings
 DIALLED = "tcp", "tls", "ws", "wss"  # protocols over TCP
+GATEWAY = "gateway://"  # the protocol of Dask Gateway: TLS with a certificate of the cluster, through a proxy
 
 
 async def connect(given: str, security: dict[str, str] | None = None) -> Any:
@@ -71,7 +72,7 @@ def way_to(given: Any) -> dict[str, Any]:
     Raises
     ------
     ClusterStartError
-        If it is neither, a client that is not connected, or of a Dask cluster within this process.
+        If it is neither, a client that is not connected, of a Dask cluster within this process, or behind a gateway.
     """
     if isinstance(given, str | os.PathLike):
         return {"address": os.fspath(given), "security": None}
@@ -80,6 +81,10 @@ def way_to(given: Any) -> dict[str, Any]:
         raise ClusterStartError(
             "the workers of this Dask cluster are threads of the kernel, which no other process reaches; use "
             "LocalCluster(processes=True), or mode='tasks'"
+        )
+    if given.scheduler.address.startswith(GATEWAY):
+        raise ClusterStartError(
+            "the Dask cluster is behind a gateway, which lets no other process of this machine in; use mode='tasks'"
         )
     security = given.security.get_tls_config_for_role("client") if given.security is not None else {}
     names = {"ca_file": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
@@ -90,6 +95,11 @@ def way_to(given: Any) -> dict[str, Any]:
 def check_client(given: Any) -> None:
     """Raise ClusterStartError for an object that is no Dask client, or a client that is not connected."""
     if not isinstance(given, Client):
+        if callable(getattr(given, "get_client", None)):
+            raise ClusterStartError(
+                f"a {type(given).__name__} is a cluster of Dask; give its client: cluster.get_client(), or "
+                "distributed.Client(cluster)"
+            )
         raise ClusterStartError(
             f"a {type(given).__name__} is no Dask client; give a distributed.Client, the address of a scheduler, "
             "or the path of a scheduler file"
@@ -100,7 +110,7 @@ def check_client(given: Any) -> None:
 
 def security_at(address: str) -> str:
     """How Dask protects the connections to a scheduler, in a sentence."""
-    if address.startswith(("tls://", "wss://")):
+    if address.startswith(("tls://", "wss://", GATEWAY)):
         return "Dask's connections are encrypted and authenticated by TLS"
     return "Dask's connections are not encrypted: who reaches its scheduler or workers can run code there"
 

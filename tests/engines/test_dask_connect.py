@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from distributed import Client
 
 from jmars.engines.dask import DaskEngine
-from jmars.engines.dask_connect import address_of
+from jmars.engines.dask_connect import address_of, security_at, way_to
 from jmars.errors import ClusterStartError
 from tests.engines.dask_groups import Recorded
 
@@ -90,3 +92,27 @@ def test_a_server_that_never_greets_is_no_scheduler(monkeypatch):
 
 def test_another_object_is_no_client():
     assert "a dict is no Dask client" in refusal_of({}) and "scheduler file" in refusal_of({})
+
+
+def test_a_cluster_object_is_told_apart_from_its_client():
+    told = refusal_of(SimpleNamespace(get_client=print))
+    assert "a SimpleNamespace is a cluster of Dask; give its client: cluster.get_client()" in told
+
+
+class _Gateway(Client):
+    """A client as Dask Gateway gives it: connected through a proxy, with security of a class of its own."""
+
+    status = "running"
+    scheduler = SimpleNamespace(address="gateway://hub:8786/abc")
+    security = SimpleNamespace()
+
+    def __init__(self) -> None:
+        pass
+
+    __del__ = close = lambda self: None
+
+
+def test_a_gateway_is_encrypted_and_runs_tasks_only():
+    assert "encrypted and authenticated by TLS" in security_at("gateway://hub:8786/abc")
+    with pytest.raises(ClusterStartError, match=r"behind a gateway.*use mode='tasks'"):
+        way_to(_Gateway())
