@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from functools import lru_cache
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
 from jmars.kernels.float_errors import BITS, WORDS
 
-__all__ = ["raised_errors", "warned_errors"]
+__all__ = ["handled_errors"]
 
 # modules between the user's line and the function that makes an elementwise operation
 _BETWEEN = {
@@ -30,26 +33,32 @@ _BETWEEN = {
     "jmars.tensor.numpy_classes",
 }
 _MATCHING = (RuntimeWarning, Warning)  # categories of filters that concern a RuntimeWarning
+_known: tuple[list[Any], dict[tuple[str, int], int]] = ([], {})  # filters, and what they ignore by name and bits
 
 
-def raised_errors() -> tuple[str, ...]:
-    """Errors that raise, as NumPy names them."""
-    return tuple(kind for kind, action in np.geterr().items() if action == "raise")
+def handled_errors(name: str) -> tuple[tuple[str, ...], int]:
+    """Errors of a function of NumPy's that raise, as NumPy names them, and those that are told as warnings.
 
-
-def warned_errors(name: str) -> int:
-    """Errors of a function of NumPy's that are told as warnings: bits of `float_errors.BITS`.
+    The latter are bits of `float_errors.BITS`.
 
     Examples
     --------
-    >>> with np.errstate(divide="ignore", over="warn", under="ignore", invalid="ignore"):
-    ...     warned_errors("divide")
-    2
+    >>> with np.errstate(divide="raise", over="warn", under="ignore", invalid="ignore"):
+    ...     handled_errors("divide")
+    (('divide',), 2)
     """
-    bits = sum(BITS[kind] for kind, action in np.geterr().items() if action == "warn")
+    raises, bits = _by_action(*np.geterr().values())
     if not bits or not _is_users(sys._getframe(1)):
-        return 0
-    return bits & ~_ignored(name, bits)
+        return raises, 0
+    return raises, bits & ~_ignored(name, bits)
+
+
+@lru_cache
+def _by_action(*actions: str) -> tuple[tuple[str, ...], int]:
+    """Errors that raise, and bits of those that warn, by the actions that `np.geterr` gives in order."""
+    kinds = dict(zip(np.geterr(), actions, strict=True))
+    raises = tuple(kind for kind, action in kinds.items() if action == "raise")
+    return raises, sum(BITS[kind] for kind, action in kinds.items() if action == "warn")
 
 
 def _is_users(frame: FrameType | None) -> bool:
@@ -63,9 +72,20 @@ def _is_users(frame: FrameType | None) -> bool:
 
 
 def _ignored(name: str, bits: int) -> int:
-    """Errors whose warnings Python's filters ignore wherever they come from."""
+    """Errors whose warnings Python's filters ignore wherever they come from; remembered until the filters change."""
+    global _known
+    filters, known = _known
+    if filters != warnings.filters:
+        _known = filters, known = list(warnings.filters), {}
+    found = known.get((name, bits))
+    if found is None:
+        found = known[name, bits] = _ignored_by(filters, name, bits)
+    return found
+
+
+def _ignored_by(filters: Sequence[Any], name: str, bits: int) -> int:
     found = 0
-    for action, text, category, module, line in warnings.filters:
+    for action, text, category, module, line in filters:
         if category not in _MATCHING or module is not None or line:
             continue
         matched = bits

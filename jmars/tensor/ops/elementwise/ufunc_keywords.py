@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.ufunc_reference import UfuncReference
-from jmars.tensor.ops.elementwise.float_handling import raised_errors, warned_errors
+from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.source_line import warn_user
@@ -91,7 +91,7 @@ class UfuncKeywords:
         """Make the tensor of each output of the ufunc; `np.errstate` counts where it runs (float_handling.py)."""
         values = [formula.read(value) for value in self.inputs]
         if self.where is True:  # else NumPy computes fewer elements than a formula
-            formula.raises, formula.warns = raised_errors(), warned_errors(self.name)
+            formula.raises, formula.warns = handled_errors(self.name)
         choice = {"signature": self.signature, "casting": self.casting}
         applied = [formula.apply(output, *values, **choice) for output in outputs]
         formula.raises, formula.warns = (), 0

@@ -14,7 +14,7 @@ import numpy as np
 
 from jmars.tensor.infer import is_text_or_record, kind_of, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.elementwise.float_handling import warned_errors
+from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
 from jmars.tensor.ops.out_argument import assign_out
@@ -248,9 +248,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
             return Tensor(x.data)
         formula = Formula("astype")
         value = formula.read(x)
-        formula.warns = warned_errors("cast")
+        formula.warns = handled_errors("cast")[1]
         return formula.tensor(formula.cast(value, dtype))
-    return _cast(x, dtype, x.shape, x.chunks, warned_errors("cast"))
+    return _cast(x, dtype, x.shape, x.chunks, handled_errors("cast")[1])
 
 
 @offers("method.cast_and_broadcast")
