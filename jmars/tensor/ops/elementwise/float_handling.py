@@ -43,9 +43,9 @@ def handled_errors(name: str) -> tuple[tuple[str, ...], int]:
 
     Examples
     --------
-    >>> with np.errstate(divide="raise", over="warn", under="ignore", invalid="ignore"):
+    >>> with np.errstate(divide="raise", over="ignore", under="ignore", invalid="ignore"):
     ...     handled_errors("divide")
-    (('divide',), 2)
+    (('divide',), 0)
     """
     raises, bits = _by_action(*np.geterr().values())
     if not bits or not _is_users(sys._getframe(1)):
