@@ -52,7 +52,7 @@ def explain(
     Examples
     --------
     >>> from jmars.graph import Dag
-    >>> from jmars.plan.choice.chosen import choose
+    >>> from jmars.plan.choice.choose import choose
     >>> pair = PlanGraph.build(Dag.from_edges(3, [0, 1], [2, 2]), cost=1.0, nbytes=8)
     >>> shown = explain(pair, Workers.build(1, cores=2), choose(pair, Workers.build(1, cores=2)))
     >>> shown["makespan"], shown["workers"][0]["lanes"]
