@@ -283,6 +283,7 @@ LOOKED_AT = {
     ("S102", "kernels/numpy_backend.py"): "source that we wrote ourselves, of generated names only",
     ("S102", "model/record.py"): "source that we wrote ourselves, of the names of a class's fields",
     ("S102", "notebook/cell_error.py"): "the user's own cell",
+    ("S102", "tensor/source_line.py"): "two words of ours, on the line of the user's that an error belongs to",
     ("S307", "notebook/cell.py"): "the user's own cell",
     ("S506", "client/tasks/documents.py"): "a subclass of SafeLoader",
     ("S108", "scheduler/journal.py"): "what TMPDIR is where it is not set",

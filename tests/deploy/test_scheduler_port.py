@@ -36,7 +36,7 @@ class Execution:
     """Workers that run each operand as soon as it is enqueued."""
 
     def __init__(self):
-        self.chunks = types.SimpleNamespace(memory={}, disk={}, moving=set(), doomed=set())
+        self.chunks = types.SimpleNamespace(memory={}, disk={}, on_device={}, moving=set(), doomed=set())
         self.scheduler = None
 
     def connect(self, scheduler):

@@ -18,6 +18,7 @@ VALUES = {
     "Sequence[Sequence[int]]": [(2, 1), (3,)],
     "Mapping[int, Sequence[int]] | None": {3: (2, 2)},
     "Sequence[bytes]": [b"", b"\1\0\0\0"],
+    "Sequence[tuple[int, int, int]]": [(3, 0, 2), (4, 1, 1)],
     "Sequence[tuple[int, str]]": [(0, "numpy"), (3, "numexpr")],
     "Mapping[int, tuple[int, ...]] | None": {3: (2, 2)},
     "dict[str, Any]": {"makespan": 1.5, "peak": 10},

@@ -22,7 +22,7 @@ from jmars.model.reports import Finished, JobClosed, Spilled, Started
 from jmars.scheduler import EventLog, SessionActor
 from jmars.scheduler.ranking import Machine
 from jmars.storage import Arena
-from jmars.tensor.engine import NoComputeEngine, set_engine
+from jmars.tensor.engine import NoComputeEngine, current_engine, set_engine
 from jmars.worker import ExecutionActor
 from jmars.worker.store import StoreActor
 from tests.sim import checks
@@ -322,7 +322,8 @@ def run(seed: int, faults: Faults | None = None, prepare: Callable[[World], None
 
 def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, more: str = "") -> Report:
     """Simulate the run of a world; `more` are arguments that make it again."""
-    set_engine(NoComputeEngine(2**30, 2))
+    before = current_engine()
+    set_engine(NoComputeEngine(2**30, 2))  # as in the scheduler's process; tests that come later compute values
     prepare(world)
     asyncio.set_event_loop(None)
     try:
@@ -342,6 +343,7 @@ def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, m
     finally:
         world.loop.close()
         world.close()
+        set_engine(before)
 
 
 def _end(world: World) -> None:
