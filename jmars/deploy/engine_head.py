@@ -24,6 +24,7 @@ from jmars.deploy.why_service import WhyService
 from jmars.dispatch.ledger import SAVE_SECONDS, save_costs
 from jmars.engines.engine import TaskEngine
 from jmars.engines.engine_status import engine_status
+from jmars.engines.links import BANDWIDTH
 from jmars.engines.port import EngineRow, EngineWorkers
 from jmars.errors import ClusterError, JmarsError
 from jmars.model import events
@@ -36,7 +37,6 @@ log = logging.getLogger("jmars.host")
 
 PATIENCE = 3.0  # seconds for the engine to tell its memory
 MEMORY_SECONDS = 1.0  # between two questions for the memory of the engine's workers
-BANDWIDTH = 0.3e9  # bytes a second between workers, as measured for Dask and Ray on plain TCP, until the engine tells
 LATENCY = 2e-3
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LinkSpeed"]
+__all__ = ["BANDWIDTH", "LinkSpeed"]
 
+BANDWIDTH = 0.3e9  # bytes a second between workers, as measured for Dask and Ray on plain TCP, until the engine tells
 LEAST = 2**24  # bytes from which a speed is known
 RECENT = 2**33  # bytes after which older transfers count half
 SLOWEST, FASTEST = 1e6, 1e11  # bytes a second that a plan believes

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jmars.engines.engine import EngineWorker
 from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
+from jmars.engines.links import BANDWIDTH
+from jmars.engines.run_order import run_order
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, program_seconds
 
@@ -21,6 +24,7 @@ def planned_groups(
     profile: Profile,
     task_seconds: tuple[float, float],
     there: Mapping[int, int],
+    bandwidth: float = BANDWIDTH,
 ) -> Sequence[Group]:
     """Groups of a job.
 
@@ -36,6 +40,8 @@ def planned_groups(
         CPU of an empty task of the engine: on a worker, and where submission is serial.
     there
         Workers of stored chunks, by operand, where they are known.
+    bandwidth
+        Bytes a second between two workers.
     """
     slots = sum(worker.cores for worker in workers)
     cost = np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
@@ -43,7 +49,9 @@ def planned_groups(
     least = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
     limits = GroupLimits(group_seconds(*task_seconds, slots, float(seconds.sum())), least)
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
-    return plan_groups(table, _near(table, planned, there), seconds, table.results, limits)
+    near = _near(table, planned, there)
+    rank = run_order(table, near, seconds, slots // len(workers), there, bandwidth)
+    return plan_groups(replace(table, rank=rank.tolist()), near, seconds, table.results, limits)
 
 
 def _near(table: JobTable, planned: ArrayLike, there: Mapping[int, int]) -> ArrayLike:

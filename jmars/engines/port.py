@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from jmars.engines.engine import EngineWorker, GroupReport, GroupTask, Result, TaskEngine
 from jmars.engines.engine_job import EngineJob
+from jmars.engines.links import BANDWIDTH
 from jmars.engines.planned_groups import planned_groups
 from jmars.engines.results import Kept, Results
 from jmars.engines.running_group import EngineLink, RunningGroup
@@ -138,11 +139,10 @@ class EngineWorkers:
         release, report = self.engine.release, self.report
         link = EngineLink(self._submit, release, report, self._wake, self._key, self._name, make_spec)
         here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
-        kept = {operand: self.results.find(table.chunk[operand]) for operand in table.stored}
-        there = {one: found.worker for one, found in kept.items() if found is not None and found.worker >= 0}
-        groups = planned_groups(table, here, self.profile, self.engine.task_seconds, there)
-        job = EngineJob(table, groups, self.results, link)
-        self._jobs[table.job] = job
+        there = self.results.workers({one: table.chunk[one] for one in table.stored})
+        bandwidth = self.engine.bandwidth() or BANDWIDTH
+        groups = planned_groups(table, here, self.profile, self.engine.task_seconds, there, bandwidth)
+        self._jobs[table.job] = EngineJob(table, groups, self.results, link)
         self._submit_ahead()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from jmars.engines.engine import Result
@@ -51,6 +51,11 @@ class Results:
     def find(self, chunk: int) -> Kept | None:
         """Where a chunk is; None for a chunk that is not here."""
         return self._kept.get(chunk)
+
+    def workers(self, chunks: Mapping[int, int]) -> dict[int, int]:
+        """Workers that made some chunks, by the keys of `chunks`, where they are known."""
+        found = {name: self._kept[chunk].worker for name, chunk in chunks.items() if chunk in self._kept}
+        return {name: worker for name, worker in found.items() if worker >= 0}
 
     def free(self, chunks: Iterable[int]) -> None:
         """Release chunks; chunks that are not here do not matter."""

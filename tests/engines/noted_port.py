@@ -26,6 +26,9 @@ class Engine:
     kind, address, kills = "noted", "noted://", True
     task_seconds = 0.0035, 0.002
 
+    def bandwidth(self):
+        return None
+
     def __init__(self):
         self.tasks, self.freed, self.stops, self.killed = {}, [], [], []
         self.workers = [EngineWorker(f"k{number}", f"w{number}", "h", 1, 2**20) for number in range(2)]

@@ -1,0 +1,67 @@
+"""The order in which a job's operands would start on the workers of an engine, each by itself.
+
+A group waits for all of its inputs, so groups are cut from operands in the order of their starts in a simulated run:
+an operand that waits for another worker comes behind operands of its worker that do not wait, where the plan's rank
+alone would put it first and the group in front of it.
+Source: docs/explanation/seeds.md, "Graph optimization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jmars.graph import Dag
+from jmars.model.messages import JobTable
+from jmars.plan import PlanGraph, Workers, simulate
+
+__all__ = ["run_order"]
+
+
+def run_order(
+    table: JobTable, workers: ArrayLike, seconds: ArrayLike, cores: int, there: Mapping[int, int], bandwidth: float
+) -> NDArray[np.int64]:
+    """Rank of each operand by its start.
+
+    Parameters
+    ----------
+    table
+        The job.
+    workers : shape (n,)
+        Planned worker of each operand; with an operand without a worker, or with a single worker, the job's rank holds.
+    seconds : shape (n,)
+        Predicted seconds of each operand.
+    cores
+        Operands that a worker runs at once.
+    there
+        Workers of stored chunks, by operand, where they are known.
+    bandwidth
+        Bytes a second between two workers.
+    """
+    rank, assigned = np.asarray(table.rank, np.int64), np.asarray(workers, np.int64)
+    n, stored = len(rank), np.asarray(table.stored, np.int64)
+    runs = np.ones(n, bool)
+    runs[stored] = False
+    runs[np.asarray(table.program, np.int64) < 0] = False
+    if not np.any(runs) or assigned[runs].min() < 0 or assigned[runs].min() == assigned[runs].max():
+        return rank
+    placed = np.full(n, -1)
+    placed[~runs] = 0  # a chunk that any worker may have
+    for operand, worker in there.items():
+        placed[operand] = worker
+    degree = np.fromiter(map(len, table.inputs), np.int64, n)
+    source = np.fromiter(chain.from_iterable(table.inputs), np.int64, int(degree.sum()))
+    graph = PlanGraph.build(Dag.from_edges(n, source, np.repeat(np.arange(n), degree)), seconds, table.nbytes)
+    count = int(max(assigned.max(), placed.max())) + 1
+    machine = Workers.build(count, cores=max(1, cores), bandwidth=bandwidth)
+    order = np.argsort(rank, kind="stable")
+    distinct = np.empty(n, np.int64)
+    distinct[order] = np.arange(n)
+    trace = simulate(graph, machine, np.where(runs, assigned, -1), distinct, placed=placed, trace="times").trace
+    assert trace is not None
+    found = np.empty(n, np.int64)
+    found[np.lexsort((distinct, trace.start))] = np.arange(n)
+    return found
