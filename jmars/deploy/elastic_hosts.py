@@ -14,7 +14,7 @@ from jmars.deploy.evacuation import evacuate
 from jmars.deploy.hosts_host import host_name
 from jmars.deploy.launch import Launches
 from jmars.deploy.roster import Roster
-from jmars.errors import ClusterError, ClusterStartError
+from jmars.errors import ClusterError, ClusterStartError, text_of
 from jmars.scheduler.elastic import Demand, Elastic
 from jmars.scheduler.leaving import least_holders
 
@@ -183,18 +183,25 @@ class ElasticHosts:
         await self._launches.end_host(number, END_SECONDS)
 
     async def _follow(self) -> None:
-        """Have as many hosts as the work that waits is worth, until `scale` is called."""
-        loop = asyncio.get_running_loop()
+        """Have as many hosts as the work that waits is worth, until `scale` is called; a failed look ends nothing."""
         while self._elastic is not None:
-            here, executors = self._staying, sum(row.workers for row in self._roster.hosts.staying)
-            wanted = self._elastic.look(loop.time(), len(here), executors, self._demand())
-            if here and wanted != len(here):
-                log.info("%d hosts are wanted, and there are %d", wanted, len(here))
-                try:
-                    async with self._changing:
-                        await self._scale(wanted)
-                    self._why = ""
-                except ClusterError as error:
-                    self._why = str(error)
-                    log.warning("the cluster could not have %d hosts: %s", wanted, error)
+            try:
+                await self._look(self._elastic)
+            except Exception as error:  # whatever a launch raises: later looks may succeed
+                self._why = text_of(error)
+                log.warning("the number of hosts could not follow the work: %s", self._why, exc_info=_unexpected(error))
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look(self, elastic: Elastic) -> None:
+        here, executors = self._staying, sum(row.workers for row in self._roster.hosts.staying)
+        wanted = elastic.look(asyncio.get_running_loop().time(), len(here), executors, self._demand())
+        if here and wanted != len(here):
+            log.info("%d hosts are wanted, and there are %d", wanted, len(here))
+            async with self._changing:
+                await self._scale(wanted)
+            self._why = ""
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    """The error, if its place in the source is worth a look."""
+    return None if isinstance(error, ClusterError) else error

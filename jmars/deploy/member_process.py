@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import secrets
+import select
 import signal
 import stat
 import sys
@@ -49,6 +50,7 @@ log = logging.getLogger("jmars.host")
 JOIN_SECONDS = 20.0
 LEAST_SECONDS = 3.0  # after joining, before which a host that is refused does not try again
 LOOK_SECONDS = 1.0  # between two looks at the silence of the head
+WAKE_SECONDS = 1.0  # after which a janitor that has not ended is woken
 AGAIN = "JMARS_AGAIN"  # variable of a process that starts itself again: descriptors of the ticket and of the answer
 
 
@@ -90,7 +92,7 @@ def _ticket_again(fd: int) -> Ticket:
 def _start_again(again: Again, janitor: int, alive: int, answer: int) -> None:
     """Start this process again, without other processes, files and shared memory; never returns."""
     os.write(alive, LEAVE)
-    os.waitpid(janitor, 0)  # it ends after all others of the process group
+    _wait_for_janitor(janitor)
     fd = os.memfd_create("jmars-ticket")
     os.write(fd, again.ticket.line())
     os.lseek(fd, 0, os.SEEK_SET)
@@ -98,6 +100,15 @@ def _start_again(again: Again, janitor: int, alive: int, answer: int) -> None:
     if answer >= 0:
         os.set_inheritable(answer, True)
     os.execve(sys.executable, sys.orig_argv, {**os.environ, **again.environment, AGAIN: f"{fd} {answer}"})
+
+
+def _wait_for_janitor(janitor: int) -> None:
+    """Wait until the janitor has ended, as the last process of the group; wake it if it is stopped."""
+    ended = os.pidfd_open(janitor)
+    while not select.select([ended], [], [], WAKE_SECONDS)[0]:
+        os.kill(janitor, signal.SIGCONT)  # no effect on a process that runs
+    os.close(ended)
+    os.waitpid(janitor, 0)
 
 
 class Again(NamedTuple):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,10 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.client.host_clusters import _by_place, _ucx
+from jmars.deploy import elastic_hosts
+from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.errors import ClusterError, ClusterStartError
+from jmars.scheduler.elastic import Demand
 from tests.contract.engine.kinds import until
 
 
@@ -220,3 +225,30 @@ def test_ucx_is_false_auto_or_true() -> None:
     assert [_ucx(one) for one in (False, "auto", True)] == ["no", "auto", "always"]
     with pytest.raises(ValueError, match="ucx is 'yes'"):
         _ucx("yes")
+
+
+def test_a_look_at_the_work_that_fails_is_told_and_the_next_one_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elastic_hosts, "LOOK_SECONDS", 0.0)
+
+    async def run() -> None:
+        again, asked = asyncio.Event(), []
+
+        def demand() -> Demand:
+            asked.append(elastic.info()["adapt"]["why"])
+            if len(asked) == 1:
+                raise OSError("no route to host")
+            again.set()
+            return Demand(0.0, 0)
+
+        row: Any = SimpleNamespace(number=1, workers=2)
+        roster: Any = SimpleNamespace(hosts=SimpleNamespace(staying=[row]))
+        nothing: Any = None
+        elastic = ElasticHosts(roster, nothing, [{"place": "local"}], lambda host: False, demand)
+        elastic.adapt(1, 1)
+        try:
+            await asyncio.wait_for(again.wait(), 10)
+        finally:
+            elastic.close()
+        assert asked[:2] == ["", "no route to host"]
+
+    asyncio.run(run())
