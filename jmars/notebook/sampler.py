@@ -40,7 +40,7 @@ _READS = 200  # parts of the log read at most between two frames to reach the ne
 _REST = {
     "stages": 0.3,
     "operand_seconds": 0.5,
-    "operand_marks": 0.3,
+    "operand_marks": 0.45,
     "line_costs": 0.5,
     "workers": 0.3,
     "hosts": 0.3,
