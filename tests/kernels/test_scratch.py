@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from jmars.kernels import scratch
 from jmars.kernels.scratch import SPARE_BYTES, close_spares, give_back, open_spares, spare_array
 
 F8 = np.dtype("f8")
+
+
+@pytest.fixture(autouse=True)
+def _own_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new thread; groups that other tests ran in this thread have opened its spares for good."""
+    monkeypatch.setattr(scratch, "_own", threading.local())
 
 
 @pytest.fixture
