@@ -44,7 +44,7 @@ class ClusterLink(Protocol):
 
     @property
     def float_warnings(self) -> FloatWarnings:
-        """What was told of floating point errors."""
+        """The floating point warnings that this client has given."""
 
     @property
     def n_workers(self) -> int:

@@ -35,7 +35,7 @@ class InSlab(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """An operand whose work was given to the streams."""
+    """An operand that runs on the streams of a device."""
 
     brought: Sequence[InSlab]  # inputs that it copied to the device
     out: InSlab

@@ -78,7 +78,7 @@ def spans_of(events: Sequence[tuple[float, Mapping[str, Any]]]) -> Spans:
 
 
 def _packed(data: Mapping[str, Any], row: int) -> bytes:
-    """Microseconds of a state as bytes, one number for each operand; what is not told is 0."""
+    """Microseconds of a state as bytes, one number for each operand; 0 where no time was reported."""
     told, n = data["microseconds"], len(data["ids"])
     packed: bytes = told[row] if row < len(told) else b""
     return packed[:n].ljust(n, b"\0")

@@ -53,7 +53,7 @@ class PlanState:
         self.why = plain_text(data.get("why"), 200)
 
     def gpu_refused(self, data: Mapping[str, Any]) -> None:
-        """Notes that cores run what was planned for a GPU."""
+        """Notes the operands that cores run in place of a GPU."""
         if len(self.refused) < _REFUSED:
             self.refused.append(plain_text(data.get("why"), 400))
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.benchmarks.arrays.engines import ENGINES, NoSuchFunctionError, middle, run
-from tests.benchmarks.arrays.works import WORKS, Work
+from tests.benchmarks.arrays.works import FURTHER, WORKS, Work
 from tests.benchmarks.machine import this_machine
 
 ROOT = Path(__file__).parents[3]
@@ -116,7 +116,8 @@ def judge(work: Work, found: dict[str, Figures]) -> list[str]:
 
 def main() -> int:
     """Race, print, and with --check judge."""
-    names = [work.name for work in WORKS]
+    works = [*WORKS, *FURTHER]
+    names = [work.name for work in works]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0)
@@ -130,14 +131,14 @@ def main() -> int:
     if given.run:
         engine, name = given.run
         try:
-            answer = run(engine, WORKS[names.index(name)], given.scale, given.held)
+            answer = run(engine, works[names.index(name)], given.scale, given.held)
         except NoSuchFunctionError as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)
         return 0
     print(f"machine: {this_machine()}")
     engines = [engine for engine in given.engines if engine != "xorbits" or given.xorbits]
-    lost = [line for work in WORKS if work.name in given.only for line in race(work, engines, given)]
+    lost = [line for work in works if work.name in given.only for line in race(work, engines, given)]
     print("lost:", *(lost or ["nothing"]), sep="\n  ")
     return 1 if given.check and lost else 0
 

@@ -1,8 +1,9 @@
 """Matrix decompositions, inverses and solutions of `np.linalg`.
 
-Functions of stacks of matrices need every matrix in a single chunk. Only tall matrices (at least as many rows as
-columns, several chunks of rows) are decomposed chunk by chunk, by TSQR, so that no process holds the matrix. A function
-with several results is computed once, as an array that holds all results.
+Functions of stacks of matrices need every matrix in a single chunk. Two kinds of matrices are decomposed chunk by
+chunk, so that no process holds the matrix: tall matrices (at least as many rows as columns, several chunks of rows) by
+TSQR, and large matrices by `cholesky` (blocked_cholesky.py). A function with several results is computed once, as an
+array that holds all results.
 Source: Demmel, Grigori, Hoemmen, Langou 2012 (TSQR).
 """
 
