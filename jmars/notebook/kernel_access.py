@@ -209,27 +209,37 @@ class HeldOutputs:
 
     A cell holds its outputs until it is known whether it gets a view, whose place stands above them. Held messages keep
     their order. Without ipykernel's thread that sends, or within another hold, no message is held.
+
+    Messages are held and released in that thread alone, in the order in which they come to it. So nobody waits for
+    a sender: a finalizer that displays waits in its thread for the thread that sends, which must not wait for it.
     """
 
     def __init__(self) -> None:
-        self._held: list[tuple[Any, dict[str, Any]]] = []
-        self._lock = threading.RLock()  # a finalizer or a signal handler may send while its thread has the lock
+        self._held: list[tuple[Any, dict[str, Any]]] | None = []  # None once released; of the thread that sends
+        self._lock = threading.Lock()  # one release at a time
         self._process = os.getpid()
         thread: Any = getattr(current_kernel(), "iopub_thread", None)
         self._send: Any = getattr(thread, "send_multipart", None)
-        self._names = vars(thread) if self._send is not None else {}
-        self._holds = self._send is not None and "send_multipart" not in self._names
+        self._schedule: Any = getattr(thread, "schedule", None)
+        self._send_now: Any = getattr(thread, "_really_send", None)
+        known = None not in (self._send, self._schedule, self._send_now)
+        self._names = vars(thread) if known else {}
+        self._holds = known and "send_multipart" not in self._names
         if self._holds:
             self._names["send_multipart"] = self._take
 
     def _take(self, frames: Any, **options: Any) -> None:
         """Holds a message until the release; later messages, and messages of a forked process, are sent at once."""
         if os.getpid() == self._process:
-            with self._lock:
-                if self._holds:
-                    self._held.append((frames, options))
-                    return
-        self._send(frames, **options)
+            self._schedule(partial(self._arrive, frames, options))
+        else:
+            self._send(frames, **options)
+
+    def _arrive(self, frames: Any, options: dict[str, Any]) -> None:
+        if self._held is None:
+            self._send_now(frames, **options)
+        else:
+            self._held.append((frames, options))
 
     def release(self, without: str = "") -> None:
         """Sends the held messages, except the messages that contain `without`; the kernel sends as before.
@@ -241,11 +251,14 @@ class HeldOutputs:
             if not self._holds:
                 return
             self._holds = False
-            for frames, options in self._held:
-                if not (without and any(without.encode() in bytes(frame) for frame in frames)):
-                    self._send(frames, **options)
-            self._held.clear()
+            self._schedule(partial(self._send_held, without))
             del self._names["send_multipart"]
+
+    def _send_held(self, without: str) -> None:
+        held, self._held = self._held or [], None
+        for frames, options in held:
+            if not (without and any(without.encode() in bytes(frame) for frame in frames)):
+                self._send_now(frames, **options)
 
 
 def serve_control(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
