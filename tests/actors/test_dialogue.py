@@ -49,7 +49,7 @@ async def pair():
 
 
 def run(test):
-    asyncio.run(asyncio.wait_for(test, 10))
+    asyncio.run(asyncio.wait_for(test, 60))
 
 
 def test_calls_are_answered_and_tells_take_effect():

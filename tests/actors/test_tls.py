@@ -33,7 +33,7 @@ class Met:
             thread = threading.Thread(target=self._serve, args=(listener, server))
             thread.start()
             try:
-                raw = socket.create_connection(listener.getsockname(), timeout=8)
+                raw = socket.create_connection(listener.getsockname(), timeout=60)
                 with raw, client.wrap_socket(raw, server_hostname=name) as one:
                     self.version = one.version()
                     self.head = identity_of(one.getpeercert())
@@ -43,7 +43,7 @@ class Met:
 
     def _serve(self, listener, context):
         raw, _ = listener.accept()
-        raw.settimeout(8)
+        raw.settimeout(60)
         try:
             with context.wrap_socket(raw, server_side=True) as one:
                 self.identity = identity_of(one.getpeercert())
@@ -112,7 +112,7 @@ def test_all_bytes_arrive_though_the_sender_closes_at_once():
     size = 2**20
 
     def send(address):
-        raw = socket.create_connection(address, timeout=8)
+        raw = socket.create_connection(address, timeout=60)
         with client_context(HOST).wrap_socket(raw, server_hostname=host_name("5f3a9c01", 0)) as one:
             one.sendall(bytes(size))
 

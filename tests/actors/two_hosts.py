@@ -182,7 +182,7 @@ async def ended(world):
     await asyncio.sleep(0.02)  # the transports end
 
 
-async def until(true, seconds=8.0):
+async def until(true, seconds=60.0):
     """Wait for a condition."""
     async with asyncio.timeout(seconds):
         while not true():

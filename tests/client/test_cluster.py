@@ -18,7 +18,7 @@ from jmars.errors import ClusterClosedError, ClusterError, ClusterLostError, Clu
 
 
 def until(condition) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)  # for the cluster to hear; nobody tells us when

@@ -39,7 +39,7 @@ def test_a_stopped_control_process_is_named_and_goes_on(monkeypatch, caplog, det
             pid = cluster._host.pid
             job = cluster.submit(mt.map_blocks(slowly, mt.ones(60, chunk_size=2), dtype="f8").sum())
             os.kill(pid, signal.SIGSTOP)
-            end = time.monotonic() + 20
+            end = time.monotonic() + 60
             while f"`kill -CONT {pid}`" not in caplog.text:
                 assert time.monotonic() < end
                 time.sleep(0.01)  # for the word to come

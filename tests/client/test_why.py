@@ -18,7 +18,7 @@ from jmars.client.cluster import Cluster
 from jmars.client.job import Job
 
 
-def until(text: str, ask: Callable[[], str], seconds: float = 20) -> str:
+def until(text: str, ask: Callable[[], str], seconds: float = 60) -> str:
     """What `ask` says once it says `text`."""
     end = time.monotonic() + seconds
     said = ask()

@@ -99,13 +99,13 @@ def test_the_end_of_a_client_ends_only_its_own():
         other = jmars.connect(cluster.id)
         theirs = other.submit(mt.ones(100, chunk_size=50))
         theirs.wait(20)
-        assert theirs.result(5).sum() == 100
+        assert theirs.result(60).sum() == 100
         assert cluster.info()["memory"]["chunks"] == 4
         other.close()
         _until(lambda: cluster.info()["memory"]["chunks"] == 2)
-        assert mine.result(5).sum() == 4950
+        assert mine.result(60).sum() == 4950
         with pytest.raises(ClusterError, match="no longer on the cluster"):
-            cluster.job(theirs.id).result(5)
+            cluster.job(theirs.id).result(60)
 
 
 @pytest.mark.long

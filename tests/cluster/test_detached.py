@@ -63,7 +63,7 @@ def test_closing_hangs_up_and_stopping_ends():
     assert job.result(20) == 45
     cluster.close()
     with jmars.connect(cluster.id) as same:
-        assert same.job(job.id).result(5) == 45  # it stayed with its job
+        assert same.job(job.id).result(60) == 45  # it stayed with its job
         folder = cluster._host.folders.folder
         assert os.path.exists(folder)
         same.stop()

@@ -114,9 +114,9 @@ def test_while_nothing_runs_tensors_and_jobs_stay(cluster):
     assert np.array_equal(x.fetch(), values + 1)
     assert [one["name"] for one in cluster.jobs()] == ["job-1", "sum"]
     assert cluster.jobs()[1]["state"] == "succeeded" and cluster.jobs()[1]["progress"] == 1
-    assert float((x * 2).sum().fetch()) == 2 * job.result(5)
+    assert float((x * 2).sum().fetch()) == 2 * job.result(60)
     with jmars.connect(cluster.id) as other:
-        assert other.job(job.id).result(5) == job.result(5)
+        assert other.job(job.id).result(60) == job.result(60)
     del x, job
     assert cluster.info()["memory"]["chunks"] <= 3  # drops are heard by the new one
 
@@ -209,7 +209,7 @@ def test_schedulers_that_die_one_after_the_other_end_the_cluster_with_a_reason(c
                     child.kill()
         time.sleep(0.01)
     with pytest.raises(ClusterLostError, match="its scheduler ended 5 times"):
-        job.result(5)
+        job.result(60)
     assert ended_within(cluster._host.janitor, 10)
 
 

@@ -59,7 +59,7 @@ def test_a_raw_client_runs_no_code_and_the_cluster_still_answers(cluster, tmp_pa
     for _ in range(20):
         with socket.socket(socket.AF_UNIX) as raw:
             raw.connect(str(cluster._host.folders.socket))
-            raw.settimeout(5)
+            raw.settimeout(60)
             try:
                 raw.sendall(data)
                 while raw.recv(4096):

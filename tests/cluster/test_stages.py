@@ -26,7 +26,7 @@ def stages_of(job) -> list[int]:
     return [event[4]["stage_number"] for event in job.events() if event[2] == "GraphBuilt"]
 
 
-def until(true, seconds: float = 20) -> None:
+def until(true, seconds: float = 60) -> None:
     """Wait for what no event tells."""
     end = time.monotonic() + seconds
     while not true():

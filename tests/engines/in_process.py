@@ -200,7 +200,7 @@ def on_engine(*args, name="", **kwargs):
     assert engine.closed and not engine.results and not engine.tasks
 
 
-def until(true, seconds: float = 20) -> None:
+def until(true, seconds: float = 60) -> None:
     """Wait for what no event tells."""
     end = time.monotonic() + seconds
     while not true():

@@ -93,7 +93,7 @@ async def whole(engine: RayEngine, result: Result) -> np.ndarray[Any, Any]:
     return np.frombuffer(await engine.read(result, 0, 8, (4, 4), (32, 8))).reshape(4, 4)
 
 
-async def until(happened: Callable[[], Any], seconds: float = 20) -> None:
+async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end
@@ -172,14 +172,14 @@ async def stop_drops_what_is_queued_and_interrupts_what_runs(shared: Shared) -> 
     engine, events, workers = shared
     names = [f"n{number}" for number in range(30)]
     for name in names:
-        engine.submit(group(name, nap, 20.0, job=7))
+        engine.submit(group(name, nap, 60.0, job=7))
     engine.submit(group("after", fill, 1.0, job=8, priority=5))
     await events.until(lambda: sum(name in events.starts for name in names) == 2)
     assert (await engine.memory())[workers[0].key]["resident"] > 10**7
     begin = time.monotonic()
     engine.stop(7, names)
     await events.until(lambda: {*names, "after"} <= events.ends.keys())
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 30  # none napped to its end
     assert all(len(events.ends[name]) == 1 and events.ends[name][0].stopped for name in names)
     assert not events.ends["after"][0].stopped
 
@@ -194,7 +194,7 @@ async def a_task_that_does_not_stop_is_killed(shared: Shared) -> None:
     begin = time.monotonic()
     assert engine.kill(["stuck"])
     await events.until(lambda: "stuck" in events.ends)
-    assert events.ends["stuck"][0].stopped and time.monotonic() - begin < 3
+    assert events.ends["stuck"][0].stopped and time.monotonic() - begin < 30  # of the sixty that it ignores
 
 
 async def errors_of_groups_and_of_the_worker(shared: Shared) -> None:
@@ -340,8 +340,8 @@ def programs_run_on_a_cluster() -> None:
         begin = time.monotonic()
         job.cancel()
         with pytest.raises(JobCancelledError):
-            job.result(10)
-        assert time.monotonic() - begin < 5
+            job.result(50)
+        assert time.monotonic() - begin < 30  # of the sixty that a block sleeps
         assert float(mt.ones(10, chunk_size=3).sum()) == 10
 
 

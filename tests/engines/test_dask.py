@@ -121,13 +121,13 @@ async def test_stop_drops_what_is_queued_and_interrupts_what_runs(client):
     async with started(client) as (engine, events, _):
         names = [f"n{number}" for number in range(30)]
         for name in names:
-            engine.submit(group(name, "nap", 20.0, job=7))
+            engine.submit(group(name, "nap", 100.0, job=7))
         engine.submit(group("after", "fill", 1.0, job=8, priority=5))
         await events.until(lambda: len(events.starts) == 2)
         begin = time.monotonic()
         engine.stop(7, names)
         await events.until(lambda: len(events.ends) == 31)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 50  # none napped to its end
         assert all(len(events.ends[name]) == 1 and events.ends[name][0].stopped for name in names)
         assert not events.ends["after"][0].stopped
         assert not engine.kill(names)

@@ -68,7 +68,7 @@ def panel_of():
 
 
 def wait_for(what) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not what():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -109,7 +109,7 @@ def test_cancel_while_the_cell_blocks_ends_it_and_what_is_queued(kernel, way):
         kernel.shell(
             "comm_msg", {"comm_id": comm, "data": {"method": "custom", "content": {"type": "cancel", "job": job}}}
         )
-    reply = kernel.reply(cell, 10)
+    reply = kernel.reply(cell)
     assert time.monotonic() - begun < PROMPT
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
     assert "was cancelled; names keep their old values" in "\n".join(reply["traceback"])
@@ -139,7 +139,7 @@ def test_cancel_while_python_of_the_cell_runs_interrupts_it(kernel, way):
         kernel.shell("comm_msg", {"comm_id": name, "data": {"method": "custom", "content": {"type": "cancel"}}})
         time.sleep(0.2)
         kernel.manager.interrupt_kernel()
-    reply = kernel.reply(cell, 10)
+    reply = kernel.reply(cell)
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
     assert ("was cancelled; names keep" in "".join(reply["traceback"])) is (way == "control")
     kernel.settle()
@@ -154,7 +154,7 @@ def test_cancel_ends_a_function_that_is_tried_for_its_dtype(kernel):
     cell = kernel.send("%%jmars\nimport time\ny = map_blocks(lambda block: time.sleep(60) or block, np.arange(8.0))")
     _, job = running_view(kernel, finished=0)
     kernel.control("jmars_request", {"op": "cancel", "job": job})
-    assert "was cancelled; names keep" in "".join(kernel.reply(cell, 10)["traceback"])
+    assert "was cancelled; names keep" in "".join(kernel.reply(cell)["traceback"])
     kernel.settle()
 
 
@@ -164,7 +164,7 @@ def test_the_stop_button_cancels_the_job_and_what_is_queued(kernel):
     running_view(kernel)
     begun = time.monotonic()
     kernel.manager.interrupt_kernel()
-    reply = kernel.reply(cell, 10)
+    reply = kernel.reply(cell)
     assert time.monotonic() - begun < PROMPT
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
     assert "\n".join(reply["traceback"]).count("\n") < 3
@@ -176,7 +176,7 @@ def test_the_stop_button_cancels_the_job_and_what_is_queued(kernel):
 def test_a_reloaded_page_finds_its_widget_while_the_cell_waits(kernel):
     cell = kernel.send(slow())
     comm, job = running_view(kernel)
-    assert comm in kernel.reply(kernel.shell("comm_info_request", {"target_name": "jupyter.widget"}), 5)["comms"]
+    assert comm in kernel.reply(kernel.shell("comm_info_request", {"target_name": "jupyter.widget"}))["comms"]
     kernel.shell("comm_msg", {"comm_id": comm, "data": {"method": "request_state"}})
     kernel.wait_for(
         lambda m: "workers" in m["content"].get("data", {}).get("state", {}) and "snap" in m["content"]["data"]["state"]
@@ -190,7 +190,7 @@ def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
     cell = kernel.send(slow(chunks=20))
     _, job = running_view(kernel)
     assert kernel.control("jmars_request", {"op": "background", "job": job})["status"] == "ok"
-    assert kernel.reply(cell, 5)["status"] == "ok"
+    assert kernel.reply(cell)["status"] == "ok"
     assert kernel.run("print(job.state)") == "running"
     assert "20.0" in kernel.run("float(x.sum())").splitlines()  # the line that tells of its end may come first or last
     assert "succeeded" in kernel.run("print(job.state)").splitlines()  # that line may come here, too

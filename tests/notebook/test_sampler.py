@@ -106,7 +106,7 @@ def test_the_thread_shows_until_the_job_has_ended():
     sampler.follow("job-1")
     for _ in range(10):
         sampler._wake.set()
-    assert sampler.join(5)
+    assert sampler.join(60)
     assert reads[:2] == [(0, "job-1"), (2, "job-1")]
     assert frames[-1]["snap"]["state"] == ends[0]["snap"]["state"] == "succeeded"
     assert frames[-1]["snap"]["counts"][S.FINISHED] == 5
@@ -121,7 +121,7 @@ def test_the_next_job_of_a_cell_is_read_from_its_first_event():
     sampler.follow("job-1")
     sampler.follow("job-2")
     sampler.close()
-    assert sampler.join(5)
+    assert sampler.join(60)
     parts = sampler.picture()["snap"]["parts"]
     assert [(part["name"], part["state"]) for part in parts] == [("cell 1", "succeeded"), ("second", "succeeded")]
 
@@ -146,14 +146,14 @@ def test_a_lost_cluster_ends_the_thread_and_is_shown():
     frames = []
     sampler = Sampler(read, frames.append, RunState(open=True))
     sampler.follow("job-1")
-    assert sampler.join(5)
+    assert sampler.join(60)
     assert frames[-1]["snap"]["error"] == "the cluster has gone; start another"
 
 
 def test_a_cell_without_any_job_ends_too():
     sampler = Sampler(lambda since, job: ([], since), lambda frame: None, RunState(open=True))
     sampler.close()
-    assert sampler.join(5)
+    assert sampler.join(60)
 
 
 def test_a_cell_of_milliseconds_without_a_job_shows_no_frame():
@@ -167,7 +167,7 @@ def test_a_cell_of_milliseconds_without_a_job_shows_no_frame():
     )
     sampler.begin()
     sampler.close()
-    assert sampler.join(5)
+    assert sampler.join(60)
     assert (frames, ends) == ([], [])
 
 
@@ -189,9 +189,9 @@ def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
         on_begin=lambda: begun.append(len(frames)),
     )
     sampler.begin()
-    assert shown.wait(5)
+    assert shown.wait(60)
     sampler.close(JobState.CANCELLED)
-    assert sampler.join(5)
+    assert sampler.join(60)
     snap = frames[0]["snap"]
     assert (snap["line"], snap["lines"], snap["state"], frames[0]["job_id"]) == (3, 7, "running", "cell-1")
     assert (ends[0]["snap"]["line"], ends[0]["snap"]["state"], ends[0]["snap"]["live"]) == (0, "cancelled", False)
@@ -232,7 +232,7 @@ def test_the_view_goes_on_while_advice_is_made():
 
     def advise(job):
         log.moved(S.RUNNING, [0])
-        seen.wait(5)
+        seen.wait(60)
         log.add("JobMoved", state="succeeded", error=None, elapsed=5.0)
         return [("workers 4", 0.5)]
 

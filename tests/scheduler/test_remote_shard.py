@@ -34,7 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         time.sleep(0.01)
     yield path
     process.stdin.close()
-    assert process.wait(5) == 0
+    assert process.wait(60) == 0
 
 
 def place(path: str, told: list[tuple[str, str]], key: bytes = KEY) -> RemotePlace:

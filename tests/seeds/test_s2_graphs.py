@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor as Threads
 
@@ -236,11 +235,9 @@ def test_s2_7_activation_of_a_very_deep_graph_needs_no_recursion():
 
 def test_s2_8_independent_vertices_run_in_parallel():
     together = threading.Barrier(8)  # none passes before all eight are inside
-    graph = graph_of(*((lambda k=k: together.wait(10) >= 0 and k, [], f"x{k}") for k in range(8)))
-    start = time.monotonic()
+    graph = graph_of(*((lambda k=k: together.wait(60) >= 0 and k, [], f"x{k}") for k in range(8)))
     with ThreadPoolExecutor(8) as threads:
-        assert graph.run(*(f"x{k}" for k in range(8)), executor=threads).result(10) == tuple(range(8))
-    assert time.monotonic() - start < 5
+        assert graph.run(*(f"x{k}" for k in range(8)), executor=threads).result(60) == tuple(range(8))
 
 
 def test_s2_9_an_instance_outlives_its_builder():

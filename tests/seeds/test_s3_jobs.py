@@ -48,7 +48,7 @@ def behind(gate):
     return spawn(lambda one: one + 1, (spawn(slow, (5,)),))
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=60):
     """Wait for a condition; another process brings it about."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -14,7 +14,7 @@ from tests.census import Census
 from tests.contract.engine.gate import Gate
 from tests.contract.engine.kinds import CANNOT, KINDS, Kind, Own
 
-INSIDE = "test_nothing_is_left_after_close", "test_cancel_ends_a_running_kernel_within_a_second"
+INSIDE = "test_nothing_is_left_after_close", "test_cancel_ends_a_running_kernel"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

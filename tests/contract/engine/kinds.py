@@ -38,7 +38,7 @@ CANNOT = {
 RAYS_OWN = "ray::Dash", "ray::Runtime"  # agents, whose end is the end of their node
 
 
-def until(true: Callable[[], Any], seconds: float = 20) -> None:
+def until(true: Callable[[], Any], seconds: float = 60) -> None:
     """Wait for what no event tells."""
     end = time.monotonic() + seconds
     while not true():

@@ -24,8 +24,8 @@ def test_a_worker_killed_in_mid_run_costs_no_value(kind, cluster, gate):
     kind.kill(cluster, 0)
     gate.open()
     begin = time.monotonic()
-    assert job.result(40) == 2 * (np.arange(4000.0) + 1).sum()
-    assert time.monotonic() - begin < 20
+    assert job.result(60) == 2 * (np.arange(4000.0) + 1).sum()
+    assert time.monotonic() - begin < 50
     assert len(kind.pids(cluster)) == 2
     assert int(cluster.submit(mt.arange(1000, chunk_size=90).sum()).result(30)) == 499_500
 
@@ -57,7 +57,7 @@ def test_a_node_killed_in_mid_run_costs_no_value(kind, gate):
         begin = time.monotonic()
         gate.open()
         assert job.result(60) == 2 * (np.arange(4000.0) + 1).sum()
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 50
         np.testing.assert_array_equal(held.fetch(), values * 3)
         until(lambda: len(cluster.info()["workers"]) == len(before) - 1)
         assert int(cluster.submit(mt.arange(1000, chunk_size=90).sum()).result(30)) == 499_500

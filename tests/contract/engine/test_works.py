@@ -83,7 +83,7 @@ def loses(cluster: Cluster, work: Work, scale: float, kill: Callable[[], None], 
 
 
 def assert_nothing_is_left(kind: Kind, before: set[str], runtime_dir: Path, files: set[Path]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while left := set(kind.left()) - before:
         assert time.monotonic() < end, left
         time.sleep(0.1)

@@ -68,7 +68,7 @@ class FakeCluster:
 
     def __enter__(self) -> FakeCluster:
         self._thread.start()
-        assert self._ready.wait(5)
+        assert self._ready.wait(60)
         entry = {"id": self.id, "name": "local", "socket": str(self._socket), "token": TOKEN, "pid": 1, "kernel_pid": 1}
         self.registry.touch(mode=0o600)
         self.registry.write_text(json.dumps(entry))
