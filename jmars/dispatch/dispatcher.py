@@ -160,6 +160,9 @@ class Dispatcher:
         batch: Batch | None = None
         wire: list[tuple[Any, ...]] = []
         seconds = 0.0
+        has_gpu, lost, on_device = worker.slots is not None, self._gpus.lost, False
+        rows: Sequence[tuple[int, bool, bool]] = ()  # of the batch's table, with `alone`
+        alone = False  # whether an operand is sent in a batch of its own
         turn, ready = self._turn(), worker.accepts and not worker.batches
         waiting = len(queue) if turn is None else queue.size(turn)
         limit = min(BATCH_OPERANDS, 1 + (waiting + len(staged)) // (WINDOW * len(self._workers)))
@@ -167,17 +170,8 @@ class Dispatcher:
             given = self._staged(worker, ready) if staged else None
             if given is not None:
                 table, operand, slot = given
-                row = table.program[operand]
-                on_device = worker.slots is not None and runs_on_device(table, row)
-                if batch is not None and (
-                    batch.table is not table or batch.on_device != on_device or (table.number, operand) in suspects
-                ):
-                    staged.appendleft((table, operand, slot))
-                    break
-                program, loose, users = programs.rows(table)[row]
-                users = users and not on_device
             else:
-                if worker.slots is not None and memory.devices.is_waiting(worker.index):
+                if has_gpu and memory.devices.is_waiting(worker.index):
                     break
                 if choice is None:
                     choice = self._choice(worker, turn)
@@ -186,15 +180,21 @@ class Dispatcher:
                     break
                 number, operand = taken
                 table = jobs.by_number[number]
-                row = table.program[operand]
-                on_device = worker.slots is not None and runs_on_device(table, row)
-                if batch is not None and (
-                    batch.table is not table or batch.on_device != on_device or (table.number, operand) in suspects
-                ):
-                    queue.push(worker.index, number, table.rank[operand], operand)
-                    break
-                program, loose, users = programs.rows(table)[row]
-                users = users and not on_device
+            row = table.program[operand]
+            if has_gpu:
+                on_device = runs_on_device(table, row)
+            is_suspect = bool(suspects) and (table.number, operand) in suspects
+            if batch is None:
+                rows, alone = programs.rows(table), table.late or table.ephemeral
+            elif batch.table is not table or batch.on_device != on_device or is_suspect:
+                if given is not None:
+                    staged.appendleft(given)
+                else:
+                    queue.push(worker.index, table.number, table.rank[operand], operand)
+                break
+            program, loose, users = rows[row]
+            users = users and not on_device
+            if given is None:
                 if on_device:
                     slot = self._admit_on_device(worker, table, operand)
                 elif users:
@@ -206,47 +206,45 @@ class Dispatcher:
                 if slot < 0:
                     choice = None
                     continue
-            if self._gpus.lost and (refusal := self._gpus.refusal(table, operand)) is not None:
+            if lost and (refusal := self._gpus.refusal(table, operand)) is not None:
                 memory.give_back(table, operand, slot)
                 self._report(Refused(table.job, operand, Failure.of(refusal)))
                 continue
-            try:
-                programs.make_known(worker, program, table, row)
-            except Exception as error:  # a user's object may pickle once and not again
-                memory.give_back(table, operand, slot)
-                self._report(Refused(table.job, operand, Failure.of(error)))
-                continue
+            if program not in worker.known:
+                try:
+                    programs.make_known(worker, program, table, row)
+                except Exception as error:  # a user's object may pickle once and not again
+                    memory.give_back(table, operand, slot)
+                    self._report(Refused(table.job, operand, Failure.of(error)))
+                    continue
             if batch is None:
                 batch = self.building = Batch(table, on_device)
                 batch.ends_unsized = table.ephemeral
             batch.operands.append(operand)
             batch.outs.append(slot)
-            batch.capped |= users
-            usual = self._on_gpu.seconds if on_device else seconds_of
-            seconds += BATCH_SECONDS if (table.number, operand) in suspects else usual(program)
+            if users:
+                batch.capped = True
             args = table.args[operand] if table.args is not None else ()
             if on_device:
+                seconds += BATCH_SECONDS if is_suspect else self._on_gpu.seconds(program)
                 grant = memory.devices.grant(worker.index, table, operand)
                 assert grant is not None
                 inputs = memory.device_inputs(table, operand, grant)
                 wire.append((program, slot, inputs, args, device_order(table, operand, grant)))
-                if table.late or table.ephemeral:
-                    break
-                continue
-            if not loose:
-                wire.append((program, slot, inputs_of(table, operand), args))
-                if table.late or table.ephemeral:
-                    break
-                continue
-            wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
-            if self._must_ask(table, row, slot):
-                batch.ends_unsized = True
+            else:
+                seconds += BATCH_SECONDS if is_suspect else seconds_of(program)
+                if not loose:
+                    wire.append((program, slot, inputs_of(table, operand), args))
+                else:
+                    wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
+                    if self._must_ask(table, row, slot):
+                        batch.ends_unsized = True
+                        break
+                    if not alone and len(wire) > waiting // (LOOSE * len(self._workers)):
+                        batch.ends_unsized = len(wire) == 1
+                        break  # few wait: readers of these results, first by rank, do not wait behind others
+            if alone:
                 break
-            if table.late or table.ephemeral:
-                break
-            if len(wire) > waiting // (LOOSE * len(self._workers)):
-                batch.ends_unsized = len(wire) == 1
-                break  # few wait: readers of these results, which come first by rank, do not wait behind other operands
         self.building = None
         if batch is not None:
             self._send(worker, batch, wire, seconds)

@@ -161,6 +161,7 @@ class ReportHandler:
         private, doomed = memory.quota.private, memory.chunks.doomed
         done: list[int] = []
         self._revived.clear()
+        on_device, releases = batch.on_device, batch.capped or bool(private)
         for microseconds in elapsed:
             operand = operands.popleft()
             slot = outs.popleft()
@@ -169,16 +170,17 @@ class ReportHandler:
                     memory.free_slot(slot)
                 self._revived.add(operand)
                 memory.devices.release(table, operand)
+            elif not on_device:
+                slots[chunk[operand]] = slot
             else:
-                if slot or not batch.on_device:
+                if slot:
                     slots[chunk[operand]] = slot
-                if batch.on_device:
-                    memory.devices.done(worker.index, table, operand)
-            if not batch.on_device:
+                memory.devices.done(worker.index, table, operand)
+            if not on_device:
                 learn(ids[program[operand]], microseconds * 1e-6, fresh)
             else:
                 learn_gpu(ids[program[operand]], microseconds * 1e-6, moved[len(done)])
-            if work[operand] or batch.capped or private:
+            if releases or work[operand]:
                 release(table.job, operand)
             done.append(operand)
         worker.done += len(done)

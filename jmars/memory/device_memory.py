@@ -94,7 +94,6 @@ class DeviceMemory:
         self._chunks, self._buffers, self._admission, self._next_use = chunks, buffers, admission, next_use
         self._events, self._staged = events, staged
         self._gpus: dict[int, _Gpu] = {}
-        chunks.freed = self._freed
         buffers.reads.copy_down = self._copy_down
         admission.ended = self.release
 
@@ -103,6 +102,7 @@ class DeviceMemory:
         """A GPU is warm, with `slab` bytes for chunks."""
         slots = DeviceSlots(slab, self._next_use, partial(self._has_copy, worker), partial(self._left, worker))
         self._gpus[worker] = _Gpu(slots, to_down)
+        self._chunks.freed = self._freed
         return slots
 
     def lose(self, worker: int, why: str) -> None:

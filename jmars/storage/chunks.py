@@ -53,7 +53,7 @@ class Chunks:
         self.memory: dict[int, int] = {}  # offset of the slot, by chunk
         self.disk: dict[int, SpillFile] = {}  # by chunk; a reloaded chunk has a slot as well
         self.on_device: dict[int, OnDevice] = {}  # by chunk that a GPU made and keeps
-        self.freed: Callable[[int], None] = lambda chunk: None  # called with a chunk that is forgotten
+        self.freed: Callable[[int], None] | None = None  # called with a chunk that is forgotten, if the host has GPUs
         self.elsewhere: dict[int, Elsewhere] = {}  # by chunk that operands of this host read
         self._turn = 0  # of `Elsewhere`
         self.copies: set[int] = set()  # chunks in memory that came from another host
@@ -101,15 +101,15 @@ class Chunks:
         offset = self.memory.pop(chunk, None)
         if offset is not None:
             self.allocator.free(offset)
-        self.freed(chunk)
-        if self.on_device:
+        if self.freed is not None:
+            self.freed(chunk)
             self.on_device.pop(chunk, None)
         if self.shapes:
             self.shapes.pop(chunk, None)
         if self.elsewhere:
             self.elsewhere.pop(chunk, None)
             self.copies.discard(chunk)
-        return self.disk.pop(chunk, None)
+        return self.disk.pop(chunk, None) if self.disk else None
 
     def pin(self, chunk: int) -> None:
         """Keep a chunk in memory, in place."""
