@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.ops.linalg import decompositions
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import tiled
@@ -107,6 +110,25 @@ def test_a_tall_matrix_is_never_in_one_chunk(n, rows):
     assert q.chunks == (tuple(rows), (n,))
     np.testing.assert_allclose(q.fetch() @ r.fetch(), a, atol=1e-12)
     np.testing.assert_allclose(q.fetch().T @ q.fetch(), np.eye(n), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_a_tall_block_is_decomposed_in_tiles_that_fit_the_cache(monkeypatch, dtype):
+    monkeypatch.setattr(decompositions, "TILE_BYTES", 2**12)
+    calls = []
+    plain = np.linalg.qr
+    monkeypatch.setattr(np.linalg, "qr", lambda a: calls.append(a.shape) or plain(a))
+    for rows in (4095, 4096, 4097):
+        block, calls[:] = values((rows, 3), dtype), []
+        out = np.full((rows + 3, 3), np.nan, dtype)
+        decompositions._stacked_qr(out, block)
+        q, r = out[:rows], out[rows:]
+        atol = 300 * np.finfo(dtype).eps
+        np.testing.assert_allclose(q @ r, block, rtol=0, atol=atol * abs(block).max())
+        np.testing.assert_allclose(q.conj().T @ q, np.eye(3), rtol=0, atol=atol)
+        np.testing.assert_array_equal(np.tril(r, -1), 0)
+        assert all(math.prod(shape[-2:]) * block.itemsize <= 2 * 2**12 for shape in calls)
+        assert sum(shape[0] * shape[1] for shape in calls if len(shape) == 3) > 0.5 * rows
 
 
 @given(stacks(square=True), st.data())
