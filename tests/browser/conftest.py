@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.harness import Lab, LabPage, running_browser, running_lab
+from tests.browser.harness import PATIENCE, Lab, LabPage, running_browser, running_lab
 from tests.browser.look import STATIC
 
 
@@ -50,6 +50,7 @@ def _bare(browser: Browser) -> Iterator[Bare]:
     if not (STATIC / "widget.js").exists():
         pytest.skip("the front end is not built: run `jlpm && jlpm build:prod` in labextension/")
     bare = Bare(browser.new_page())
+    bare.page.set_default_timeout(PATIENCE)
     bare.page.on("pageerror", lambda error: bare.errors.append(str(error)))
     yield bare
     bare.page.context.close()

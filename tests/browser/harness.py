@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,12 +27,14 @@ import pytest
 from playwright.sync_api import Browser, Error, Locator, Page, TimeoutError, sync_playwright
 
 from tests.notebook.kernels import write_kernelspec
+from tests.ports import unused_port
 
 ROOT = Path(__file__).parents[2]
 BASE = "/user/ann/"
 TOKEN = "a-token-for-tests"
 # a page of JupyterLab in the other theme: the bare view is looked at in both, by test_side_bar.py and test_widths.py
 THEMES = ["light", pytest.param("dark", marks=pytest.mark.long)]
+PATIENCE = 60_000  # milliseconds that a page is waited for; only a test that fails waits so long
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
 
@@ -73,7 +74,7 @@ class Lab:
         headers = {"Authorization": f"token {token}"} if token else {}
         request = urllib.request.Request(self.url + path, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=20) as reply:
+            with urllib.request.urlopen(request, timeout=60) as reply:
                 return reply.status, reply.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -100,9 +101,7 @@ def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab
     if not (built / "package.json").exists():
         pytest.skip("the JupyterLab extension is not built: run `jlpm && jlpm build:prod` in labextension/")
     (extensions / "jmars-lab").symlink_to(built)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     places = {
         "JUPYTER_CONFIG_DIR": folder / "config",
         "JUPYTER_CONFIG_PATH": ROOT / "jupyter-config",
@@ -145,7 +144,7 @@ def running_lab(folder: Path, env: dict[str, str] | None = None) -> Iterator[Lab
     finally:
         process.send_signal(signal.SIGTERM)  # it ends its kernels, and they their clusters
         try:
-            process.wait(15)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -235,10 +234,11 @@ class LabPage:
 
     def _load(self) -> Page:
         self.page = page = self.browser.new_context().new_page()
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda m: self.console.append(m.text[:500]) if m.type == "error" else None)
         page.on("pageerror", lambda error: self.console.extend(_told(error)))
         page.goto(f"{self.lab.url}lab?reset&token={TOKEN}")
-        page.wait_for_selector(".jp-Launcher", timeout=60_000)
+        page.wait_for_selector(".jp-Launcher")
         return page
 
 
@@ -281,7 +281,7 @@ class NotebookPage:
 
     def wait_until_drawn(self) -> None:
         """The notebook is drawn and our commands are there; its kernel may be busy or gone."""
-        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
         self.page.wait_for_function("() => window.jupyterapp?.commands.hasCommand('jmars:show')")
 
     def wait_until_ready(self) -> None:
@@ -351,7 +351,7 @@ class NotebookPage:
                 parts.append("\n".join(output.get("traceback", [])))
         return "\n".join(parts)
 
-    def wait_for_text(self, cell: int, text: str, timeout: float = 15) -> None:
+    def wait_for_text(self, cell: int, text: str, timeout: float = PATIENCE / 1000) -> None:
         """Wait until a cell has put out `text`; the failure tells what it put out instead."""
         found = """([cell, text]) => JSON.stringify(window.jupyterapp.shell.currentWidget.content.model
           .sharedModel.toJSON().cells[cell].outputs).includes(text)"""
@@ -360,7 +360,7 @@ class NotebookPage:
         except TimeoutError as error:
             raise AssertionError(f"cell {cell} shows no {text!r} after {timeout} s") from error
 
-    def wait_until_idle(self, timeout: float = 60) -> None:
+    def wait_until_idle(self, timeout: float = PATIENCE / 1000) -> None:
         """No cell runs or waits."""
         self.page.wait_for_function(
             "() => ![...document.querySelectorAll('.jp-InputPrompt')].some(it => it.textContent.includes('[*]'))",
@@ -372,7 +372,7 @@ class NotebookPage:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
 
     def moved(self, cell: int) -> list[int]:
-        """Percentages that the bar under a cell shows one after another: the first three, or fewer in 20 s."""
+        """Percentages that the bar under a cell shows one after another: the first three, or fewer in 60 s."""
         script = """cell => new Promise(done => {
           const seen = [];
           const look = setInterval(() => {
@@ -381,7 +381,7 @@ class NotebookPage:
             if (now !== seen.at(-1)) seen.push(now);
             if (seen.length === 3) end();
           }, 50);
-          const late = setTimeout(() => end(), 20000);
+          const late = setTimeout(() => end(), 60000);
           const end = () => { clearInterval(look); clearTimeout(late); done(seen); };
         })"""
         found: list[int] = self.page.evaluate(script, cell)

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 JOB = """import time, jmars
 from jmars.tensor import arange, map_blocks
 def slow(block):
-    time.sleep(0.1)
+    time.sleep(0.3)
     return block * 2
 
 cluster = jmars.Cluster.hosts(["local"], n_workers=2, memory_limit="256MiB", name="looked-at")
@@ -31,10 +31,10 @@ def test_main_area_time_line_status_bar_and_dialogs(lab, lab_page, theme):
         notebook.theme(theme)
         add_axe(page)
         notebook.run(0, wait=True)
-        page.locator(".jmars-Status").get_by_text("jmars: 1 job").wait_for(timeout=15_000)
+        page.locator(".jmars-Status").get_by_text("jmars: 1 job").wait_for()
         found += page.evaluate(check(".jmars-Status"))
         notebook.command("jmars:show")
-        page.locator(".jmars-Sidebar .jm-card").wait_for(timeout=15_000)
+        page.locator(".jmars-Sidebar .jm-card").wait_for()
         for act in ("scale", "stop"):
             page.locator(f".jmars-Sidebar [data-act={act}]").click()
             page.locator(".jp-Dialog").wait_for()
@@ -46,7 +46,7 @@ def test_main_area_time_line_status_bar_and_dialogs(lab, lab_page, theme):
         try:
             for word, drawn in (("timeline", ".jm-history svg"), ("open", ".jmars-Main .jm [role=progressbar]")):
                 notebook.command(f"jmars:{word}")
-                page.locator(drawn).wait_for(timeout=15_000)
+                page.locator(drawn).wait_for()
                 shown = ".jmars-Main:not(.lm-mod-hidden *)"
                 for width in WIDTHS:
                     page.set_viewport_size({"width": width, "height": 900})

@@ -11,14 +11,17 @@ from tests.browser.harness import THEMES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-BACKGROUND = """import time
+BACKGROUND = """import pathlib, time
 from jmars.tensor import arange, map_blocks
 from jmars.client.cluster import default_cluster
 def slow(block):
-    time.sleep(0.1)
+    if block[0] == 1:
+        time.sleep(3)  # notified are jobs of two seconds
+    elif not pathlib.Path({gate!r}).exists():
+        time.sleep(0.1)
     return block * 2
 
-x = map_blocks(slow, arange(30.0, chunk_size=1) + 1, dtype=float)
+x = map_blocks(slow, arange(600.0, chunk_size=1) + 1, dtype=float)
 job = default_cluster().submit((x + 1).sum(), name="a <b>long</b> sum")"""
 
 
@@ -32,20 +35,20 @@ def start(notebook, name, workers="1"):
     side.get_by_label("Memory limit").fill("256MiB")
     side.get_by_label("Name").fill(name)
     side.get_by_role("button", name="Start", exact=True).click()
-    side.locator(".jm-card", has_text=name).wait_for(timeout=30_000)
+    side.locator(".jm-card", has_text=name).wait_for()
 
 
 def stop(page, side):
     """Stop the selected cluster, and confirm."""
     side.get_by_role("button", name="Stop…").click()
     page.locator(".jp-Dialog").get_by_role("button", name="Stop").click()
-    side.get_by_text("No cluster is running").wait_for(timeout=30_000)
+    side.get_by_text("No cluster is running").wait_for()
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_page, theme):
-    name = f"clusters-{theme}.ipynb"
-    lab.write(name, [BACKGROUND])
+def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_page, theme, tmp_path):
+    name, gate = f"clusters-{theme}.ipynb", tmp_path / "gate"
+    lab.write(name, [BACKGROUND.format(gate=str(gate))])
     with lab_page.opened(name, width=1500) as notebook:
         page = notebook.page
         notebook.theme(theme)
@@ -58,21 +61,22 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         )
         notebook.run(0, wait=True)
         assert "by-click, 1 worker" in notebook.text(0)
-        side.locator(".jm-kernels", has_text=name).wait_for(timeout=15_000)
+        side.locator(".jm-kernels", has_text=name).wait_for()
         notebook.run(1, wait=True)
         status = page.locator(".jmars-Status")
-        status.get_by_text("jmars: 1 job").wait_for(timeout=15_000)
+        status.get_by_text("jmars: 1 job").wait_for()
         side.get_by_role("progressbar").first.wait_for()
         notebook.screenshot(f"clusters-{theme}-running")
         side.get_by_role("button", name="Open the view of a <b>long</b> sum").click()
-        page.locator(".jmars-Main .jm").get_by_text("running").first.wait_for(timeout=15_000)
+        page.locator(".jmars-Main .jm").get_by_text("running").first.wait_for()
+        gate.touch()
         notice = page.locator(".Toastify__toast", has_text="succeeded after")
-        notice.wait_for(timeout=30_000)
+        notice.wait_for()
         assert "a <b>long</b> sum" in notice.inner_text()
         notebook.screenshot(f"clusters-{theme}-ended")
         status.wait_for(state="hidden")
         side.get_by_role("button", name="Timeline").click()
-        page.locator(".jm-history svg").wait_for(timeout=15_000)
+        page.locator(".jm-history svg").wait_for()
         notebook.screenshot(f"clusters-{theme}-timeline")
         notebook.screenshot(f"clusters-{theme}-two")
         stop(page, side)
@@ -126,7 +130,7 @@ def test_commands_are_in_the_palette_and_a_cell_runs_under_the_magic(lab, lab_pa
         page.keyboard.press("Escape")
         page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
         notebook.command("jmars:run-cell")
-        notebook.wait_for_text(0, "45.0", timeout=30)
+        notebook.wait_for_text(0, "45.0")
         source = "window.jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells[0].source"
         assert page.evaluate(source).startswith("%%jmars --memory 300MiB\nimport numpy")
         notebook.screenshot("under-the-magic")

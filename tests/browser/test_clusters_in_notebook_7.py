@@ -12,9 +12,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, browser, theme):
-    name = f"seven-clusters-{theme}.ipynb"
-    lab.write(name, [BACKGROUND])
+def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, browser, theme, tmp_path):
+    name, gate = f"seven-clusters-{theme}.ipynb", tmp_path / "gate"
+    lab.write(name, [BACKGROUND.format(gate=str(gate))])
     assert lab.url.endswith("/user/ann/")
     with opened(lab, browser, name, theme) as notebook:
         page, side = notebook.page, notebook.page.locator(".jmars-Sidebar")
@@ -24,14 +24,15 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, brows
         page.wait_for_function(cells)
         notebook.run(0, wait=True)
         assert "in-seven, 1 worker" in notebook.text(0)
-        side.locator(".jm-kernels", has_text=name).wait_for(timeout=15_000)
+        side.locator(".jm-kernels", has_text=name).wait_for()
         notebook.run(1, wait=True)
-        side.get_by_role("button", name="Open the view of a <b>long</b> sum").click(timeout=15_000)
-        page.locator(".jmars-Main .jm").get_by_role("progressbar").wait_for(timeout=15_000)
+        side.get_by_role("button", name="Open the view of a <b>long</b> sum").click()
+        page.locator(".jmars-Main .jm").get_by_role("progressbar").wait_for()
+        gate.touch()
         assert page.locator(".jmars-Main").first.bounding_box()["height"] > 200
         notebook.screenshot(f"seven-{theme}-view-below")
-        page.locator(".Toastify__toast", has_text="succeeded after").wait_for(timeout=30_000)
+        page.locator(".Toastify__toast", has_text="succeeded after").wait_for()
         side.get_by_role("button", name="Timeline").click()
-        page.locator(".jm-history svg").wait_for(timeout=15_000)
+        page.locator(".jm-history svg").wait_for()
         notebook.screenshot(f"seven-{theme}-timeline")
         stop(page, side)

@@ -9,21 +9,20 @@ from tests.browser.harness import THEMES
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-START = """import time
+START = """import pathlib, time
 import jmars
 import jmars.tensor as mt
 
-def slow(block):
-    time.sleep(0.2)
-    return block
-
-def sleeps(n):
+def sleeps(n, gate):
+    def slow(block):
+        time.sleep(0.0 if pathlib.Path(gate).exists() else 0.2)
+        return block
     return mt.ones(n, chunk_size=1).map_blocks(slow, dtype="f8").sum()
 
 cluster = jmars.Cluster(n_workers=2, memory_limit="256MiB", name="shown")
 cluster"""
-JOB = "job = cluster.submit(sleeps(40), name='a long job')\njob"
-PLAIN = "print(float(sleeps(20).execute().fetch()))"
+JOB = "job = cluster.submit(sleeps(500, {gate!r}), name='a long job')\njob"
+PLAIN = "print(float(sleeps(500, {gate!r}).execute().fetch()))"
 SMALL = "print(float(mt.ones(4).sum()))"
 AGAIN = "cluster.job(job.id)"
 PLAN = """plan = ((mt.ones((2000, 2000), chunk_size=100) + 1) @ mt.ones((2000, 50), chunk_size=100)).sum().plan()
@@ -47,7 +46,7 @@ def test_a_plan_is_improved_while_one_watches_and_asked_what_if(lab, lab_page, t
         notebook.run(0, wait=True)
         notebook.run(1, wait=True)
         search = notebook.view(1)
-        search.get_by_text("searching after").wait_for(timeout=20_000)
+        search.get_by_text("searching after").wait_for()
         told = search.get_by_text("of search;").text_content()
         notebook.page.wait_for_function(
             "told => [...document.querySelectorAll('svg text')].every(it => it.textContent !== told)", arg=told
@@ -56,49 +55,52 @@ def test_a_plan_is_improved_while_one_watches_and_asked_what_if(lab, lab_page, t
         sliders = notebook.view(2)
         sliders.get_by_role("slider").first.focus()
         notebook.page.keyboard.press("ArrowRight")
-        sliders.get_by_text("with workers").wait_for(timeout=20_000)
+        sliders.get_by_text("with workers").wait_for()
         notebook.screenshot(f"plans-{theme}")
         assert notebook.page.evaluate(VIOLATIONS, [AXE.read_text(), 1]) == []
         search.get_by_role("button", name="Stop").click()
-        search.get_by_text("ended after").wait_for(timeout=20_000)
+        search.get_by_text("ended after").wait_for()
         notebook.run(3, wait=True)
         assert notebook.text(3).strip() == "False True"
         assert notebook.console == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme):
-    name = f"controls-{theme}.ipynb"
-    lab.write(name, [START, JOB, PLAIN, SMALL, AGAIN, "print(cluster.closed)"])
+def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme, tmp_path):
+    name, gate, other = f"controls-{theme}.ipynb", tmp_path / "gate", tmp_path / "other"
+    job, plain = JOB.format(gate=str(gate)), PLAIN.format(gate=str(other))
+    lab.write(name, [START, job, plain, SMALL, AGAIN, "print(cluster.closed)"])
     with lab_page.opened(name, height=1000) as notebook:
         notebook.theme(theme)
         notebook.run(0, wait=True)
         panel = notebook.view(0)
-        panel.get_by_text("2 workers (0 busy)").wait_for(timeout=15_000)
+        panel.get_by_text("2 workers (0 busy)").wait_for()
         assert panel.get_by_role("button", name="Scale").count() == 0  # the number of workers is fixed
         notebook.run(1, wait=True)
-        panel.get_by_text("a long job: running").wait_for(timeout=15_000)  # the cluster's widget is live
+        panel.get_by_text("a long job: running").wait_for()  # the cluster's widget is live
         view = notebook.view(1)
         view.get_by_role("tab", name="Lines").click()
         assert len(notebook.moved(1)) >= 2
         notebook.screenshot(f"controls-{theme}")
         assert notebook.page.evaluate(VIOLATIONS, [AXE.read_text(), 0]) == []
         notebook.run(4, wait=True)  # another handle, another view
-        assert notebook.view(4).locator(".jm-state").first.inner_text() in ("running", "succeeded")
-        notebook.view(1).locator(".jm-state", has_text="succeeded").wait_for(timeout=30_000)
+        assert notebook.view(4).locator(".jm-state").first.inner_text() == "running"
+        gate.touch()
+        notebook.view(1).locator(".jm-state", has_text="succeeded").wait_for()
         notebook.wait_for_text(1, "vnd.jmars.job")  # the last picture is in the notebook
         notebook.run(2)
-        notebook.view(2).locator("progress").wait_for(timeout=15_000)
+        notebook.view(2).locator("progress").wait_for()
+        other.touch()
         notebook.screenshot(f"controls-{theme}-bar")
         notebook.wait_until_idle()
-        assert notebook.text(2).split() == ["20.0"] and "progress" not in str(notebook.outputs(2))
+        assert notebook.text(2).split() == ["500.0"] and "progress" not in str(notebook.outputs(2))
         notebook.run(3, wait=True)
         assert len(notebook.outputs(3)) == 1  # a small value shows no bar
         panel.get_by_role("button", name="Stop cluster").click()
         panel.get_by_role("button", name="Keep it").wait_for()
         notebook.screenshot(f"controls-{theme}-sure")
         panel.get_by_role("button", name="Stop it now").click()
-        panel.get_by_text("shown: closed").wait_for(timeout=15_000)
+        panel.get_by_text("shown: closed").wait_for()
         assert panel.get_by_role("button").count() == 0
         notebook.run(5, wait=True)
         assert notebook.text(5).strip() == "True"

@@ -16,15 +16,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_cluster_a_job_and_a_replay_show_themselves(lab, browser, theme):
+def test_a_cluster_a_job_and_a_replay_show_themselves(lab, browser, theme, tmp_path):
     name = f"seven-controls-{theme}.ipynb"
     save_run(lab.folder / "seven.run", simulate(16), "job-1", "exp")
-    lab.write(name, [START, JOB, "jmars.replay('seven.run')", "print(cluster.closed)"])
+    job = JOB.format(gate=str(tmp_path / "gate"))
+    lab.write(name, [START, job, "jmars.replay('seven.run')", "print(cluster.closed)"])
     with opened(lab, browser, name, theme) as notebook:
         notebook.run(0, wait=True)
-        notebook.view(0).get_by_text("2 workers (0 busy)").wait_for(timeout=15_000)
+        notebook.view(0).get_by_text("2 workers (0 busy)").wait_for()
         notebook.run(1, wait=True)
-        notebook.view(0).get_by_text("a long job: running").wait_for(timeout=15_000)
+        notebook.view(0).get_by_text("a long job: running").wait_for()
         assert len(notebook.moved(1)) >= 2
         notebook.run(2, wait=True)
         notebook.view(2).get_by_role("slider").wait_for()
@@ -33,6 +34,6 @@ def test_a_cluster_a_job_and_a_replay_show_themselves(lab, browser, theme):
         notebook.screenshot(f"seven-controls-{theme}")
         notebook.view(0).get_by_role("button", name="Stop cluster").click()
         notebook.view(0).get_by_role("button", name="Stop it now").click()
-        notebook.view(0).get_by_text("shown: closed").wait_for(timeout=15_000)
+        notebook.view(0).get_by_text("shown: closed").wait_for()
         notebook.run(3, wait=True)
         assert notebook.text(3).strip() == "True"

@@ -15,14 +15,14 @@ from tests.notebook.kernels import PROMPT
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 SETUP = """%load_ext jmars
-import json, time, jmars, numpy as np
+import json, pathlib, time, jmars, numpy as np
 from jmars.tensor import map_blocks
 def slow(block):
-    time.sleep(0.1)
+    time.sleep(0.0 if pathlib.Path({gate!r}).exists() else 0.4)
     return block * 2
 total = 'old'
 cluster = jmars.Cluster.hosts(['local', 'local'], n_workers=2, memory_limit='512MiB')
-print(json.dumps({host['name']: host['pid'] for host in cluster.info()['hosts']}))"""
+print(json.dumps({{host['name']: host['pid'] for host in cluster.info()['hosts']}}))"""
 CELL = """%%jmars -o job
 x = np.arange({side} * {side}, dtype=float, chunk_size=10**6).reshape({side}, {side}).rechunk(20)
 y = map_blocks(slow, x, dtype=float)
@@ -46,9 +46,9 @@ def _names(notebook: NotebookPage, place: str) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_lanes_stand_by_host_and_a_host_lost_while_one_looks_is_told(lab, lab_page, theme):
-    name, side = f"hosts-{theme}.ipynb", 300
-    lab.write(name, [SETUP, CELL.format(side=side), "print('next', float(total))"])
+def test_lanes_stand_by_host_and_a_host_lost_while_one_looks_is_told(lab, lab_page, theme, tmp_path):
+    name, side, gate = f"hosts-{theme}.ipynb", 300, tmp_path / "gate"
+    lab.write(name, [SETUP.format(gate=str(gate)), CELL.format(side=side), "print('next', float(total))"])
     with lab_page.opened(name, height=1000) as notebook:
         notebook.theme(theme)
         notebook.run(0, wait=True)
@@ -66,7 +66,8 @@ def test_lanes_stand_by_host_and_a_host_lost_while_one_looks_is_told(lab, lab_pa
         assert [text for text in _names(notebook, ".jm-lanes text") if not text[0].isdigit()] == rows
         notebook.screenshot(f"hosts-{theme}-workers")
         os.kill(pids[second], signal.SIGKILL)
-        view.get_by_text(f"{second} was lost after").wait_for(timeout=10_000)
+        view.get_by_text(f"{second} was lost after").wait_for()
+        gate.touch()
         assert view.locator(".jm-place").inner_text() == "on 1 of 2 hosts"
         assert view.locator("tr.jm-host[data-state=lost]").get_attribute("title").startswith(f"{second}: lost after")
         notebook.screenshot(f"hosts-{theme}-lost")
@@ -93,7 +94,7 @@ def test_cancel_ends_a_cell_on_two_hosts_and_the_side_bar_knows_them(lab, lab_pa
     lab.write(
         "hosts-cancel.ipynb",
         [
-            SETUP,
+            SETUP.format(gate="/no/gate"),
             CELL.format(side=2000),
             "print('next', total, job.state)",
             "print(cluster.info()['hosts'][1]['state'])",

@@ -63,8 +63,9 @@ def test_a_notebook_that_was_saved_in_mid_run_shows_that_picture_when_its_kernel
 
 
 @pytest.mark.long
-def test_a_page_that_is_reloaded_in_mid_run_has_prints_result_and_picture_at_the_end(lab, lab_page):
-    cell = slow(6).replace("\ntotal\n", "\nprint('first', end=' ')\nprint('sum', total > 0)\ntotal\n")
+def test_a_page_that_is_reloaded_in_mid_run_has_prints_result_and_picture_at_the_end(lab, lab_page, tmp_path):
+    gate = tmp_path / "gate"
+    cell = slow(60, gate).replace("\ntotal\n", "\nprint('first', end=' ')\nprint('sum', total > 0)\ntotal\n")
     lab.write("reloaded.ipynb", [SETUP, cell, "print('state', job.state)"])
     with lab_page.opened("reloaded.ipynb", fresh=True) as notebook:
         notebook.run(0, wait=True)
@@ -74,7 +75,8 @@ def test_a_page_that_is_reloaded_in_mid_run_has_prints_result_and_picture_at_the
         notebook.page.reload()
         notebook.wait_until_ready()
         notebook.view(1).get_by_role("button", name="Cancel").wait_for()
-        notebook.wait_for_text(1, MIME_TYPE, timeout=30)
+        gate.touch()
+        notebook.wait_for_text(1, MIME_TYPE)
         notebook.view(1).get_by_text("succeeded").first.wait_for()
         notebook.wait_for_text(1, "execute_result")
         notebook.screenshot("reloaded")
@@ -82,7 +84,7 @@ def test_a_page_that_is_reloaded_in_mid_run_has_prints_result_and_picture_at_the
     saved, printed, result = lab.read("reloaded.ipynb").cells[1].outputs
     assert (printed.name, printed.text) == ("stdout", "first sum True\n")  # before the reload, and after it
     assert result.output_type == "execute_result"
-    n = 6 * 20
+    n = 60 * 20
     assert str(float(sum(i + 1 for i in range(n)) * 2 + n)) in result.data["text/plain"]
     assert lab.read("reloaded.ipynb").cells[1].execution_count == result.execution_count
     assert WIDGET not in saved.data

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from jmars.notebook.view import MIME_TYPE
-from tests.browser.harness import THEMES, TOKEN, Lab, NotebookPage
+from tests.browser.harness import PATIENCE, THEMES, TOKEN, Lab, NotebookPage
 from tests.browser.test_cell_in_lab import SETUP, click_cancel, slow
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 def opened(lab: Lab, browser: Browser, name: str, theme: str, kernel: bool = True) -> Iterator[NotebookPage]:
     """A notebook in a page of Notebook 7; without `kernel`, of a kernel that this machine has not."""
     page = browser.new_context(viewport={"width": 1250, "height": 900}).new_page()
+    page.set_default_timeout(PATIENCE)
     console: list[str] = []
     page.on("pageerror", lambda error: console.append(str(error.stack)))
     notebook = NotebookPage(page, lab, console)
@@ -50,9 +51,9 @@ def forget_kernel(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_view_moves_comes_back_after_a_reload_and_is_saved(lab, browser, theme):
-    name = f"seven-{theme}.ipynb"
-    lab.write(name, [SETUP, slow(6), "print('state', job.state)"])
+def test_the_view_moves_comes_back_after_a_reload_and_is_saved(lab, browser, theme, tmp_path):
+    name, gate = f"seven-{theme}.ipynb", tmp_path / "gate"
+    lab.write(name, [SETUP, slow(60, gate), "print('state', job.state)"])
     with opened(lab, browser, name, theme) as notebook:
         notebook.run(0, wait=True)
         notebook.run(1)
@@ -63,7 +64,8 @@ def test_the_view_moves_comes_back_after_a_reload_and_is_saved(lab, browser, the
         notebook.wait_until_ready()
         notebook.view(1).get_by_role("button", name="Cancel").wait_for()
         assert len(notebook.moved(1)) >= 3
-        notebook.wait_for_text(1, MIME_TYPE, timeout=30)
+        gate.touch()
+        notebook.wait_for_text(1, MIME_TYPE)
         notebook.wait_for_text(1, "execute_result")
         notebook.run(2, wait=True)
         assert notebook.text(2).strip() == "state succeeded"

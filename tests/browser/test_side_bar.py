@@ -19,13 +19,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 SETUP = "import time, jmars\nfrom jmars.tensor import arange, map_blocks"
 SLOW = """def slow(block):
-    time.sleep(0.1)
+    time.sleep(0.3)
     return block * 2
 
 cluster = jmars.Cluster(n_workers=2, memory_limit="512MiB")
 x = map_blocks(slow, arange(600.0, chunk_size=1) + 1, dtype=float)
 job = cluster.submit((x + 1).sum(), name="a slow job")
-job.wait(60)
+job.wait(600)
 print("it is", job.state)
 cluster.close()"""
 
@@ -39,11 +39,11 @@ def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, lab_page, th
         notebook.theme(theme)
         notebook.command("jmars:show")
         side = notebook.page.locator(".jmars-Sidebar")
-        side.get_by_text("No cluster is running").wait_for(timeout=10_000)
+        side.get_by_text("No cluster is running").wait_for()
         notebook.run(0, wait=True)
         notebook.run(1)
-        side.get_by_role("button", name="2 workers").wait_for(timeout=15_000)
-        side.locator(".jm-state", has_text="running").wait_for(timeout=15_000)
+        side.get_by_role("button", name="2 workers").wait_for()
+        side.locator(".jm-state", has_text="running").wait_for()
         bar = side.get_by_role("progressbar")
         before = bar.get_attribute("aria-valuetext")
         notebook.page.wait_for_function(
@@ -55,26 +55,26 @@ def test_the_side_bar_shows_a_blocked_cells_job_and_cancels_it(lab, lab_page, th
             notebook.screenshot(f"side-{theme}-{tab.lower()}")
         side.get_by_role("button", name="Cancel", exact=True).click()
         notebook.wait_for_text(1, "it is cancelled", timeout=PROMPT)
-        side.get_by_text("No cluster is running").wait_for(timeout=10_000)
+        side.get_by_text("No cluster is running").wait_for()
         assert notebook.console == []
 
 
 @pytest.mark.long
 def test_a_page_that_is_reloaded_while_a_cell_blocks_shows_the_job_again(lab, lab_page):
-    lab.write("again.ipynb", [SETUP, SLOW.replace("sleep(0.1)", "sleep(0.5)")])  # blocks beyond any wait
+    lab.write("again.ipynb", [SETUP, SLOW.replace("sleep(0.3)", "sleep(0.5)")])  # blocks beyond any wait
     with lab_page.opened("again.ipynb", width=1500) as notebook:
         notebook.run(0, wait=True)
         notebook.run(1)
         notebook.command("jmars:show")
         side = notebook.page.locator(".jmars-Sidebar")
-        side.locator(".jm-state", has_text="running").wait_for(timeout=15_000)
+        side.locator(".jm-state", has_text="running").wait_for()
         notebook.save()
         notebook.page.reload()
         notebook.wait_until_drawn()  # the kernel answers this page when the cell has ended, so nothing may ask it
         notebook.command("jmars:show")
-        side.locator(".jm-state", has_text="running").wait_for(timeout=15_000)
+        side.locator(".jm-state", has_text="running").wait_for()
         side.get_by_role("button", name="Cancel", exact=True).click()
-        side.get_by_text("No cluster is running").wait_for(timeout=10_000)
+        side.get_by_text("No cluster is running").wait_for()
         notebook.wait_until_ready()  # the cell has ended
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from tests.browser.harness import ROOT, NotebookPage
 from tests.browser.test_clusters_in_lab import stop
 from tests.multihost.machines import Machine, need_machines
 from tests.multihost.ssh_server import SshServer
+from tests.ports import unused_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -33,9 +33,7 @@ ray.shutdown()"""
 def sshd(lab, tmp_path: Path) -> Iterator[SshServer]:
     """sshd at 127.0.0.1, whose key and our key the Jupyter server has in its home folder."""
     need_machines()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = unused_port()
     machine = Machine("node", network=False)
     environment = {name: os.environ[name] for name in ("TMPDIR", "JMARS_RUNTIME_DIR")} | {"PYTHONPATH": str(ROOT)}
     try:
@@ -63,7 +61,7 @@ def ray_address() -> Iterator[str]:
             told = next((line for line in process.stdout if line.startswith("at ")), "")
             yield told.removeprefix("at ").strip()
             process.stdin.close()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
 
 
 def started(notebook: NotebookPage, kind: str, name: str, fields: dict[str, str]) -> Locator:
@@ -83,8 +81,8 @@ def started(notebook: NotebookPage, kind: str, name: str, fields: dict[str, str]
     assert f"{name}, 1 worker" in notebook.text(0)
     notebook.run(1, wait=True)
     assert "499999500000.0" in notebook.text(1)
-    side.locator(".jm-kernels li").first.wait_for(timeout=15_000)
-    side.locator(".jm-job").first.wait_for(timeout=15_000)
+    side.locator(".jm-kernels li").first.wait_for()
+    side.locator(".jm-job").first.wait_for()
     return side
 
 
@@ -130,7 +128,7 @@ def test_a_dask_cluster_is_used_and_says_why_it_is_not_scaled(lab, lab_page):
         notebook.page.locator(".Toastify__toast", has_text="this Dask client cannot scale its cluster").wait_for()
         notebook.screenshot("start-dask-not-scaled")
         ask(2)  # where it was started
-        side.get_by_text("2 workers of Dask").wait_for(timeout=30_000)
+        side.get_by_text("2 workers of Dask").wait_for()
         stop(notebook.page, side)
         assert len(ask("")) > 9  # the Dask cluster goes on
 

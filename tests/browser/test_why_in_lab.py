@@ -33,7 +33,7 @@ def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, l
         notebook.run(0, wait=True)
         notebook.run(1, wait=True)
         line = notebook.view(1).locator(".jm-why")
-        line.wait_for(timeout=30_000)  # five seconds after the last thing that moved
+        line.wait_for()  # five seconds after the last thing that moved
         said = line.inner_text()
         assert "runs: operand" in said and "waits" in said and "of line 3 (b = mt.map_blocks(waits" in said
         assert line.get_attribute("data-calm") == "true"
@@ -55,7 +55,7 @@ def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, l
         notebook.run(2, wait=True)
         notebook.wait_for_text(2, "runs: operand")
         gate.touch()
-        notebook.view(1).get_by_text("succeeded").first.wait_for(timeout=20_000)
+        notebook.view(1).get_by_text("succeeded").first.wait_for()
         notebook.run(3, wait=True)
         notebook.wait_for_text(3, "ui.perfetto.dev")
         assert (lab.folder / "run.json").stat().st_size > 1000

@@ -4,7 +4,6 @@ import asyncio
 import http.cookiejar
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -21,6 +20,7 @@ from jmars.client.cluster import Cluster
 from jmars.model.states import OperandState as S
 from tests.notebook.events_for_tests import started
 from tests.notebook.server.fake_cluster import TOKEN, FakeCluster
+from tests.ports import unused_port
 
 ROOT = Path(__file__).parents[3]
 LOGIN = "login-token-of-jupyter"
@@ -41,9 +41,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
     clusters = folder / "jmars"
     clusters.mkdir(mode=0o700)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     settings = {"ServerApp": {"jpserver_extensions": {"jmars.notebook.server": True}, "base_url": BASE}}
     settings["ServerApp"] |= {"root_dir": str(folder), "port": port, "port_retries": 0, "open_browser": False}
     settings |= {"IdentityProvider": {"token": LOGIN}}
@@ -59,7 +57,7 @@ def server(tmp_path_factory):
             yield Server(port, log, clusters)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
 
 
 def wait_for(process, port, log):
@@ -68,7 +66,7 @@ def wait_for(process, port, log):
         if process.poll() is not None:
             raise RuntimeError(log.read_text())
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}{BASE}api?token={LOGIN}", timeout=10).close()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{BASE}api?token={LOGIN}", timeout=60).close()
             return
         except urllib.error.URLError:
             try:
@@ -82,7 +80,7 @@ def call(port, path, method="GET", **headers):
     given = {"Authorization": f"token {LOGIN}"} | {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{BASE}jmars/{path}", method=method, headers=given)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -103,7 +101,7 @@ async def connect(port, cluster, token=LOGIN, **headers):
     query = f"?token={token}" if token else ""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"ws://127.0.0.1:{port}{BASE}jmars/stream/{cluster}{query}"
-    return await websocket_connect(HTTPRequest(url, headers=given, request_timeout=10))
+    return await websocket_connect(HTTPRequest(url, headers=given, request_timeout=60))
 
 
 def test_clusters_are_listed_without_their_secrets(server):
