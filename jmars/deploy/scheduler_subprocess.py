@@ -168,7 +168,8 @@ class SchedulerSubprocess:
             If there will be none.
         """
         while True:
-            await self._up.wait()
+            while not self._up.is_set():  # a scheduler may end before those who waited for it go on
+                await self._up.wait()
             if self._closed or self._channel is None:
                 raise ClusterLostError("the scheduler ended again and again; start a new cluster")
             channel = self._channel

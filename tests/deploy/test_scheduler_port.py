@@ -138,3 +138,26 @@ def test_a_job_runs_and_every_question_is_answered(kind, tmp_path):
             one.close()
 
     asyncio.run(asyncio.wait_for(test(), 60))
+
+
+def test_a_scheduler_that_ends_at_once_is_not_the_last_one(tmp_path):
+    class Answers:
+        closed = False
+
+        async def ask(self, actor, method):
+            return {"kept": 1}
+
+    async def test():
+        port = made(SchedulerSubprocess, tmp_path, [])
+        asked = asyncio.ensure_future(port.plans())
+        await asyncio.sleep(0)
+        port._channel = Answers()
+        port._up.set()
+        port._lost(asyncio.Event())  # before who asked goes on
+        await asyncio.sleep(0)
+        assert not asked.done()
+        port._channel = Answers()
+        port._up.set()
+        assert await asked == {"kept": 1}
+
+    asyncio.run(test())

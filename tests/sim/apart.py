@@ -57,7 +57,8 @@ class SimApart:
     async def ask(self, method: str, *args: Any) -> Any:
         """What the session answers, or that of the next scheduler."""
         while True:
-            await self._up.wait()
+            while not self._up.is_set():
+                await self._up.wait()
             incarnation = self._incarnation
             try:
                 return await self._peer.ask("session", method, *args)

@@ -29,6 +29,11 @@ def test_without_faults_every_job_succeeds_or_raises_its_own_error() -> None:
         assert set(report.ends) <= {"succeeded", "failed"}, report
 
 
+@pytest.mark.parametrize("seed", [99, 146, 293])
+def test_a_scheduler_that_is_killed_as_it_comes_up_is_replaced(seed: int) -> None:
+    run(seed, Faults(apart=1, scheduler_deaths=3, stalls=0.01))
+
+
 def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
     code = "from tests.sim.world import run; print([run(seed).trace for seed in range(6)])"
     runs = {
