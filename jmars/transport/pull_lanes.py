@@ -51,6 +51,11 @@ class PullLane(BulkLane):
     Orders: `("ask", ranges)`, at most `wire.MOST_PIECES`; `("let go", range)`. Further events:
     `("arrived", lane, range)`, `("failed", lane, range, why)`, `("let go", lane, range)`, which end the range here;
     `("trip", lane, seconds)`; `("transport", lane, choice)` when a TransportChoice was made or UCX has failed.
+
+    Attributes
+    ----------
+    is_agreeing
+        Whether the host has proved itself and both hosts agree on UCX, which takes longer where UCX has to start.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class PullLane(BulkLane):
         self.holder = holder
         self._address, self._context, self._identity, self._memory = address, context, identity, memory
         self._ucx = UcxReader(wish, self.inbox.put)
+        self.is_agreeing = False
         self._expected: dict[tuple[int, int], _Expected] = {}  # by ticket and piece
         self._ticket = 0
         self._used = self._beat = monotonic()  # times of the last range, and of the last BEAT
@@ -76,11 +82,14 @@ class PullLane(BulkLane):
     def connect(self) -> ssl.SSLSocket:
         """Dial the host, and choose how parts come."""
         link = dial(self._context, self._identity, *self.holder, self._address)
+        self.is_agreeing = True
         try:
             choice = self._ucx.agree(link)
         except BaseException:
             link.close()
             raise
+        finally:
+            self.carried, self.is_agreeing = monotonic(), False
         if choice is not None:
             self.events(("transport", self, choice))
         self._send_beat()

@@ -237,6 +237,7 @@ class Puller:
         route.lanes.append(lane)
 
     def _carried(self, holder: Holder) -> float:
-        """Time of the last byte of a chunk from a host."""
+        """Time of the last byte of a chunk from a host; the time of this look while the two hosts agree on UCX."""
         route = self._routes.get(holder)
-        return max((lane.carried for lane in route.lanes), default=0.0) if route is not None else 0.0
+        lanes = route.lanes if route is not None else ()
+        return max((self._looked if lane.is_agreeing else lane.carried for lane in lanes), default=0.0)
