@@ -4,6 +4,7 @@
 - fake_device.py: a GPU made of NumPy, with streams that run as late or as early as events allow
 - cupy_device.py: a GPU of NVIDIA, by CuPy
 - reduction_text.py: reductions as C++ for a GPU
+- index_expressions.py: ranges as expressions of an element's index
 - library.py: functions that a GPU runs by name, on arrays of NumPy or of CuPy
 - device_program.py: a program as calls of a device
 - contents.py: chunks in the memory of a device, and the events to wait for

@@ -2,7 +2,7 @@
 
 Kernels are texts of `kernels.cuda_text` within CuPy's loops; NVRTC compiles on first use, and CuPy keeps the result.
 Without fused multiply-add, as NumPy rounds after each operation.
-Source: `cupy/_core/_kernel.pyx` and `cupy/_core/_reduction.pyx` (types of parameters, identities).
+Source: `cupy/_core/_kernel.pyx` (types of parameters, `i` of the loop), `cupy/_core/_reduction.pyx` (identities).
 """
 
 from __future__ import annotations
@@ -132,10 +132,15 @@ class CupyDevice(Device):
         with _translated():
             cupy.cuda.runtime.memcpyAsync(target.ctypes.data, self._slab.ptr + offset, target.nbytes, kind, stream.ptr)
 
-    def launch(self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any) -> None:
+    def launch(
+        self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any, first: int | None = None
+    ) -> None:
         """Run the expression's text as an ElementwiseKernel."""
         with _translated(), stream:
-            _map_kernel(expression)(*inputs, out)
+            if first is None:
+                _map_kernel(expression)(*inputs, out)
+            else:
+                _index_kernel(expression)(*inputs, first, out)
 
     def reduce(
         self, expression: Expression, ufunc: str, axes: tuple[int, ...], out: Any, inputs: Sequence[Any], stream: Any
@@ -169,6 +174,24 @@ def _map_kernel(expression: Expression) -> Any:
     typed, call = _parameters(expression)
     return cupy.ElementwiseKernel(
         typed, f"{expression.dtype.name} out", f"out = {call}", "jm_map", preamble=text, options=_OPTIONS
+    )
+
+
+@lru_cache(maxsize=4096)
+def _index_kernel(expression: Expression) -> Any:
+    """The kernel of an expression whose last input is the index; CuPy's loop calls it `i`."""
+    text = cuda_text(expression)
+    assert text is not None
+    names = [f"x{n}" for n in range(len(expression.inputs) - 1)]
+    typed = [f"{dtype.name} {name}" for dtype, name in zip(expression.inputs, names)]
+    call = f"{FUNCTION}({', '.join([*names, 'first + (long long)i'])})"
+    return cupy.ElementwiseKernel(
+        ", ".join([*typed, "int64 first"]),
+        f"{expression.dtype.name} out",
+        f"out = {call}",
+        "jm_range",
+        preamble=text,
+        options=_OPTIONS,
     )
 
 

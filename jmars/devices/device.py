@@ -88,8 +88,13 @@ class Device(Protocol):
     def view(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An array in the slab, C-contiguous."""
 
-    def launch(self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any) -> None:
-        """Compute an expression that has a text (`kernels.cuda_text`) for each element of `out`; inputs broadcast."""
+    def launch(
+        self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any, first: int | None = None
+    ) -> None:
+        """Compute an expression that has a text (`kernels.cuda_text`) for each element of `out`; inputs broadcast.
+
+        With `first` the expression has an int64 input more, the last: `first` plus the place of the element in `out`.
+        """
 
     def reduce(
         self, expression: Expression, ufunc: str, axes: tuple[int, ...], out: Any, inputs: Sequence[Any], stream: Any

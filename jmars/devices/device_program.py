@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from jmars.devices.device import Device
+from jmars.devices.index_expressions import index_expression
 from jmars.devices.library import REDUCTIONS, library_call
 from jmars.kernels.cuda_text import cuda_text
 from jmars.kernels.expression import Expression, Node
-from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Program, Reduce, Step
+from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step
 from jmars.kernels.reducers import UfuncReducer
 from jmars.model.limits import slot_size
 
@@ -28,11 +29,12 @@ _KINDS = "biufc"  # dtypes that CuPy has, at most 16 bytes wide
 
 @dataclass(frozen=True)
 class _Launch:
-    """An expression of some values."""
+    """An expression of some values; `arg` is the place of the first index, -1 for an expression without the index."""
 
     expression: Expression
     inputs: tuple[int, ...]
     value: int
+    arg: int = -1
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class DeviceProgram:
         for call in self.calls:
             inputs, target = [views[i] for i in call.inputs], views[call.value]
             if isinstance(call, _Launch):
-                device.launch(call.expression, target, inputs, stream)
+                first = args[call.arg] if call.arg >= 0 else None
+                device.launch(call.expression, target, inputs, stream, first)
             elif isinstance(call, _Reduction):
                 device.reduce(call.expression, call.ufunc, call.axes, target.reshape(call.shape), inputs, stream)
             else:
@@ -111,7 +114,7 @@ def runs_on_gpu(program: Program) -> bool:
 def device_program(program: Program) -> DeviceProgram | None:
     """The calls of a program; None where the CPU must run it. Equal programs share the result."""
     kinds = [*program.inputs, *(step.output for step in program.steps)]
-    if not program.inputs or not all(_is_plain(kind) for kind in kinds):
+    if not all(_is_plain(kind) for kind in kinds):
         return None
     writer = _Writer(program)
     for number, step in enumerate(program.steps):
@@ -144,6 +147,11 @@ class _Writer:
             done = cuda_text(step.expression) is not None
             if done:
                 self._calls.append(_Launch(step.expression, inputs, self._add(step.output)))
+        elif isinstance(step, Generate):
+            made = index_expression(step)
+            done = made is not None and cuda_text(made) is not None
+            if made is not None and done:
+                self._calls.append(_Launch(made, (), self._add(step.output), self._arg))
         elif isinstance(step, Reduce | Combine) and isinstance(step.reducer, UfuncReducer):
             done = self._reduction(step, step.reducer, inputs)
         elif isinstance(step, Call):
@@ -179,7 +187,7 @@ class _Writer:
         shape = before.shape
         if isinstance(step, Reduce):
             shape = tuple(1 if axis in step.axes else length for axis, length in enumerate(shape))
-            expression = _same(before.dtype)
+            expression, inputs = self._mapped(step.inputs[0], inputs)
             if cuda_text(expression) is None:
                 return False
             state = self._add(ChunkType(shape, reducer.state) if mean else step.output)
@@ -190,6 +198,19 @@ class _Writer:
         if mean:
             self._calls.append(_Call("divide", reducer.count, -1, (state,), self._add(step.output)))
         return True
+
+    def _mapped(self, read: int, inputs: tuple[int, ...]) -> tuple[Expression, tuple[int, ...]]:
+        """What a reduction reads: the expression of the launch before, which is not stored if nothing else reads it."""
+        last, before = self._calls[-1] if self._calls else None, self._types[inputs[0]]
+        reads = sum(step.inputs.count(read) for step in self._program.steps)
+        is_read_here = isinstance(last, _Launch) and last.value == inputs[0] and reads == 1
+        if isinstance(last, _Launch) and is_read_here and last.arg < 0 and last.inputs:
+            if any(self._types[one].shape != before.shape for one in last.inputs):
+                return _same(before.dtype), inputs
+            self._calls.pop()
+            self._types.pop()
+            return last.expression, last.inputs
+        return _same(before.dtype), inputs
 
 
 def _same(dtype: np.dtype[Any]) -> Expression:

@@ -195,10 +195,14 @@ class FakeDevice(Device):
         self._check()
         stream.work.append(partial(np.copyto, target, self._slab[offset : offset + target.size]))
 
-    def launch(self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any) -> None:
+    def launch(
+        self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any, first: int | None = None
+    ) -> None:
         """Compute by NumPy's functions."""
         self._check()
         assert cuda_text(expression) is not None
+        if first is not None:
+            inputs = [*inputs, np.arange(first, first + out.size).reshape(out.shape)]
         run = whole_function(expression, tuple(range(len(inputs))))
         stream.work.append(partial(_quietly, run, out, inputs))
 
