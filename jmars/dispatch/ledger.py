@@ -33,6 +33,7 @@ LEAST_OPERANDS = 1000  # of a job that measures dispatch, whose operands run no 
 SHORT_SECONDS = 2e-4  # on average
 LEAST_COMPUTED = 0.05  # seconds of a job that measures how busy other processes keep the cores
 LEAST_MOVED = 2**24  # bytes to and from disk of a job that measures the disk
+LEAST_ON_GPU = 5e-5  # seconds of an operand on a GPU, where copies took all that was measured
 
 
 class _Opened:
@@ -56,7 +57,7 @@ class Ledger:
     estimate
         Run times of operands by program, in this session.
     on_gpu
-        The same on GPUs; cold operands are those whose inputs were copied to the GPU.
+        The same on GPUs; cold operands are those with copies to the GPU or from it.
     waited
         Seconds that executors waited for a core since the last job ended.
     """
@@ -135,8 +136,8 @@ class Ledger:
     def _learn_gpus(self, programs: Sequence[Program]) -> bool:
         """Teach the profile the run times on GPUs, under keys of their own, and the speed of copies.
 
-        The plan adds the copies of inputs itself, so operands count whose inputs lay on the GPU; until there was one,
-        the others count less the seconds of their copies. Returns whether an operand ran on a GPU.
+        The plan adds copies itself, so operands count whose inputs lay on the GPU and whose output stayed there; until
+        there was one, the others count less the seconds of their copies. Returns whether an operand ran on a GPU.
         """
         if self._copies[0] >= LEAST_MOVED:
             self.profile.observe_pcie(*self._copies)
@@ -148,7 +149,7 @@ class Ledger:
             if seen.warm:
                 mean = seen.seconds / seen.warm
             elif self.profile.seconds(gpu_key(known.key), known.size) is None:
-                mean = (seen.cold_seconds - seen.fresh / self.profile.pcie) / seen.cold
+                mean = max((seen.cold_seconds - seen.fresh / self.profile.pcie) / seen.cold, LEAST_ON_GPU)
             else:
                 continue
             for key in (known.key, known.family):

@@ -196,6 +196,6 @@ class ExecutorReport(NamedTuple):
     peaks: Sequence[tuple[int, int]] = ()  # bytes, where memory was measured
     stored: Sequence[tuple[int, int, int]] = ()  # µs of storing with the wait for a slot, and without
     backends: Sequence[tuple[int, str]] = ()  # programs compiled since the last report, each with its back end
-    moved: Sequence[int] = ()  # bytes copied to the GPU for each operand; empty without a GPU
+    moved: Sequence[int] = ()  # bytes copied to the GPU and from it for each operand; empty without a GPU
     copies: tuple[int, float] = (0, 0.0)  # bytes of large copies to and from the GPU, and their seconds
     warned: Sequence[tuple[int, ...]] = ()  # place of an operand (also of the next), fields of its FloatError

@@ -160,6 +160,8 @@ def on_devices(
 
     mode = settings.get("gpu", TASK_DEFAULTS["gpu"])
     seconds = np.array([*(gpu_seconds(program, profile) for program in after.programs), 0.0])[after.program]
+    for results in after.results.values():  # they are copied to shared memory, beside the next kernels
+        seconds[results] = np.maximum(seconds[results], after.nbytes[results] / profile.pcie)
     _, group = np.unique(np.stack([after.layer, after.program]), axis=1, return_inverse=True)
     ways = _WAYS[mode] if budget or mode != "auto" else _WAYS["off"]
     prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])

@@ -120,7 +120,7 @@ def device_choices(
     graph
         The operands; `device` ANY leaves the choice open, and `cost` are seconds on a core.
     gpu_cost
-        Seconds of an operand on a GPU, with the copy of its output to shared memory, shape (n,).
+        Seconds of an operand on a GPU, shape (n,); of a result with its copy to shared memory.
     workers
         Rows of cores and rows of GPUs.
     group
