@@ -1,7 +1,8 @@
 """Names of the GPUs of a machine, and how a process opens a GPU.
 
-A name is "cuda:N", or "fake:SIZE" for a `FakeDevice` of so many bytes; "fake:SIZE:CALLS" loses its context after so
-many calls, and "fake:SIZE:no-NAME" lacks a function of `library.LIBRARY`. Looking for GPUs imports nothing of CUDA.
+A name is "cuda:N", "cuda:N:SIZE" with at most so many bytes for chunks, or "fake:SIZE" for a `FakeDevice` of so many
+bytes; "fake:SIZE:CALLS" loses its context after so many calls, and "fake:SIZE:no-NAME" lacks a function of
+`library.LIBRARY`. Looking for GPUs imports nothing of CUDA.
 Source: `nvidia-smi(1)` (files of devices); CUDA C++ Programming Guide, `CUDA_VISIBLE_DEVICES`.
 """
 
@@ -18,10 +19,10 @@ from jmars.units import parse_bytes
 if TYPE_CHECKING:
     from jmars.devices.device import Device
 
-__all__ = ["find_gpus", "gpu_names", "is_gpu", "open_device", "slab_bytes"]
+__all__ = ["find_gpus", "gpu_names", "is_gpu", "most_bytes", "open_device", "slab_bytes"]
 
 SPARE = 512 * 10**6  # bytes of a GPU that the slab leaves, for the context and library calls
-_NAME = r"cuda:[\w-]+|fake:\w+(:\d+|:no-\w+)?"
+_NAME = r"cuda:[\w-]+(:\w+)?|fake:\w+(:\d+|:no-\w+)?"
 
 
 def find_gpus(folder: str = "/dev") -> list[str]:
@@ -75,6 +76,7 @@ def gpu_names(gpus: str | int | Sequence[str]) -> list[str]:
     for name in gpus:
         if not re.fullmatch(_NAME, name):
             raise ValueError(f"{name!r} names no GPU; use names such as 'cuda:0'")
+        most_bytes(name)
     return list(gpus)
 
 
@@ -87,10 +89,23 @@ def open_device(name: str) -> Device:
         size, _, more = rest.partition(":")
         lost_after = int(more) if more.isdigit() else None
         return FakeDevice(parse_bytes(size), "early", lost_after, [more[3:]] if more.startswith("no-") else ())
-    os.environ["CUDA_VISIBLE_DEVICES"] = rest
+    os.environ["CUDA_VISIBLE_DEVICES"] = rest.partition(":")[0]
     from jmars.devices.cupy_device import CupyDevice  # the import makes a process use CUDA
 
     return CupyDevice()
+
+
+def most_bytes(name: str) -> int | None:
+    """Bytes for chunks that the name of a GPU allows; None without a limit.
+
+    Examples
+    --------
+    >>> most_bytes("cuda:0:4GiB"), most_bytes("cuda:0")
+    (4294967296, None)
+    """
+    kind, _, rest = name.partition(":")
+    size = rest.partition(":")[2]
+    return parse_bytes(size) if kind == "cuda" and size else None
 
 
 def slab_bytes(free: int, total: int) -> int:

@@ -121,14 +121,27 @@ class DeviceRunner:
         self.ahead.popleft()
 
     def copy_down(self, one: InSlab) -> None:
-        """Copy a chunk of the device to shared memory; ExecutionError if it is not on the device."""
+        """Begin to copy a chunk of the device to shared memory, beside kernels; `came_down` waits for the bytes.
+
+        Raises
+        ------
+        ExecutionError
+            If the chunk is not on the device.
+        """
         if one.host is None or not self.contents.holds(one.offset, one.chunk):
             raise ExecutionError(f"chunk {one.chunk} is not on the GPU at {one.offset}; please report that")
         self._copy_out(one, one.host)
-        self._outward.flush(one.host)
+
+    def came_down(self, one: InSlab) -> None:
+        """Wait until a chunk of `copy_down` is in shared memory."""
+        if one.host is not None:
+            self._outward.flush(one.host)
 
     def drain(self) -> None:
-        """After an error: end all work; what operands ahead would have brought and written is not on the device."""
+        """After an error: end all work; what operands ahead would have brought and written is not on the device.
+
+        Chunks of `copy_down` must have come down before.
+        """
         for stream in (self._in, self._compute, self._out):
             event = self._device.record(stream)
             while not self._device.is_done(event):

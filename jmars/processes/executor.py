@@ -12,6 +12,7 @@ import gc
 import math
 import mmap
 import os
+import select
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -142,6 +143,8 @@ def run_executor(
         if ran_functions and (kept := granted.left_behind()) is not None:
             link.sendall(pack(ExecutorReport(0, [], 0, 0, RetainedBytes(RETAINED, kept), [])))
         ran_functions = False
+        if gpu is not None and not select.select([link], [], [], 0)[0]:
+            gpu.settle(lambda told: link.sendall(pack(told)))
         try:
             message = private.order()
         except (EOFError, ConnectionError):

@@ -1,7 +1,8 @@
 """Batches of operands on a GPU, in the GPU's executor process.
 
 Operands are submitted two ahead, so that copies run beside kernels, and reported when they are done. Outputs stay on
-the GPU; the control process has them copied to shared memory at once, or later by a `CopyDown`.
+the GPU; the control process has them copied to shared memory at once, or later by a `CopyDown`, which is copied beside
+the kernels of the next batch where that is sent already.
 An operand that the GPU cannot run (no memory, a function of CuPy that raises) is reported as such: no core computes it
 here. A GPU that lost its context ends the process, which is then replaced as any dead executor.
 Source: docs/explanation/devices.md, "Levels of memory"; docs/explanation/seeds.md, "Execution in a worker".
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 import mmap
 import os
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NoReturn
@@ -20,7 +22,7 @@ import numpy as np
 
 from jmars.devices.device import Device, DeviceLostError
 from jmars.devices.device_program import device_program
-from jmars.devices.find import open_device, slab_bytes
+from jmars.devices.find import most_bytes, open_device, slab_bytes
 from jmars.devices.runner import DeviceRunner, InSlab
 from jmars.devices.staging import STAGING
 from jmars.errors import ExecutionInterrupted
@@ -65,6 +67,7 @@ class GpuBatches:
         self._bytes, self._read = np.frombuffer(memory, np.uint8), np.frombuffer(chunks, np.uint8)
         self._name = name
         self._told: set[int] = set()  # programs whose back end was reported
+        self._downs: deque[InSlab] = deque()  # chunks on their way to shared memory
         self._device: Device
         self._runner: DeviceRunner
 
@@ -85,7 +88,8 @@ class GpuBatches:
     def _open(self) -> tuple[Device, int]:
         """The GPU, and bytes for chunks."""
         device = open_device(self._name)
-        return device, slab_bytes(*device.memory()) // PAGE * PAGE
+        free = slab_bytes(*device.memory())
+        return device, min(free, most_bytes(self._name) or free) // PAGE * PAGE
 
     def forget(self) -> None:
         """Programs have other numbers from now on."""
@@ -107,7 +111,7 @@ class GpuBatches:
                 except (DeviceLostError, ExecutionInterrupted):
                     raise
                 except Exception as error:
-                    self._runner.drain()
+                    self._drain(batch)
                     self._device.drop_scratch()
                     if not ahead:
                         log.warning("%s refuses an operand", self._name, exc_info=True)
@@ -116,24 +120,47 @@ class GpuBatches:
         except DeviceLostError:
             raise
         except ExecutionInterrupted:
-            self._runner.drain()
+            self._drain(batch)
             batch.report((INTERRUPTED,))
         except BaseException as error:  # a fault of jmars; it is reported
-            self._runner.drain()
+            self._drain(batch)
             batch.report(OperandFailed(FAILED, describe(error, perf_counter() - batch.before)))
 
     def copy_down(self, order: CopyDown, send: Send) -> None:
-        """Copy a chunk to shared memory, and answer."""
+        """Begin to copy a chunk to shared memory; `settle`, or the next batch beside its kernels, ends it."""
         host = self._bytes[order.slot : order.slot + order.nbytes]
-        error = ""
+        down = InSlab(order.chunk, order.place, order.nbytes, host)
         try:
-            self._runner.copy_down(InSlab(order.chunk, order.place, order.nbytes, host))
+            self._runner.copy_down(down)
         except DeviceLostError as lost:
             self._end(lost)
-        except Exception as wrong:  # a fault of jmars: the chunk counts as lost
-            log.exception("chunk %d cannot be copied from %s", order.chunk, self._name)
-            error = f"it cannot be copied from {self._name}: {type(wrong).__name__}: {wrong}"
-        send(ExecutorReport(0, [], 0.0, 0.0, CopiedDown(COPIED_DOWN, order.chunk, error), []))
+        except Exception as wrong:
+            self._not_copied(down, wrong, send)
+        else:
+            self._downs.append(down)
+
+    def settle(self, send: Send) -> None:
+        """Wait for the copies of `copy_down`, and answer; must be called before this process waits for an order."""
+        while self._downs:
+            down = self._downs.popleft()
+            try:
+                self._runner.came_down(down)
+            except DeviceLostError as lost:
+                self._end(lost)
+            except Exception as wrong:
+                self._not_copied(down, wrong, send)
+            else:
+                send(ExecutorReport(0, [], 0.0, 0.0, CopiedDown(COPIED_DOWN, down.chunk, ""), []))
+
+    def _not_copied(self, down: InSlab, wrong: Exception, send: Send) -> None:
+        """A fault of jmars: the chunk counts as lost."""
+        log.error("chunk %d cannot be copied from %s", down.chunk, self._name, exc_info=wrong)
+        error = f"it cannot be copied from {self._name}: {type(wrong).__name__}: {wrong}"
+        send(ExecutorReport(0, [], 0.0, 0.0, CopiedDown(COPIED_DOWN, down.chunk, error), []))
+
+    def _drain(self, batch: _Batch) -> None:
+        self.settle(batch.send)
+        self._runner.drain()
 
     def _on_device(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool], most: int) -> None:
         """Run what is left of a batch, with at most so many operands submitted ahead."""
@@ -151,10 +178,10 @@ class GpuBatches:
                 for chunk, at, offset, kind in zip(chunks, places, ins, program.inputs, strict=True)
             ]
             size = program.output.nbytes
-            before = runner.copied[0]
+            before = sum(runner.copied)
             made = InSlab(out_chunk, out_at, size, self._bytes[out : out + size] if out else None)
             runner.submit(found, inputs, made, scratch, args)
-            batch.moved.append(runner.copied[0] - before)
+            batch.moved.append(sum(runner.copied) - before)
             if number not in self._told:
                 self._told.add(number)
                 batch.backends.append((number, self._device.backend))
@@ -166,6 +193,9 @@ class GpuBatches:
     def _finish(self, batch: _Batch) -> None:
         self._runner.finish()
         batch.done()
+        if self._downs:
+            self.settle(batch.send)
+            batch.before = perf_counter()
 
     def _end(self, error: DeviceLostError) -> NoReturn:
         """The GPU has lost its context: so ends this process."""
@@ -180,7 +210,8 @@ class _Batch:
         self.before = self._reported = perf_counter()
         self.backends: list[tuple[int, str]] = []
         self.moved: list[int] = []  # as in `ExecutorReport`, also of operands that were submitted and are not done
-        self._operands, self._send, self._copies = operands, send, copies
+        self.send = send
+        self._operands, self._copies = operands, copies
         self._finished = 0
         self._elapsed: list[int] = []
 
@@ -204,5 +235,5 @@ class _Batch:
         """Report operands done since the last report."""
         count, copies = len(self._elapsed), self._copies() if stop is None else (0, 0.0)
         moved, self.moved = self.moved[:count], self.moved[count:]
-        self._send(ExecutorReport(count, self._elapsed, 0.0, 0.0, stop, [], [], [], self.backends, moved, copies))
+        self.send(ExecutorReport(count, self._elapsed, 0.0, 0.0, stop, [], [], [], self.backends, moved, copies))
         self._reported, self._elapsed, self.backends = perf_counter(), [], []

@@ -114,7 +114,11 @@ def test_outputs_stay_on_the_device_and_are_copied_down_when_asked(order: str | 
     runner.finish()
     runner.finish()
     assert runner.copied == (HALF, 0) and not y.any()
-    runner.copy_down(InSlab(2, 2 * HALF, HALF, y.view(np.uint8)))
+    down = InSlab(2, 2 * HALF, HALF, y.view(np.uint8))
+    runner.copy_down(down)
+    runner.submit(_on_device(_added(1.0)), [InSlab(2, 2 * HALF, HALF, None)], InSlab(3, HALF, HALF, None), 0, ())
+    runner.finish()
+    runner.came_down(down)
     assert np.array_equal(y, x + 2) and runner.copied == (HALF, HALF)
     with pytest.raises(ExecutionError, match="chunk 9 is not on the GPU"):
         runner.copy_down(InSlab(9, 2 * HALF, HALF, y.view(np.uint8)))
@@ -136,13 +140,13 @@ def test_after_an_error_what_had_ended_is_there_and_the_rest_is_not() -> None:
     assert (holds(0, 0), holds(HALF, 1), holds(2 * HALF, 2), holds(3 * HALF, 5)) == (True, True, False, False)
 
 
-def test_a_fused_reduction_uses_scratch() -> None:
+def test_a_reduction_computes_the_expression_that_it_reads() -> None:
     total = UfuncReducer("add", F8, count=64)
     scalar = ChunkType((), F8)
     mean = single("mean", (CHUNK,), Reduce(total, (0,), (0,), scalar, last=True))
     program = fuse([_added(1.0), mean], [0])
     found = _on_device(program)
-    assert found.scratch >= CHUNK.nbytes + 8
+    assert found.scratch < CHUNK.nbytes  # only the sum, which is divided then
     device = FakeDevice(1 << 16, "early")
     device.reserve(8 * HALF)
     runner = DeviceRunner(device)
@@ -152,6 +156,24 @@ def test_a_fused_reduction_uses_scratch() -> None:
     runner.finish()
     compile_program(program)(expected, [x])
     assert y == expected == 32.5
+
+
+def test_what_a_reduction_and_another_step_read_is_computed_once() -> None:
+    column = ChunkType((8, 8), F8)
+    plus = Elementwise(Expression((F8,), (constant(1.0, F8), Node("add", (0, 1), F8))), (0,), column)
+    largest = Reduce(UfuncReducer("maximum", F8), (0,), (1,), ChunkType((1, 8), F8))
+    rest = Elementwise(Expression((F8, F8), (Node("subtract", (0, 1), F8),)), (1, 2), column)
+    program = Program("rest", (column,), column, (plus, largest, rest))
+    found = _on_device(program)
+    assert found.scratch >= column.nbytes
+    device = FakeDevice(1 << 16, "early")
+    device.reserve(8 * HALF)
+    runner = DeviceRunner(device)
+    x, y = np.random.default_rng(0).random((8, 8)), np.zeros((8, 8))
+    own, out = InSlab(1, 0, HALF, x.reshape(-1).view(np.uint8)), InSlab(2, HALF, HALF, y.reshape(-1).view(np.uint8))
+    runner.submit(found, [own], out, 2 * HALF, ())
+    runner.finish()
+    assert np.array_equal(y, x + 1 - (x + 1).max(axis=0))
 
 
 def test_programs_that_stay_on_the_cpu() -> None:

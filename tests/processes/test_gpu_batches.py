@@ -12,7 +12,7 @@ import pytest
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import ChunkType, Elementwise, single
 from jmars.processes.executor import _Ready
-from jmars.processes.executor_messages import REFUSED_BY_GPU, ExecutorReport
+from jmars.processes.executor_messages import COPIED_DOWN, COPY_DOWN, REFUSED_BY_GPU, CopyDown, ExecutorReport
 from jmars.processes.gpu_batches import GpuBatches
 
 SIZE = 2**20  # bytes of a chunk
@@ -40,11 +40,16 @@ def run(gpu: GpuBatches, *operands: Any) -> ExecutorReport:
 
 def reports(gpu: GpuBatches, *operands: Any) -> list[ExecutorReport]:
     """What a batch reports; each operand adds a chunk to itself."""
+    sent: list[ExecutorReport] = []
+    gpu.run(programs(), operands, lambda: False, sent.append)
+    return sent
+
+
+def programs() -> dict[int, Any]:
+    """One, which adds a chunk to itself."""
     chunk = ChunkType((SIZE // 8,), F8)
     twice = single("add", (chunk,), Elementwise(Expression((F8,), (Node("add", (0, 0), F8),)), (0,), chunk))
-    sent: list[ExecutorReport] = []
-    gpu.run({0: _Ready(cloudpickle.dumps(twice))}, operands, lambda: False, sent.append)
-    return sent
+    return {0: _Ready(cloudpickle.dumps(twice))}
 
 
 def order(read: int, write: int) -> Any:
@@ -54,9 +59,9 @@ def order(read: int, write: int) -> Any:
 
 def test_a_report_tells_what_was_copied_for_each_operand_and_how_fast(gpu: GpuBatches) -> None:
     found = run(gpu, order(0, 1), order(1, 2), order(0, 3))
-    assert (found.finished, found.moved) == (3, [SIZE, 0, 0])
+    assert (found.finished, found.moved) == (3, [2 * SIZE, SIZE, SIZE])
     assert 2 * SIZE <= found.copies[0] <= 4 * SIZE and found.copies[1] > 0, "one in, and those out that have ended"
-    assert run(gpu, order(3, 4)).moved == [0]
+    assert run(gpu, order(3, 4)).moved == [SIZE]
 
 
 def test_an_operand_that_the_gpu_cannot_run_is_named_and_no_core_stands_in(gpu: GpuBatches, monkeypatch) -> None:
@@ -83,7 +88,7 @@ def test_an_error_that_comes_late_still_has_its_operand(gpu: GpuBatches, monkeyp
     """A stream may fail when later operands are submitted already."""
     launch = gpu._device.launch
 
-    def fail_later(expression: Any, out: Any, inputs: Any, stream: Any) -> None:
+    def fail_later(expression: Any, out: Any, inputs: Any, stream: Any, first: Any) -> None:
         def fail() -> None:
             raise ValueError("late")
 
@@ -95,3 +100,39 @@ def test_an_error_that_comes_late_still_has_its_operand(gpu: GpuBatches, monkeyp
     monkeypatch.setattr(gpu._device, "launch", fail_later)
     sent = reports(gpu, order(0, 1), order(1, 2), order(0, 3))
     assert sum(one.finished for one in sent) == 1 and str(sent[-1].stop[1]) == "ValueError: late"
+
+
+def _downs(sent: list[ExecutorReport]) -> list[tuple[int, str]]:
+    return [(one.stop.chunk, one.stop.error) for one in sent if one.stop is not None and one.stop[0] == COPIED_DOWN]
+
+
+def test_a_chunk_comes_down_beside_the_kernels_of_the_next_batch(gpu: GpuBatches, monkeypatch) -> None:
+    launch, sent = gpu._device.launch, list[ExecutorReport]()
+    assert run(gpu, order(0, 1)).finished == 1
+    target = np.frombuffer(gpu._bytes[6 * SIZE : 7 * SIZE], F8)
+    gpu.copy_down(CopyDown(COPY_DOWN, 1, SIZE, 6 * SIZE, SIZE), sent.append)
+    launched: list[int] = []
+
+    def seen(*given: Any) -> None:
+        launched.append(len(_downs(sent)))
+        launch(*given)
+
+    monkeypatch.setattr(gpu._device, "launch", seen)
+    gpu.run(programs(), [order(1, 2), order(2, 3)], lambda: False, sent.append)
+    assert launched == [0, 0] and _downs(sent) == [(1, "")], "kernels were launched before the copy was waited for"
+    assert target.tolist() == [2.0] * (SIZE // 8)
+
+
+def test_a_chunk_comes_down_without_a_further_order_and_after_an_error(gpu: GpuBatches, monkeypatch) -> None:
+    sent = list[ExecutorReport]()
+    assert run(gpu, order(0, 1)).finished == 1
+    gpu.copy_down(CopyDown(COPY_DOWN, 1, SIZE, 6 * SIZE, SIZE), sent.append)
+    gpu.settle(sent.append)
+    assert _downs(sent) == [(1, "")]
+    gpu.copy_down(CopyDown(COPY_DOWN, 7, SIZE, 6 * SIZE, SIZE), sent.append)
+    assert _downs(sent)[1][0] == 7 and "chunk 7 is not on the GPU" in _downs(sent)[1][1]
+    np.frombuffer(gpu._bytes, F8)[6 * SIZE // 8 :] = 0.0
+    gpu.copy_down(CopyDown(COPY_DOWN, 1, SIZE, 6 * SIZE, SIZE), sent.append)
+    gpu.run(programs(), [order(1, 2)], lambda: True, sent.append)  # told to stop
+    assert _downs(sent)[2] == (1, "")
+    assert np.frombuffer(gpu._bytes[6 * SIZE : 7 * SIZE], F8).tolist() == [2.0] * (SIZE // 8)

@@ -170,6 +170,8 @@ class GpuWorld(World):
         ready: dict[int, Any] = {}
         try:
             while True:
+                if child.is_idle:
+                    batches.settle(child.say)
                 message = await child.read()
                 await self._order(child, batches, blobs, ready, message)
         except _Lost:

@@ -108,6 +108,11 @@ class Child:
         await self._runs()
         return self._inbox.popleft()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no order has come."""
+        return not self._inbox
+
     def say(self, message: Any) -> None:
         """Tell the control process."""
         self.later(self._told, pack(message), out=True)
