@@ -38,6 +38,7 @@ def _product(gpu: str = "prefer") -> Any:
     return jmars.execute((mt.array(X, chunk_size=100) @ mt.array(Y, chunk_size=100)).sum(axis=0), gpu=gpu)
 
 
+@pytest.mark.seed("S4.5")
 def test_a_process_for_each_and_a_plan_that_uses_both(cluster: jmars.Cluster) -> None:
     before = _done(cluster)
     np.testing.assert_allclose(_product().fetch(), (X @ Y).sum(axis=0), rtol=1e-9)

@@ -151,6 +151,7 @@ def test_most_operations_have_a_text() -> None:
     assert sum(cuda_text(drawn(seed)) is not None for seed in range(60)) > 45
 
 
+@pytest.mark.seed("S0.8")
 def test_texts_give_numpys_bits(kernels: HostKernels) -> None:
     seen = 0
     for expression in filter(has_numpys_bits, expressions()):

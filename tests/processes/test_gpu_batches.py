@@ -136,3 +136,12 @@ def test_a_chunk_comes_down_without_a_further_order_and_after_an_error(gpu: GpuB
     gpu.run(programs(), [order(1, 2)], lambda: True, sent.append)  # told to stop
     assert _downs(sent)[2] == (1, "")
     assert np.frombuffer(gpu._bytes[6 * SIZE : 7 * SIZE], F8).tolist() == [2.0] * (SIZE // 8)
+
+
+@pytest.mark.seed("S4.2")
+def test_the_warm_up_is_told_apart_from_operands() -> None:
+    memory = mmap.mmap(-1, 8 * SIZE)
+    ready = GpuBatches("fake:16MiB", memory, memory).warm_up()
+    assert ready.seconds > 0 and (ready.slab, ready.name, ready.why) == (12 * SIZE, "FakeDevice", "")
+    failed = GpuBatches("cuda:no-such", memory, memory).warm_up()
+    assert failed.slab == 0 and failed.seconds > 0 and failed.why

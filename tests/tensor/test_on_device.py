@@ -59,6 +59,7 @@ class FakeCupy:
         return value.view(np.ndarray)
 
 
+@pytest.mark.seed("S4.1")
 def test_a_value_on_a_gpu_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     x = mt.arange(4, chunk_size=2)
     monkeypatch.setitem(sys.modules, "cupy", None)
@@ -73,6 +74,7 @@ def test_a_value_on_a_gpu_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None
         x.fetch(device="tpu")
 
 
+@pytest.mark.seed("S4.3")
 def test_functions_of_users_get_arrays_of_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     x = mt.arange(4, chunk_size=2)
     y = x.map_blocks(np.negative, dtype=int, device="gpu")
