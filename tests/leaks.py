@@ -32,7 +32,7 @@ import pytest
 
 from tests.census import Census, ForeignFiles, Process, ProcessFinder, mark_this_run
 
-GRACE = 5.0  # seconds that things may take to go after the teardown
+GRACE = 30.0  # seconds that things may take to go after the teardown; only a test that leaks waits so long
 VARIABLES = ("TMPDIR", "JMARS_RUNTIME_DIR")
 FOREIGN = (".org.chromium.",)  # a browser leaves its lock file behind now and then
 

@@ -27,7 +27,7 @@ class Memory:
         await asyncio.sleep(3600)  # the loop refers to it; a task that waits for an event of its own is collected
 
 
-def asked(tmp_path, method, token=None, timeout=5.0):
+def asked(tmp_path, method, token=None, timeout=60.0):
     """What `received` gives, asked in a thread of a cluster that serves a Memory of the text "shared"."""
 
     async def ask():

@@ -84,19 +84,19 @@ def test_a_callback_that_asks_the_cluster_gets_an_error_instead_of_waiting_for_i
     called = threading.Event()
     job.when_done(ask)
     job.when_done(lambda _: called.set())
-    assert called.wait(10) and ("ask from another" in said[0] if said else job.result() is not None)
+    assert called.wait(60) and ("ask from another" in said[0] if said else job.result() is not None)
 
 
 def test_a_cluster_may_be_closed_by_a_callback_and_by_many_threads():
     one = Cluster(n_workers=1)
     job = one.submit(mt.ones(10))
     job.when_done(lambda _: one.close())
-    assert job.wait(10)
+    assert job.wait(60)
     threads = [threading.Thread(target=one.close) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
     with pytest.raises(ClusterClosedError):
         one.info()
@@ -124,7 +124,7 @@ def test_a_control_process_that_dies_while_the_default_cluster_starts_is_a_clear
 
     thread = threading.Thread(target=start, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert outcome, "it waits for ever"
 
 
@@ -146,7 +146,7 @@ def test_threads_that_ask_while_the_cluster_is_closed_all_hear_something():
         until(lambda one=one: one.events()[1] > 0)
         one.close()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert len(heard) == 4
 
 

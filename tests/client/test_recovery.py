@@ -64,7 +64,7 @@ def test_it_is_submitted_again_without_what_was_lost_and_whoever_waits_hears_of_
     job.when_again(lambda one: seen.append(one.id))
     job.when_done(lambda one: told.append(one.state))
     job.ended(report(LOST))
-    assert job.wait(10) and job.error is None
+    assert job.wait(60) and job.error is None
     assert (job.id, seen, told, cluster.forgotten) == ("job-2", ["job-2"], ["succeeded"], ["key"])
 
 
@@ -72,7 +72,7 @@ def test_it_is_not_submitted_for_ever():
     cluster = Cluster(*[LOST] * 10)
     job = job_on(cluster)
     job.ended(report(LOST))
-    assert job.wait(10) and isinstance(job.error, ChunkLostError)
+    assert job.wait(60) and isinstance(job.error, ChunkLostError)
     assert cluster.asked == RECOVERIES
 
 
@@ -95,17 +95,17 @@ def test_a_cancel_that_comes_while_it_is_submitted_again_is_passed_on():
 
     def slowly(*args, **kwargs):
         began.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return submit(*args, **kwargs)
 
     cluster.submit_data = slowly
     job.ended(report(LOST))
-    assert began.wait(10)
+    assert began.wait(60)
     job.cancel()
     told = threading.Event()
     cluster.tell = lambda *message: (cluster.told.append(message), told.set())
     go_on.set()
-    assert told.wait(10) and cluster.told[-1] == ("session", "cancel", "job-2")
+    assert told.wait(60) and cluster.told[-1] == ("session", "cancel", "job-2")
 
 
 def test_an_object_that_cannot_be_sent_again_leaves_nobody_waiting():
@@ -117,7 +117,7 @@ def test_an_object_that_cannot_be_sent_again_leaves_nobody_waiting():
     cluster.submit_data = refuses
     job = job_on(cluster)
     job.ended(report(LOST))
-    assert job.wait(10) and isinstance(job.error, ChunkLostError)
+    assert job.wait(60) and isinstance(job.error, ChunkLostError)
 
 
 @pytest.mark.parametrize("why", ["closed", "unknown"])
@@ -129,7 +129,7 @@ def test_where_that_cannot_be_it_ends_with_what_happened(why):
         tensor = mt.Tensor(TensorData(Stored(), (4,), tensor.dtype, ((4,),))) * 2
     job = job_on(cluster, tensor)
     job.ended(report(LOST))
-    assert job.wait(10) and isinstance(job.error, ChunkLostError) and not cluster.asked
+    assert job.wait(60) and isinstance(job.error, ChunkLostError) and not cluster.asked
 
 
 def test_what_is_fetched_is_computed_again_a_bounded_number_of_times():

@@ -94,13 +94,13 @@ def test_who_waits_for_memory_hears_what_is_lacking(gate: Path):
         said = until("waiting for memory, the first of which lacks", job.why)
         assert "MiB" in said
         gate.touch()
-        job.wait(20)
+        job.wait(60)
 
 
 def test_what_never_fits_is_said_with_its_line(cluster: Cluster, gate: Path):
     size = cluster.capacity // 8 // 2
     job = cluster.submit(blocks(sleeper(gate), mt.ones(size, chunk_size=size)))
-    assert job.wait(20)
+    assert job.wait(60)
     said = job.why()
     assert "failed after" in said and "smaller chunk_size" in said and "job = cluster.submit(blocks(" in said
 
@@ -121,7 +121,7 @@ def test_a_disk_that_hangs_is_said_to():
         finally:
             with suppress(ProcessLookupError):  # it was replaced meanwhile
                 os.kill(mover, signal.SIGCONT)
-        assert job.wait(20)
+        assert job.wait(60)
 
 
 def movers(cluster: Cluster) -> list[int]:
@@ -178,7 +178,7 @@ def test_a_cancelled_job_that_is_stuck_in_a_function(cluster: Cluster, gate: Pat
     job = cluster.submit(blocks(sleeper(gate), mt.ones(8, chunk_size=8)))
     until("runs: operand", job.why)
     job.cancel()
-    assert job.wait(20)
+    assert job.wait(60)
     assert "was cancelled" in until("was cancelled", job.why)
 
 

@@ -41,10 +41,10 @@ os.kill(os.getpid(), 9)
     with jmars.connect("night") as cluster:
         assert cluster.detached
         assert [one["name"] for one in cluster.jobs()] == ["doubles", other]
-        assert np.array_equal(cluster.job(job).result(20), np.arange(1000) * 2)
-        assert cluster.job(other).result(20).sum() == 10
+        assert np.array_equal(cluster.job(job).result(60), np.arange(1000) * 2)
+        assert cluster.job(other).result(60).sum() == 10
         cluster.stop()
-    assert ended_within(int(pid), 5)
+    assert ended_within(int(pid), 60)
     assert entries() == []
 
 
@@ -53,14 +53,14 @@ def test_a_second_detached_cluster_of_a_name_is_refused():
         with pytest.raises(ClusterError, match=rf"called 'night' runs here already \({cluster.id}\)"):
             jmars.Cluster(n_workers=1, memory_limit="256MiB", name="night", detach=True)
         assert [entry.id for entry in entries()] == [cluster.id]
-        assert cluster.submit(mt.ones(4).sum()).result(20) == 4
+        assert cluster.submit(mt.ones(4).sum()).result(60) == 4
         cluster.stop()
 
 
 def test_closing_hangs_up_and_stopping_ends():
     cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", detach=True)
     job = cluster.submit(mt.arange(10, chunk_size=4).sum())
-    assert job.result(20) == 45
+    assert job.result(60) == 45
     cluster.close()
     with jmars.connect(cluster.id) as same:
         assert same.job(job.id).result(60) == 45  # it stayed with its job
@@ -77,22 +77,26 @@ def test_the_lease_ends_a_cluster_that_nobody_uses():
         time.sleep(0.6)  # longer than the lease: it is used
         assert cluster.info()["id"] == cluster.id
         pid, janitor = cluster._host.pid, cluster._host.janitor
-    assert ended_within(pid, 5) and ended_within(janitor, 5)
+    assert ended_within(pid, 60) and ended_within(janitor, 60)
     assert entries() == []
 
 
-def test_a_job_keeps_a_cluster_beyond_its_lease():
+def test_a_job_keeps_a_cluster_beyond_its_lease(tmp_path):
+    gate = tmp_path / "gate"
+
     def slow(x):
         import time
 
-        time.sleep(0.8)  # what it computes for, so long
+        while not gate.exists():
+            time.sleep(0.01)
         return x
 
     cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", detach=True, lease=0.2)
     cluster.submit(mt.map_blocks(slow, mt.ones(4), dtype="f8"))
     cluster.close()
     assert not ended_within(cluster._host.pid, 0.5)
-    assert ended_within(cluster._host.pid, 5)
+    gate.touch()
+    assert ended_within(cluster._host.pid, 60)
 
 
 @pytest.mark.long
@@ -117,11 +121,11 @@ def test_a_lease_that_makes_no_sense_is_refused(lease):
 def test_the_control_process_killed_takes_everything_with_it():
     cluster = jmars.Cluster(n_workers=2, memory_limit="512MiB", detach=True)
     job = cluster.submit(mt.ones(10))
-    job.wait(20)
+    job.wait(60)
     pids = [one["pid"] for one in cluster.info()["workers"]]
     os.kill(cluster._host.pid, signal.SIGKILL)
-    assert ended_within(cluster._host.janitor, 5)
-    assert all(ended_within(pid, 5) for pid in pids)
+    assert ended_within(cluster._host.janitor, 60)
+    assert all(ended_within(pid, 60) for pid in pids)
     with pytest.raises(ClusterLostError):
         cluster.info()
     assert entries() == []
@@ -136,7 +140,7 @@ def test_status_and_stop_from_the_shell():
 
     assert jmars_says("status") == (0, "no cluster of yours runs here\n")
     cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", name="night", detach=True)
-    cluster.submit(mt.ones(10), name="ten").wait(20)
+    cluster.submit(mt.ones(10), name="ten").wait(60)
     cluster.close()
     code, text = jmars_says("status")
     assert code == 0 and cluster.id in text and "night" in text and "detached" in text
@@ -146,5 +150,5 @@ def test_status_and_stop_from_the_shell():
     assert code == 1 and "no cluster 'day'" in text
     code, text = jmars_says("stop", "night")
     assert (code, text) == (0, f"{cluster.id} (night) has ended\n")
-    assert ended_within(cluster._host.janitor, 5)
+    assert ended_within(cluster._host.janitor, 60)
     assert entries() == []

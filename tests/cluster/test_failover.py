@@ -65,7 +65,7 @@ class Watched:
 def kill_scheduler(cluster):
     pid = cluster.info()["scheduler"]["pid"]
     os.kill(pid, signal.SIGKILL)
-    assert ended_within(pid, 5)
+    assert ended_within(pid, 60)
     return pid
 
 
@@ -109,7 +109,7 @@ def test_while_nothing_runs_tensors_and_jobs_stay(cluster):
     values = np.arange(100_000.0)
     x = (mt.asarray(values, chunk_size=30_000) + 1).execute()
     job = cluster.submit(x.sum(), name="sum")
-    assert job.result(20) == values.sum() + values.size
+    assert job.result(60) == values.sum() + values.size
     kill_scheduler(cluster)
     assert np.array_equal(x.fetch(), values + 1)
     assert [one["name"] for one in cluster.jobs()] == ["job-1", "sum"]
@@ -154,7 +154,7 @@ def test_a_cancel_and_an_error_are_not_forgotten(cluster):
         raise ValueError("broken on purpose")
 
     failed = cluster.submit(mt.map_blocks(broken, mt.ones(4), dtype="f8"))
-    failed.wait(20)
+    failed.wait(60)
     node, _ = work()
     job = cluster.submit_data([node], single=True)
     while job.progress < 0.1:
@@ -162,7 +162,7 @@ def test_a_cancel_and_an_error_are_not_forgotten(cluster):
     job.cancel()
     kill_scheduler(cluster)
     with pytest.raises(JobCancelledError):
-        job.result(20)
+        job.result(60)
     assert [one["state"] for one in cluster.jobs()] == ["failed", "cancelled"]
     assert "broken on purpose" in cluster.jobs()[0]["error"]
     assert float(mt.ones(10).sum().fetch()) == 10
@@ -210,7 +210,7 @@ def test_schedulers_that_die_one_after_the_other_end_the_cluster_with_a_reason(c
         time.sleep(0.01)
     with pytest.raises(ClusterLostError, match="its scheduler ended 5 times"):
         job.result(60)
-    assert ended_within(cluster._host.janitor, 10)
+    assert ended_within(cluster._host.janitor, 60)
 
 
 @pytest.mark.long
@@ -235,7 +235,7 @@ def test_a_job_that_fails_as_the_scheduler_dies_still_fails(cluster):
 
 @pytest.mark.long
 def test_a_journal_that_cannot_be_read_ends_the_cluster_and_nobody_waits_for_ever(cluster):
-    assert cluster.submit(mt.ones(4).sum()).result(20) == 4
+    assert cluster.submit(mt.ones(4).sum()).result(60) == 4
     journal = Journal(str(cluster._host.folders.journal), lambda call: None)
     journal.note("of another version")
     journal.close()

@@ -100,7 +100,7 @@ def test_a_killed_zygote_ends_the_cluster_with_a_clear_error():
         zygote = psutil.Process(cluster.info()["workers"][0]["pid"]).ppid()
         os.kill(zygote, signal.SIGKILL)
         with pytest.raises(ClusterError, match="went away"):
-            job.result(10)
+            job.result(60)
 
 
 def test_a_stopped_executor_does_not_keep_the_cluster_from_closing():
@@ -157,7 +157,7 @@ def test_what_a_killed_janitor_leaves_is_swept_by_the_next_start(tmp_path, monke
     for pid in (info["janitor"]["pid"], info["scheduler"]["pid"]):
         os.kill(pid, signal.SIGKILL)
     _wait_until_gone([info["janitor"]["pid"], info["scheduler"]["pid"]], 2)
-    cluster._host._process.wait(10)  # its last thread too, which may hold the lock a moment longer than its first
+    cluster._host._process.wait(60)  # its last thread too, which may hold the lock a moment longer than its first
     assert folder.exists()
     with Cluster(n_workers=1):
         assert not folder.exists()
@@ -199,7 +199,7 @@ def test_an_error_of_our_own_in_the_control_process_ends_the_cluster_with_the_re
         job = cluster.submit_data([node])
         cluster.tell("session", "drop", 5)  # a list of keys it should be
         with pytest.raises(ClusterError, match=r"failed with TypeError: 'int' object is not iterable in references.py"):
-            job.result(10)
+            job.result(60)
         _wait_until_gone(pids, 30)
 
 

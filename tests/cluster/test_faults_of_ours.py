@@ -55,7 +55,7 @@ def cluster():
 
 def waits(block):
     """A block that takes as long as the test needs."""
-    threading.Event().wait(20)
+    threading.Event().wait(60)
     return block
 
 

@@ -80,6 +80,6 @@ def test_a_client_that_is_killed_leaves_others_and_their_jobs_alone():
         if not pid:  # a process that knows the cluster and dies without a word
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(pid, 0)
-        assert job.result(20) == 4950
+        assert job.result(60) == 4950
     finally:
         cluster.stop()

@@ -125,7 +125,7 @@ def test_a_job_cancelled_at_once_ends_and_leaves_nothing(cluster):
     for _ in range(20):
         job = cluster.submit_data([total(numbers(50, 1000))])
         job.cancel()
-        assert job.wait(10)
+        assert job.wait(60)
     del job  # it may have been faster than its cancel, and holds its result then
     assert cluster.info()["memory"]["chunks"] == before
 

@@ -23,7 +23,7 @@ def three():
     """A cluster of two workers and three schedulers."""
     with jmars.Cluster(n_workers=2, memory_limit="512MiB", schedulers=3) as started:
         while 3 not in spread_over(started):  # until all take connections
-            started.submit(mt.map_blocks(abs, mt.arange(400, chunk_size=2), dtype="i8").sum()).result(20)
+            started.submit(mt.map_blocks(abs, mt.arange(400, chunk_size=2), dtype="i8").sum()).result(60)
         yield started
 
 
@@ -65,7 +65,7 @@ def noted(folder):
 def kill_scheduler(cluster):
     pid = cluster.info()["scheduler"]["pid"]
     os.kill(pid, signal.SIGKILL)
-    assert ended_within(pid, 5)
+    assert ended_within(pid, 60)
 
 
 def selected(folder):
@@ -147,7 +147,7 @@ def test_each_of_three_dies_and_no_operand_runs_twice(three, tmp_path):
             time.sleep(0.002)
         pid = processes(three)[name]
         os.kill(pid, signal.SIGKILL)
-        assert ended_within(pid, 5)
+        assert ended_within(pid, 60)
         assert job.result(60) == value
         assert 100 <= len(os.listdir(runs)) <= 102
         if name == "scheduler-1":
@@ -199,4 +199,4 @@ def test_nothing_is_left_when_the_cluster_is_closed_or_its_control_process_is_ki
         if how == "kill":
             os.kill(cluster._host.pid, signal.SIGKILL)
         cluster.close()
-        assert all(ended_within(pid, 10) for pid in pids)
+        assert all(ended_within(pid, 60) for pid in pids)

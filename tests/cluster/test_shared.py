@@ -101,7 +101,13 @@ def test_a_fetch_that_is_interrupted_holds_nothing(monkeypatch):
         assert cluster.info()["memory"]["chunks"] == 0
 
 
-def test_within_once_an_array_is_sent_for_the_first_job_only_and_goes_with_the_last():
+def test_within_once_an_array_is_sent_for_the_first_job_only_and_goes_with_the_last(tmp_path):
+    gate = tmp_path / "gate"
+
+    def slowly(out, inputs, number):
+        while not gate.exists():
+            time.sleep(0.01)
+
     array = np.arange(200_000.0)
     with Cluster(n_workers=1) as cluster:
         node = outside(array, ((50_000,) * 4,))
@@ -110,8 +116,9 @@ def test_within_once_an_array_is_sent_for_the_first_job_only_and_goes_with_the_l
                 job = cluster.submit_data([total(node)], single=True)
                 assert job.result(30) == array.sum()
             assert cluster.retains(node)
-            slow = cluster.submit_data([apply(lambda out, inputs, number: time.sleep(0.2), node)])
+            slow = cluster.submit_data([apply(slowly, node)])
         assert cluster.retains(node)  # a job still reads it
+        gate.touch()
         assert slow.wait(30)
         del job, slow
         assert not cluster.retains(node)

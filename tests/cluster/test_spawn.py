@@ -153,7 +153,7 @@ def test_a_cancel_stops_a_function_that_runs(cluster):
         pass
     job.cancel()
     with pytest.raises(JobCancelledError):
-        job.result(10)
+        job.result(60)
     assert spawn(add, (1,)).fetch() == 2
 
 
@@ -204,7 +204,7 @@ def test_a_result_that_waits_for_room_is_given_up_with_its_worker_or_its_job(tmp
         else:
             job.cancel()
             (tmp_path / "go").touch()
-            assert job.wait(10) and job.state == "cancelled"
+            assert job.wait(60) and job.state == "cancelled"
             assert sum(worker["restarts"] for worker in cluster.info()["workers"]) == 0
         del job, holder, maker
         gc.collect()

@@ -143,7 +143,7 @@ def test_a_cancel_while_results_wait_for_room_leaves_nothing():
             job = cluster.submit_data([weights(make, 12, twice=True)])
             time.sleep(wait)  # somewhere in the middle
             job.cancel()
-            assert job.wait(10)
+            assert job.wait(60)
             if job.state != "succeeded":
                 with pytest.raises(JobCancelledError):
                     job.result()

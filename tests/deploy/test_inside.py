@@ -88,7 +88,7 @@ def test_all_ends_with_a_head_that_is_killed() -> None:
         cluster.close()
         with Client(scheduler_file=file, set_as_default=False) as client:
             until(lambda: not client.run_on_scheduler(_tasks))
-            assert client.submit(sum, [1, 2]).result(20) == 3
+            assert client.submit(sum, [1, 2]).result(60) == 3
 
 
 def _tasks(dask_scheduler: Any) -> list[str]:

@@ -191,7 +191,7 @@ def cluster_process(n_workers: int, failures: int = 0) -> Iterator[Ask]:
 
         yield ask
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class InProcessEngine:
             heapq.heappush(self.queue, entry)
 
     def run(self, task, inputs, key):
-        self.hold.wait(20)
+        self.hold.wait(60)
         return run_group(task.spec, inputs, lambda: task.job in self.stopped, key)
 
     def done(self, task, key, future):
@@ -169,7 +169,7 @@ class InProcessEngine:
     def call(self, function, *args):
         done = threading.Event()
         self.loop.call_soon_threadsafe(lambda: (function(*args), done.set()))
-        assert done.wait(10)
+        assert done.wait(60)
 
     def lose_results(self, tasks):
         """Results of ended tasks are gone for good."""

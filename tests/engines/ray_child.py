@@ -332,7 +332,7 @@ def programs_run_on_a_cluster() -> None:
         np.testing.assert_array_equal((mt.asarray(many, chunk_size=1_000_000) * 2).fetch(), many * 2)
         job = cluster.submit(mt.map_blocks(divides, mt.ones(4, chunk_size=2), dtype=float).sum())
         with pytest.raises(ZeroDivisionError) as caught:
-            job.result(20)
+            job.result(60)
         notes = "\n".join(caught.value.__notes__)
         assert "ray_child.py" in notes and "divides" in notes
         job = cluster.submit(mt.map_blocks(sleeps, mt.ones(4, chunk_size=1), dtype=float).sum())

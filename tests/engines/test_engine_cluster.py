@@ -37,7 +37,7 @@ ENTERED, GO = threading.Event(), threading.Event()  # tasks are threads of this 
 
 def waits(block):
     ENTERED.set()
-    GO.wait(20)
+    GO.wait(60)
     return block
 
 
@@ -96,16 +96,16 @@ def test_an_array_moves_between_clusters_both_ways(cluster):
     with Cluster(n_workers=1, memory_limit="512MiB") as local:
         here = mt.asarray(values, chunk_size=111) + 0
         job = local.submit(here)
-        job.result(20)
+        job.result(60)
         assert local.retains(here.data) and not cluster.retains(here.data)
-        got = cluster.submit(here * 2).result(20)
+        got = cluster.submit(here * 2).result(60)
         np.testing.assert_array_equal(got, values * 2)
         assert cluster.retains(here.data)
         there = mt.asarray(values, chunk_size=99) - 1
         job = cluster.submit(there)
-        job.result(20)
+        job.result(60)
         assert cluster.retains(there.data) and not local.retains(there.data)
-        np.testing.assert_array_equal(local.submit(there * 3).result(20), (values - 1) * 3)
+        np.testing.assert_array_equal(local.submit(there * 3).result(60), (values - 1) * 3)
 
 
 # -- errors and cancel
@@ -119,7 +119,7 @@ def test_an_error_has_its_type_and_the_users_line(cluster):
     x = mt.map_blocks(divides, mt.ones(4, chunk_size=2), dtype=float)
     job = cluster.submit(x.sum())
     with pytest.raises(ZeroDivisionError) as caught:
-        job.result(20)
+        job.result(60)
     notes = "\n".join(caught.value.__notes__)
     assert "test_engine_cluster.py" in notes or "map_blocks(divides" in notes
     assert "divides" in notes
@@ -130,7 +130,7 @@ def test_an_error_has_its_type_and_the_users_line(cluster):
 def test_an_error_in_the_middle_of_a_group_fails_with_its_operand(cluster):
     x = mt.arange(6, chunk_size=3)
     with pytest.raises(ValueError, match="negative dimensions"):
-        cluster.submit(mt.map_blocks(lambda b: np.repeat(b, -1), x + 1, dtype=int)).result(20)
+        cluster.submit(mt.map_blocks(lambda b: np.repeat(b, -1), x + 1, dtype=int)).result(60)
 
 
 TRIES = []
@@ -152,11 +152,11 @@ def test_an_error_that_passes_is_tried_again(cluster):
 
 def test_cancel_ends_running_and_queued_tasks(cluster, gate):
     job = cluster.submit(mt.map_blocks(waits, mt.ones(20, chunk_size=1), dtype=float).sum())
-    assert ENTERED.wait(20)
+    assert ENTERED.wait(60)
     job.cancel()
     GO.set()
     with pytest.raises(JobCancelledError):
-        job.result(20)
+        job.result(60)
     until(lambda: not cluster.engine.tasks)
     until(lambda: chunks_of(cluster) == 0)
 
@@ -166,21 +166,21 @@ def test_a_task_that_does_not_stop_is_killed_or_given_up(kills, gate):
     with on_engine() as cluster:
         cluster.engine.kills = kills
         job = cluster.submit(mt.map_blocks(waits, mt.ones(1), dtype=float))
-        assert ENTERED.wait(20)
+        assert ENTERED.wait(60)
         job.cancel()
         with pytest.raises(JobCancelledError):
-            job.result(10)
+            job.result(60)
         GO.set()
         assert float(mt.ones(4).sum()) == 4
 
 
 def test_two_jobs_run_at_once(cluster, gate):
     slow = cluster.submit(mt.map_blocks(waits, mt.ones(1), dtype=float))
-    assert ENTERED.wait(20)
+    assert ENTERED.wait(60)
     assert float(mt.ones((200, 200), chunk_size=50).sum()) == 40_000
     assert "operand" in cluster.why(slow.id)
     GO.set()
-    assert slow.result(20).sum() == 1
+    assert slow.result(60).sum() == 1
 
 
 # -- losses
@@ -192,7 +192,7 @@ def test_results_that_are_lost_are_computed_again(cluster):
     value = x.fetch()
     engine = cluster.engine
     engine.call(engine.lose_results, {one.task for one in engine.results})
-    np.testing.assert_array_equal(cluster.submit(x * 1).result(20), value)
+    np.testing.assert_array_equal(cluster.submit(x * 1).result(60), value)
     engine.call(engine.lose_results, {one.task for one in engine.results})
     np.testing.assert_array_equal(x.fetch(), value)
 
@@ -200,12 +200,12 @@ def test_results_that_are_lost_are_computed_again(cluster):
 def test_tasks_that_are_lost_run_again_operand_by_operand(cluster, gate):
     engine = cluster.engine
     job = cluster.submit((mt.map_blocks(waits, mt.ones(6, chunk_size=2) + 1, dtype=float) + 1).sum())
-    assert ENTERED.wait(20)
+    assert ENTERED.wait(60)
     running = [name for name in engine.running.values() if name in engine.tasks]
     for name in running:
         engine.call(engine.lose_task, name)
     GO.set()
-    assert float(job.result(20)) == 18
+    assert float(job.result(60)) == 18
 
 
 def test_an_operand_that_ends_workers_again_and_again_fails_with_its_name(gate):
@@ -223,12 +223,12 @@ def test_an_operand_that_ends_workers_again_and_again_fails_with_its_name(gate):
 def test_workers_come_and_leave(cluster, gate):
     with on_engine() as cluster:
         job = cluster.submit(mt.map_blocks(waits, mt.ones(8, chunk_size=1), dtype=float).sum())
-        assert ENTERED.wait(20)
+        assert ENTERED.wait(60)
         cluster.scale(4)
         until(lambda: len(cluster.info()["workers"]) == 4)
         until(lambda: len(cluster.engine.running) == 4)
         GO.set()
-        assert float(job.result(20)) == 8
+        assert float(job.result(60)) == 8
         cluster.engine.call(cluster.engine.leave, "key-0")
         assert "was ended by the engine or its owner (it was told to)" in cluster.why()
         assert [row["name"] for row in cluster.info()["workers"]] == ["thread-1", "thread-2", "thread-3"]
@@ -269,12 +269,12 @@ def test_a_job_without_workers_tells_that_the_workers_left():
         until(lambda: "waits for a worker: the cluster has none now" in job.why())
         assert "it was told to" in job.why()
         cluster.scale(1)
-        assert float(job.result(20)) == 8
+        assert float(job.result(60)) == 8
 
 
 def test_an_operand_that_is_too_large_asks_for_larger_workers():
     with on_engine(memory=2**20) as cluster, pytest.raises(MemoryLimitError) as caught:
-        cluster.submit(mt.sqrt(mt.asarray(np.zeros(2**20), chunk_size=2**20)).sum()).result(20)
+        cluster.submit(mt.sqrt(mt.asarray(np.zeros(2**20), chunk_size=2**20)).sum()).result(60)
     told = str(caught.value)
     assert "and the largest worker gives at most 1.0 MiB; use chunk_size=" in told
     assert "more memory to the cluster" in told and "limit" not in told
@@ -282,7 +282,7 @@ def test_an_operand_that_is_too_large_asks_for_larger_workers():
 
 def test_too_many_operands_for_the_workers_ask_for_larger_chunks_or_workers():
     with on_engine(memory=2**16) as cluster, pytest.raises(MemoryLimitError) as caught:
-        cluster.submit(mt.ones(4000, chunk_size=1).sum()).result(20)
+        cluster.submit(mt.ones(4000, chunk_size=1).sum()).result(60)
     told = str(caught.value)
     assert "all workers together give 128.0 KiB; use a larger chunk_size, or add" in told and "limit" not in told
 
@@ -290,7 +290,7 @@ def test_too_many_operands_for_the_workers_ask_for_larger_chunks_or_workers():
 def test_a_gather_that_does_not_fit_in_a_worker_is_refused_before_it_runs():
     with on_engine(memory=2**22) as cluster, pytest.raises(MemoryLimitError, match="in memory at once"):
         x = mt.ones((1024, 1024), chunk_size=(64, 1024))
-        cluster.submit(x.rechunk((1024, 64)).max(axis=0).sum()).result(20)
+        cluster.submit(x.rechunk((1024, 64)).max(axis=0).sum()).result(60)
     assert not cluster.engine.ran
 
 
@@ -308,11 +308,11 @@ def test_an_engine_that_is_gone_ends_the_cluster_with_its_reason(gate):
     engine = InProcessEngine()
     cluster = Cluster.of_host(EngineHost(engine))
     job = cluster.submit(mt.map_blocks(waits, mt.ones(1), dtype=float))
-    assert ENTERED.wait(20)
+    assert ENTERED.wait(60)
     GO.set()
     engine.call(engine.events.closed, "its scheduler went away")
     with pytest.raises(ClusterLostError, match="its scheduler went away"):
-        job.result(20)
+        job.result(60)
     cluster.close()
 
 
@@ -347,7 +347,7 @@ def test_what_is_told(cluster):
     assert list(info["promises"]) == ["nothing survives this process"]
     assert [row["state"] for row in info["workers"]] == ["idle", "idle"]
     job = cluster.submit((mt.ones((300, 300), chunk_size=100) * 2).sum())
-    job.result(20)
+    job.result(60)
     told = job.describe()
     assert told["counts"]["finished"] + told["counts"]["freed"] == told["operands"]
     kinds = {event[2] for event in job.events()}

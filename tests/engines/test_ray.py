@@ -91,7 +91,7 @@ def test_a_strangers_server_is_no_ray(monkeypatch, says, reason):
     def answer() -> None:
         with server.accept()[0] as connection:
             connection.sendall(says)
-            done.wait(20)
+            done.wait(60)
 
     done = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -126,7 +126,7 @@ def traced(pids: Iterable[int], inject: str) -> Iterator[None]:
     command = ["strace", "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", f"inject={inject}", *attach]
     tracer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: tracer.poll() is not None or all(map(_is_traced, pids)), 10, "strace does not attach")
+        until(lambda: tracer.poll() is not None or all(map(_is_traced, pids)), 60, "strace does not attach")
         yield
     finally:
         if tracer.poll() is None:

@@ -46,7 +46,7 @@ def test_row_25_twenty_cancels_at_random_points_then_a_run(scene, seed):
     scene.equal(scene.run(), 1, 3)
     del job  # of one that ended before its cancel the values lie there still
     gc.collect()
-    until(lambda: not scene.memory()["spilled"] + scene.memory()["arena"]["used"], 5, "chunks are left")
+    until(lambda: not scene.memory()["spilled"] + scene.memory()["arena"]["used"], 60, "chunks are left")
 
 
 @pytest.mark.long

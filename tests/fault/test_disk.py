@@ -118,7 +118,7 @@ def test_row_11_spill_files_that_are_damaged(stage, seed, tmp_path, kind):
     """What was lost is computed again."""
     scene = stage(spill_dir=tmp_path)
     job = scene.spilling()
-    until(lambda: job.wait(0) or damage.spill_files(tmp_path), 30, "there is no spill file")
+    until(lambda: job.wait(0) or damage.spill_files(tmp_path), 60, "there is no spill file")
     scene.now()
     damage.all_files(tmp_path, kind)
     scene.equal(job, 2, 5)

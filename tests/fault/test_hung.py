@@ -23,7 +23,7 @@ def test_row_06_a_worker_stopped_for_ever(scene, seed):
     scene.now()
     injections.stop(victim)
     scene.equal(job, 1, 15)
-    until(lambda: victim not in scene.workers(), 20, "the stopped worker was not replaced")
+    until(lambda: victim not in scene.workers(), 60, "the stopped worker was not replaced")
 
 
 @pytest.mark.long

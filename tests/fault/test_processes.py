@@ -56,7 +56,7 @@ def test_row_14_no_more_processes(scene, seed):
         few.set("pids.max", 1)
         scene.now()
         injections.kill(victim)
-        until(lambda: few.get("pids.events") != "max 0", 5, "nothing was forked")
+        until(lambda: few.get("pids.events") != "max 0", 60, "nothing was forked")
         job.wait(1)
     scene.equal_or_error(job, 2, 5, JmarsError)
 

@@ -151,14 +151,14 @@ class Pair:
     # -- promises
     def equal(self, job: Job, runs: float, seconds: float) -> None:
         """The job's values are NumPy's, bit for bit, within the limit."""
-        got = job.result(4 * HANG)
+        got = job.result(2 * HANG)
         took = time.monotonic() - self.injected
         assert not (wrong := program.differs(got, value())), wrong
         self.clock.check(self.test, took, runs, seconds)
 
     def equal_or_error(self, job: Job, runs: float, seconds: float, *kinds: type[JmarsError]) -> None:
         """The same, or a clear error of one of these kinds within the limit."""
-        assert job.wait(4 * HANG), f"no answer for {4 * HANG} s"
+        assert job.wait(2 * HANG), f"no answer for {2 * HANG} s"
         if job.error is None:
             self.equal(job, runs, seconds)
             return

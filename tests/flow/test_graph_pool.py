@@ -14,7 +14,7 @@ def test_the_end_of_a_with_block_waits_for_what_still_runs():
     class Residual(GraphProcessor):
         def process(self, vertex):
             vertex.emit(1)
-            assert go.wait(10)
+            assert go.wait(60)
 
     builder = GraphBuilder()
     builder.vertex(Residual).emit("a")
@@ -22,11 +22,11 @@ def test_the_end_of_a_with_block_waits_for_what_still_runs():
     with ThreadPoolExecutor(1) as threads:
         with pool.lent() as graph:
             closure = graph.run("a", executor=threads)
-            assert closure.result(10) == 1
+            assert closure.result(60) == 1
             with pytest.raises(GraphError, match="still runs"):
                 pool.release(graph)
             go.set()
-        assert closure.flushed and pool.acquire(timeout=5) is graph
+        assert closure.flushed and pool.acquire(timeout=60) is graph
 
 
 def test_an_instance_that_went_back_or_belongs_elsewhere_is_refused():

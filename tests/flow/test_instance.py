@@ -124,8 +124,8 @@ def test_an_error_in_a_vertex_is_the_error_of_the_run(make):
     )
     closure = graph.run("c", executor=make())
     with pytest.raises(ZeroDivisionError):
-        closure.result(10)
-    assert closure.wait(10) and isinstance(closure.error, ZeroDivisionError) and calls == []
+        closure.result(60)
+    assert closure.wait(60) and isinstance(closure.error, ZeroDivisionError) and calls == []
     graph.reset()
     with pytest.raises(ZeroDivisionError):
         graph.run("a").result()
@@ -133,15 +133,15 @@ def test_an_error_in_a_vertex_is_the_error_of_the_run(make):
 
 def test_the_first_error_is_told_once_and_the_run_waits_for_who_still_works():
     go, told = threading.Event(), []
-    graph = graph_of((lambda: go.wait(10) and 1 / 0, [], "late"), (lambda: [][0], [], "early"))
+    graph = graph_of((lambda: go.wait(60) and 1 / 0, [], "late"), (lambda: [][0], [], "early"))
     with ThreadPoolExecutor(2) as threads:
         closure = graph.run("late", "early", executor=threads)
         closure.on_finish(lambda c: told.append(type(c.error)))
         with pytest.raises(IndexError):
-            closure.result(10)
+            closure.result(60)
         assert not closure.flushed and not closure.wait(0)
         go.set()
-        assert closure.wait(10)
+        assert closure.wait(60)
     assert told == [IndexError] and isinstance(closure.error, IndexError)
 
 
@@ -151,7 +151,7 @@ def test_a_refusing_executor_ends_the_run():
     threads.close()
     closure = graph.run("b", executor=threads)
     with pytest.raises(RuntimeError, match="shutdown"):
-        closure.result(10)
+        closure.result(60)
     assert closure.flushed
 
 
@@ -223,18 +223,18 @@ def test_a_reader_may_run_before_its_producer_returns():
     class Early(GraphProcessor):
         def process(self, vertex):
             vertex.emit(1)
-            assert seen.wait(10)
+            assert seen.wait(60)
 
     builder = GraphBuilder()
     builder.vertex(Early).emit("a")
     builder.function(lambda a: seen.set() or a + 1, ["a"], "b")
     with ThreadPoolExecutor(2) as threads:
-        assert builder.finish().build().run("b", executor=threads).result(10) == 2
+        assert builder.finish().build().run("b", executor=threads).result(60) == 2
 
 
 def test_a_graph_may_run_within_a_vertex_of_another():
     inner = graph_of((lambda: 20, [], "x"), (lambda x: x + 1, ["x"], "y"))
-    outer = graph_of((lambda: inner.run("y").result(5), [], "a"), (lambda a: a * 2, ["a"], "b"))
+    outer = graph_of((lambda: inner.run("y").result(60), [], "a"), (lambda a: a * 2, ["a"], "b"))
     assert outer.run("b").result() == 42
 
 
@@ -307,7 +307,7 @@ def test_a_condition_without_truth_ends_the_run():
     builder.select("y", "flag", "x", "x")
     closure = builder.finish().build().run("y", given={"x": 1})
     with pytest.raises(ValueError, match="neither"):
-        closure.result(5)
+        closure.result(60)
 
 
 def test_the_message_of_a_missing_input_leads_to_the_request():

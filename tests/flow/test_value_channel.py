@@ -22,8 +22,8 @@ def test_readers_of_a_failed_publisher_end(threads):
     executor = ThreadPoolExecutor(threads) if threads else None
     closure = builder.finish().build().run("all", executor=executor)
     with pytest.raises(ZeroDivisionError):
-        closure.result(10)
-    assert closure.wait(10)
+        closure.result(60)
+    assert closure.wait(60)
 
 
 def test_nothing_is_published_after_the_end():

@@ -143,4 +143,4 @@ class SlowCable(Cable):
         for pipe in (self._relay.stdin, self._relay.stdout):
             assert pipe is not None
             pipe.close()
-        self._relay.wait(10)
+        self._relay.wait(60)

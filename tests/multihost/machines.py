@@ -135,7 +135,7 @@ class Machine:
             os.kill(
                 self.pid or self._holder.pid, signal.SIGKILL
             )  # the kernel ends the others before it tells of this end
-        self._holder.wait(10)
+        self._holder.wait(60)
 
     def close(self) -> None:
         """End all its processes and remove its network."""

@@ -92,7 +92,7 @@ class SshServer:
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        if not self._listens.wait(10):
+        if not self._listens.wait(60):
             self.close()
             raise RuntimeError("sshd does not listen:\n" + "".join(self.log))
 
@@ -116,8 +116,8 @@ class SshServer:
             if _name(pid).startswith("sshd"):
                 with suppress(ProcessLookupError):  # a session may have ended since
                     os.kill(pid, signal.SIGKILL)
-        self._process.wait(10)
-        self._reader.join(10)
+        self._process.wait(60)
+        self._reader.join(60)
 
     def _read(self) -> None:
         assert self._process.stderr is not None

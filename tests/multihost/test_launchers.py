@@ -46,7 +46,7 @@ class Stage:
 
     def ended(self, *pids: int) -> bool:
         """Whether processes, as this machine numbers them, end now."""
-        return all(ended_within(pid, 10) for pid in pids)
+        return all(ended_within(pid, 60) for pid in pids)
 
 
 @pytest.fixture(params=[pytest.param("ssh", marks=pytest.mark.root), "local"])
@@ -78,7 +78,7 @@ def still_there(behaviour: str) -> list[int]:
                 found.append(int(entry.name))
         except OSError:
             continue  # it has ended
-    return [pid for pid in found if not ended_within(pid, 10)]
+    return [pid for pid in found if not ended_within(pid, 60)]
 
 
 def launched(stage: Stage, ticket: bytes, then: Callable[[Launched], Awaitable[Any]], **environment: str) -> Any:

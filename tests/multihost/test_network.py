@@ -89,7 +89,7 @@ def test_a_killed_test_run_leaves_no_machine():
     ) as run:
         pid = int(run.stdout.readline())
         run.kill()
-        assert ended_within(pid, 10)
+        assert ended_within(pid, 60)
 
 
 def test_what_was_sent_into_silence_arrives_after_it(pair, cable):

@@ -93,13 +93,13 @@ def test_only_a_cluster_that_can_be_scaled_has_the_controls_for_it(panel_of) -> 
     assert panel._scaling.layout.display is None and panel._number.value == 1
     panel._number.value = 3
     panel._scale.click()
-    assert fake.done.wait(20) and fake.asked == [("scale", 3)]
+    assert fake.done.wait(60) and fake.asked == [("scale", 3)]
     wait_for(lambda: panel._told.value == "there are &lt;2&gt; places")  # why not, where one looks
     wait_for(lambda: not panel._scale.disabled)
     fake.done.clear()
     panel._most.value = 4
     panel._adapt.click()
-    assert fake.done.wait(20) and fake.asked[1:] == [("adapt", 1, 4)]
+    assert fake.done.wait(60) and fake.asked[1:] == [("adapt", 1, 4)]
     wait_for(lambda: panel._told.value == "The number follows the work, from 1 to 4.")
 
 

@@ -85,6 +85,16 @@ SHORT = {
 }
 
 
+@pytest.fixture
+def _late_view(kernel):
+    """A cell without a job is shown so late that it has ended before, however busy the machine is."""
+    kernel.run("import jmars.notebook.sampler as sampler; first, sampler._FIRST = sampler._FIRST, 60.0")
+    kernel.iopub.clear()
+    yield
+    kernel.run("sampler._FIRST = first")
+
+
+@pytest.mark.usefixtures("_late_view")
 @pytest.mark.parametrize("text", SHORT)
 def test_a_cell_of_milliseconds_puts_out_nothing_for_a_view(kernel, text):
     cell = kernel.send(f"%%jmars\n{text}")

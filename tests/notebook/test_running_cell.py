@@ -80,7 +80,7 @@ def test_cancel_interrupts_the_cell_of_another_thread_there():
     running = threading.Thread(target=run)
     running.start()
     begun.get().cancel("")
-    running.join(20)
+    running.join(60)
     assert len(found) == 1
 
 

@@ -220,7 +220,7 @@ def test_a_job_that_takes_its_time_gets_advice_once_and_a_failure_of_that_ends_n
 
         sampler = Sampler(read, frames.append, RunState(), None, advise)
         sampler.follow("job-1")
-        assert sampler.join(timeout=10)
+        assert sampler.join(timeout=60)
         assert asked == ["job-1"]
         plan = sampler.picture()["plan"]
         assert plan is None if isinstance(answer, Exception) else plan["advice"] == ["workers 4"]
@@ -252,5 +252,5 @@ def test_a_short_job_is_not_advised():
     read = lambda since, job: (log.events[since:], len(log.events))  # noqa: E731
     sampler = Sampler(read, lambda _: None, RunState(), None, lambda _: 1 / 0)
     sampler.follow("job-1")
-    assert sampler.join(timeout=10)
+    assert sampler.join(timeout=60)
     assert sampler.picture()["plan"] is None

@@ -15,14 +15,14 @@ class Stuck:
 
     def __call__(self, *_: Any) -> None:
         self.here.set()
-        self.go_on.wait(10)
+        self.go_on.wait(60)
 
 
 def test_code_of_a_user_is_named_by_its_line():
     phases, stuck = Phases(), Stuck()
     thread = threading.Thread(target=phases.run, args=(stuck,))
     thread.start()
-    stuck.here.wait(10)
+    stuck.here.wait(60)
     try:
         assert re.fullmatch(r"it is begun \(in __call__, line 1\d of test_phases.py\), for .*s", phases.text())
     finally:
@@ -40,7 +40,7 @@ def test_the_phase_is_the_innermost_that_is_known():
     graph = TensorGraph.of([(mt.ones(10, chunk_size=5) + np.float64(1)).data], set())
     thread = threading.Thread(target=phases.run, args=(tile, graph, stuck))
     thread.start()
-    stuck.here.wait(10)
+    stuck.here.wait(60)
     try:
         assert phases.text().startswith("tensors are cut into chunks (in __call__, line 1")
     finally:

@@ -80,7 +80,7 @@ def test_a_plan_for_a_host_that_is_gone_when_it_is_made_is_not_kept() -> None:
         def machine() -> Machine:
             if not asked.is_set():
                 asked.set()
-                goes_on.wait(10)  # in the thread that prepares
+                goes_on.wait(60)  # in the thread that prepares
             return _machine()
 
         one, _ = _hosts(machine)

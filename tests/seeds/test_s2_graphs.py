@@ -68,7 +68,7 @@ def test_s2_2_a_run_without_an_input_is_an_error_and_no_hang():
     graph = three().finish().build()
     closure = graph.run("d", given={"a": 1})
     with pytest.raises(NotReadyError, match="'b' has no producer and was not given; vertex 'add' needs it for 'c'"):
-        closure.result(timeout=5)
+        closure.result(timeout=60)
     assert closure.flushed
 
 
@@ -157,17 +157,17 @@ def test_s2_5_an_instance_that_runs_cannot_be_reset():
 
     def slow():
         started.set()
-        go.wait(10)
+        go.wait(60)
         return 1
 
     graph = graph_of((slow, [], "a"))
     with ThreadPoolExecutor(1) as threads:
         closure = graph.run("a", executor=threads)
-        started.wait(10)
+        started.wait(60)
         with pytest.raises(GraphError, match=r"still runs: wait\(\)"):
             graph.reset()
         go.set()
-        assert closure.wait(10)
+        assert closure.wait(60)
         graph.reset()
 
 

@@ -43,7 +43,7 @@ def test_s3_3_a_run_with_curl_alone(tmp_path: Path) -> None:
             )
         finally:
             gateway.send_signal(signal.SIGTERM)
-            assert gateway.wait(20) == 0
+            assert gateway.wait(60) == 0
     assert answer.stdout.replace("\r", "") == "".join(expected), answer.stderr
     x = np.random.default_rng(7).random((1000, 400))
     assert np.allclose(np.load(tmp_path / "mean.npy", allow_pickle=False), x.mean(0), rtol=1e-14)

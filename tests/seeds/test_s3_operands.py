@@ -49,7 +49,7 @@ def test_s3_15_the_table_of_moves_is_enforced_and_counts_sum_to_the_operands_at_
     stopped = cluster.submit_data([total(numbers(500, 1000))])
     stopped.cancel()
     for job in (good, bad, stopped):
-        assert job.wait(20)
+        assert job.wait(60)
         told = job.describe()
         assert sum(told["counts"].values()) == told["operands"]
         if told["operands"]:
@@ -64,7 +64,7 @@ def test_s3_16_a_chain_stores_two_chunks_at_most_and_results_stay_until_they_are
         for _ in range(20):
             x = mt.cumsum(x)
         job = cluster.submit(x)
-        assert job.wait(20) and job.error is None
+        assert job.wait(60) and job.error is None
     fold = Fold(job.events())
     assert fold.n >= 20
     stored, most = 0, 0
@@ -86,7 +86,7 @@ def test_s3_16_a_chain_stores_two_chunks_at_most_and_results_stay_until_they_are
 def test_s3_17_after_a_run_every_operand_but_the_results_is_freed_and_holds_nothing(cluster):
     before = cluster.info()["memory"]["arena"]["used"]
     job = cluster.submit_data([total(numbers(50, 1000))], single=True)
-    assert job.result(20) == 1000 * sum(range(50))
+    assert job.result(60) == 1000 * sum(range(50))
     fold = Fold(job.events())
     assert sorted(fold.states).count(S.FINISHED) == 1 and fold.states.count(S.FREED) == fold.n - 1
     assert cluster.info()["memory"]["arena"]["used"] - before <= 4096  # one page for one number
@@ -96,7 +96,7 @@ def test_s3_17_a_failure_goes_to_all_that_depend_on_it_and_cancelled_is_what_did
     bad = spawn(lambda: 1 / 0)
     job = cluster.submit(spawn(sum, ([spawn(abs, (bad,)), spawn(abs, (1,))],)))
     with pytest.raises((ZeroDivisionError, OperandError)):
-        job.result(20)
+        job.result(60)
     assert job.describe()["counts"]["fatal"] == 3
     assert job.describe()["counts"]["cancelled"] + job.describe()["counts"]["freed"] == 1
 

@@ -203,7 +203,7 @@ def test_s3_1_a_web_service_that_is_killed_hurts_no_run_and_comes_again_with_its
         pids = {worker["pid"] for worker in cluster.info()["workers"]}
         assert process.pid not in pids | {os.getpid(), cluster.info()["scheduler"]["pid"]}
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
         web.http.close()
         assert cluster.job(path.rsplit("/", 1)[1]).wait(60)
@@ -216,5 +216,5 @@ def test_s3_1_a_web_service_that_is_killed_hurts_no_run_and_comes_again_with_its
         assert np.array_equal(web.array(f"{done}/result/x"), np.arange(10))
         assert web.ask("DELETE", session).code == 204
         web.http.close()
-    assert process.wait(20) == 0  # it ends with its cluster
+    assert process.wait(60) == 0  # it ends with its cluster
     process.stdout.close()

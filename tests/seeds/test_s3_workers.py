@@ -303,7 +303,7 @@ def test_s3_14_two_hundred_cancels_in_a_row_leave_nothing(cluster):
             while job.state == "preparing":
                 time.sleep(0.001)
         job.cancel()
-        job.wait(10)
+        job.wait(60)
     del job, node
     gc.collect()
     while (info := cluster.info())["memory"]["arena"]["used"] != held:

@@ -53,7 +53,7 @@ def test_s4_7_workers_that_live_long_or_for_one_run_give_equal_results_and_leave
     for k in range(runs):  # one each
         with Cluster(n_workers=2) as cluster:
             assert int(cluster.submit(work(k)).result()) == found[k] == int((np.arange(1000) * k).sum())
-    gone, alive = psutil.wait_procs(processes, timeout=10)
+    gone, alive = psutil.wait_procs(processes, timeout=60)
     assert len(gone) >= 3 and not alive
 
 

@@ -26,7 +26,7 @@ def test_a_slow_document_holds_only_its_own_session(monkeypatch: Any, building: 
     def build(document: dict[str, Any], uploads: Any) -> dict[str, Any]:
         begun.append(document["name"])
         if document["name"] == "slow":
-            assert may_go_on.wait(20)
+            assert may_go_on.wait(60)
         return {"y": mt.ones(4).data}
 
     monkeypatch.setattr(gateway_module, "build", build)
@@ -92,7 +92,7 @@ def test_a_graph_that_finds_no_room_for_its_row_does_not_run(monkeypatch: Any) -
 
 def test_documents_wait_for_their_turn_and_too_many_of_them_are_refused_at_once(monkeypatch: Any) -> None:
     may_go_on = threading.Event()
-    monkeypatch.setattr(gateway_module, "build", lambda *_: may_go_on.wait(20) and one_node())
+    monkeypatch.setattr(gateway_module, "build", lambda *_: may_go_on.wait(60) and one_node())
     monkeypatch.setattr(gateway_module, "QUEUE", 6)
 
     async def story() -> None:

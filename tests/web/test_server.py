@@ -104,7 +104,7 @@ def test_noise_does_it_nothing(web, gateway):
         b"PUT /api/session/x/array/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"\x80\x04\x95", b"jmars-1\n",
     ]  # fmt: skip
     for number in range(500):
-        with socket.create_connection(address, timeout=10) as link:
+        with socket.create_connection(address, timeout=60) as link:
             link.sendall(starts[number % len(starts)] + rng.randbytes(rng.randrange(1, 300)) + b"\r\n\r\n")
             link.shutdown(socket.SHUT_WR)
             answer = b""
