@@ -92,6 +92,6 @@ def test_a_program_in_a_terminal_shows_the_progress() -> None:
                 told += data
         except OSError:  # the program has closed its end
             pass
-        assert program.communicate(timeout=30)[0] == b"4.0\n"
+        assert program.communicate(timeout=60)[0] == b"4.0\n"
     os.close(ours)
     assert " % after " in told.decode() and told.decode().endswith("\r\x1b[K")

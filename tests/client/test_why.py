@@ -214,4 +214,4 @@ def test_a_result_that_is_late_on_a_stopped_cluster_is_an_error_in_time(gate: Pa
         finally:
             os.kill(host, signal.SIGCONT)
         gate.touch()
-        assert job.result(timeout=30).tolist() == [1.0] * 8
+        assert job.result(timeout=60).tolist() == [1.0] * 8

@@ -36,10 +36,10 @@ class Apply(Operand):
 
 
 class SlowToTile(Apply):
-    """Its tiling takes three seconds."""
+    """Its tiling takes half a minute."""
 
     def tile(self, builder, inputs, output):
-        time.sleep(3)
+        time.sleep(30)
         return super().tile(builder, inputs, output)
 
 

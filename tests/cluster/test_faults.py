@@ -203,14 +203,13 @@ def test_an_error_of_our_own_in_the_control_process_ends_the_cluster_with_the_re
         _wait_until_gone(pids, 30)
 
 
-@pytest.mark.alone
 def test_closing_does_not_wait_for_what_is_still_prepared():
     with Cluster(n_workers=1) as cluster:
         node = numbers(3)
         object.__setattr__(node.op, "__class__", SlowToTile)
         job = cluster.submit_data([node])
         started = time.monotonic()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 15  # of the half minute
     with pytest.raises(ClusterError, match="was closed before"):
         job.result(1)
 

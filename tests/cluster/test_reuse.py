@@ -13,7 +13,7 @@ from tests.cluster.operands import apply, numbers
 
 
 def run(cluster, *tensors):
-    return cluster.submit(*tensors).result(timeout=30)
+    return cluster.submit(*tensors).result(timeout=60)
 
 
 def model(x, y):

@@ -18,7 +18,7 @@ def cluster():
 
 
 def run(cluster, *data):
-    return cluster.submit_data(data, single=len(data) == 1).result(timeout=30)
+    return cluster.submit_data(data, single=len(data) == 1).result(timeout=60)
 
 
 def test_chunks_are_computed_and_assembled(cluster):
@@ -62,7 +62,7 @@ def test_a_users_exception_comes_back_as_itself_with_its_place(cluster):
 
     job = cluster.submit_data([apply(fail, numbers(3))])
     with pytest.raises(ZeroDivisionError, match="chunk") as caught:
-        job.result(timeout=30)
+        job.result(timeout=60)
     notes = "\n".join(caught.value.__notes__)
     assert "line" in notes and "raise ZeroDivisionError" in notes
     assert job.state == "failed"

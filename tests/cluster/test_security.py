@@ -87,4 +87,4 @@ for attempt in (lambda: os.listdir({str(cluster._host.folders.folder)!r}),
         continue
     raise SystemExit("let in")
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=30)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)

@@ -221,7 +221,7 @@ for attempt in (lambda: open({files[0]!r}), lambda: os.listdir("/proc/{control}/
         continue
     raise SystemExit("let in")
 """
-        subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=30)
+        subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -229,14 +229,14 @@ for attempt in (lambda: open({files[0]!r}), lambda: os.listdir("/proc/{control}/
 )
 def test_goal_10_words_of_a_slurm_script_run_nothing(tmp_path, word):
     script = slurm_script(["prog", word, "end"], cpus=1, memory="1GiB", python="/bin/echo")
-    told = subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    told = subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert told.stdout == f"prog {word} end\n"
     try:
         script = slurm_script(["prog"], cpus=1, memory="1GiB", partition=word, python="/bin/echo")
     except JmarsError:  # more than a line
         assert "\n" in word
     else:
-        subprocess.run(["bash"], input=script, text=True, timeout=30, cwd=tmp_path, capture_output=True)
+        subprocess.run(["bash"], input=script, text=True, timeout=60, cwd=tmp_path, capture_output=True)
     assert not list(tmp_path.iterdir())
 
 

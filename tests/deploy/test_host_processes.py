@@ -94,6 +94,6 @@ def test_no_descriptor_stays(sleepers):
 def test_the_module_runs_in_a_python_without_jmars():
     program = f"{Path(host_processes.__file__).read_text()}\ntell_end({{}}, 0.0, 1.0)\n"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-"], input=program, capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-I", "-S", "-"], input=program, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "ended\n"

@@ -38,7 +38,7 @@ def _answer(host: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def _ended(host: subprocess.Popen[bytes], janitor: int) -> int:
-    _, words = host.communicate(timeout=30)
+    _, words = host.communicate(timeout=60)
     until(lambda: not psutil.pid_exists(janitor))
     assert b"Traceback" not in words, words.decode()
     return host.returncode
@@ -75,7 +75,7 @@ def test_a_file_that_others_may_open_and_a_used_one_are_refused(cluster: jmars.C
     path.chmod(0o640)
     copy = path.read_bytes()
     refused = _started(command)
-    _, words = refused.communicate(timeout=30)
+    _, words = refused.communicate(timeout=60)
     assert refused.returncode == 1 and b"others may open the ticket" in words and path.exists()
     path.chmod(0o600)
     host = _started(command)
@@ -83,7 +83,7 @@ def test_a_file_that_others_may_open_and_a_used_one_are_refused(cluster: jmars.C
     path.write_bytes(copy)
     path.chmod(0o600)
     again = _started(command)
-    output, words = again.communicate(timeout=30)
+    output, words = again.communicate(timeout=60)
     assert again.returncode == 1 and b"the ticket was used already" in words
     assert b"Traceback" not in words and b"the ticket was used already" in output
     secret = json.loads(copy)["secret"].encode()

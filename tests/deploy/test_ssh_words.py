@@ -73,7 +73,7 @@ def test_goal_10_a_shell_gives_each_word_as_it_is(words, value):
 def test_goal_10_so_does_every_login_shell(shell, tmp_path):
     for make in (remote_command, lambda *words: remote_program(*words, {"WORD": HOSTILE[3]})):
         command = make(sys.executable, ["-c", PRINTS, *HOSTILE])
-        done = subprocess.run([shell, "-c", command], capture_output=True, text=True, timeout=20, cwd=tmp_path)
+        done = subprocess.run([shell, "-c", command], capture_output=True, text=True, timeout=60, cwd=tmp_path)
         value = HOSTILE[3] if make is not remote_command else None
         assert done.stdout.splitlines()[-1] == repr((HOSTILE, value))
     assert not list(tmp_path.iterdir())
@@ -88,7 +88,7 @@ def test_a_path_may_begin_in_the_home_folder_there(tmp_path):
         [shutil.which("sh") or "sh", "-c", command],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         env={"HOME": str(tmp_path), "PATH": "/nowhere"},
     )
     assert (done.stdout, done.stderr) == ("17\n", "")

@@ -25,7 +25,8 @@ from jmars.engines.ray_nodes import RayConnection, nodes_of
 from jmars.errors import ClusterStartError
 from tests.engines.ray_child import NAMES
 
-SECONDS = 100
+SECONDS = 300  # for all cases; some 30 on an idle machine
+pytestmark = pytest.mark.timeout(SECONDS + 20)
 
 
 @pytest.fixture(scope="module")

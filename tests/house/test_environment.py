@@ -35,7 +35,7 @@ def _run(path: Path, *packages: str) -> subprocess.CompletedProcess[str]:
     command = [str(ROOT / ".ci" / "environment"), "test", *packages]
     environment = {"PATH": str(path), "JMARS_VENV": str(path / "venv")}
     stdin = subprocess.DEVNULL
-    return subprocess.run(command, env=environment, stdin=stdin, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, env=environment, stdin=stdin, capture_output=True, text=True, timeout=60)
 
 
 def test_an_old_python_is_named(path: Path) -> None:

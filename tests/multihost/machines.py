@@ -149,7 +149,7 @@ class Machine:
 
 def run_here(*words: str) -> str:
     """Run a command on this machine; returns its output."""
-    done = subprocess.run(words, env={**os.environ, "PATH": _path()}, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(words, env={**os.environ, "PATH": _path()}, capture_output=True, text=True, timeout=60)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
     return done.stdout

@@ -31,10 +31,10 @@ _CLUSTER = "import jmars; jmars.Cluster(n_workers=1, memory_limit='300MiB', name
 def cluster(head: Machine, far: Machine, sshd: SshServer) -> Iterator[str]:
     """The URL of a cluster that runs on the other machine; the test is on the machine of the user."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run(far.command([sys.executable, "-c", _CLUSTER]), env=environment, check=True, timeout=30)
+    subprocess.run(far.command([sys.executable, "-c", _CLUSTER]), env=environment, check=True, timeout=60)
     with head.network():
         yield f"ssh://{sshd.place}/daily"
-    subprocess.run(far.command([sys.executable, "-m", "jmars", "stop", "daily"]), env=environment, timeout=30)
+    subprocess.run(far.command([sys.executable, "-m", "jmars", "stop", "daily"]), env=environment, timeout=60)
 
 
 def test_a_kernel_computes_on_a_cluster_of_another_machine(cluster: str, far: Machine) -> None:

@@ -110,7 +110,7 @@ def test_the_command_in_the_error_adds_an_unknown_key(launcher, sshd):
     text = refusal(launcher())
     assert "is in no known_hosts file" in text and not accepted(sshd)
     command = re.search(r"`(ssh-keyscan [^`]*)`", text)[1]
-    subprocess.run(["sh", "-c", command], check=True, capture_output=True, timeout=30)
+    subprocess.run(["sh", "-c", command], check=True, capture_output=True, timeout=60)
     assert started(launcher(), number) == 3
 
 

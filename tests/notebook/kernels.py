@@ -168,7 +168,7 @@ def running_kernel(folder: Path, version: str, env: dict[str, str] | None = None
     client = manager.blocking_client()
     try:
         client.start_channels(hb=False)  # a heartbeat that comes late would be asked for by a new socket, at any time
-        client.wait_for_ready(timeout=40)
+        client.wait_for_ready(timeout=60)
         yield Client(manager, client)
     finally:
         client.stop_channels()

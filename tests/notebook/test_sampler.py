@@ -242,7 +242,7 @@ def test_the_view_goes_on_while_advice_is_made():
 
     sampler = Sampler(lambda since, job: (log.events[since:], len(log.events)), show, RunState(), None, advise)
     sampler.follow("job-1")
-    assert sampler.join(timeout=20)
+    assert sampler.join(timeout=60)
     assert seen.is_set()
     assert sampler.picture()["plan"]["advice"] == ["workers 4"]
 

@@ -43,7 +43,7 @@ def test_s0_16_every_method_answers_with_its_type(api, cluster):
     assert running.status in (TaskStatus.pending, TaskStatus.running) and running.end_time is None
     assert api.get_last_idle_time() is None and 0 <= api.get_task_progress(task) < 1
     assert api.wait_task(task, timeout=0).status is not TaskStatus.terminated
-    result = api.wait_task(task, timeout=30)
+    result = api.wait_task(task, timeout=60)
     assert result.status is TaskStatus.terminated and result.error is None and result.progress == 1.0
     assert before - 1 < result.start_time < result.end_time < time.time() + 1
     assert api.get_task_progress(task) == 1.0 and isinstance(api.get_last_idle_time(), float)

@@ -88,7 +88,7 @@ def test_s3_28_three_listeners_are_all_told_once(cluster):
     for name in "abc":
         job.when_done(listener(name))
     for _ in range(3):
-        assert all_heard.acquire(timeout=30)
+        assert all_heard.acquire(timeout=60)
     assert sorted(heard) == [(name, "succeeded") for name in "abc"]
 
 

@@ -147,7 +147,7 @@ def test_only_the_chunks_that_are_asked_for_are_read(web, session):
 def connected(web, line, headers):
     """A socket on which a request has begun."""
     host = web.url.removeprefix("http://")
-    link = socket.create_connection(host.split(":"), timeout=20)
+    link = socket.create_connection(host.split(":"), timeout=60)
     told = {"Host": host, "Authorization": f"Bearer {web.token}", **headers}
     link.sendall(
         f"{line} HTTP/1.1\r\n".encode() + b"".join(f"{k}: {v}\r\n".encode() for k, v in told.items()) + b"\r\n"

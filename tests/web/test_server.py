@@ -25,7 +25,7 @@ def opened(*args, **more):
 
 def test_without_a_cluster_it_says_what_to_do():
     said = opened("--cluster", "nobody")
-    out, err = said.communicate(timeout=30)
+    out, err = said.communicate(timeout=60)
     assert said.returncode == 1 and out == "" and "start one with jmars.Cluster()" in err and "Traceback" not in err
 
 
@@ -65,7 +65,7 @@ def test_it_ends_when_it_is_told_to_and_leaves_no_token(number):
         names = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir() if one.name.startswith("web")}
         assert names == dict.fromkeys(("web.header", "web.json", "web.lock", "web-sessions.db"), 0o600)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, "", "")
         assert {one.name for one in folder.iterdir() if one.name.startswith("web")} == {"web.lock", "web-sessions.db"}
 
@@ -74,7 +74,7 @@ def test_it_ends_with_its_cluster():
     with Cluster(n_workers=1, memory_limit="256MiB") as cluster:
         process = opened("--cluster", cluster.name)
         assert process.stdout.readline().startswith("http://127.0.0.1:")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 0 and err == ""
 
 

@@ -318,7 +318,7 @@ def dask_nodes(names: Sequence[str]) -> Iterator[tuple[str, list[subprocess.Pope
         from distributed import Client
 
         with Client(scheduler_file=file, set_as_default=False) as client:
-            client.wait_for_workers(len(names), timeout=30)
+            client.wait_for_workers(len(names), timeout=60)
         yield file, nodes
 
 
