@@ -76,7 +76,7 @@ class JobRun:
         ids = found[:, 5].astype(np.int64)
         words, bits = table.words(ids), lines.lines_of(ids)
         workers = np.repeat([int(data["worker"]) for _, data in events], [len(data["ids"]) // 4 for _, data in events])
-        for worker in np.unique(workers).tolist():
+        for worker in sorted({int(data["worker"]) for _, data in events}):
             its = workers == worker
             self.lanes.add(worker, found[its], zero, words[its], bits[its])
         lines.timed(found)

@@ -48,6 +48,7 @@ _LATE = 0.1  # seconds after the end of a job in which its last transfers are to
 _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
 # what follows from operands' states
 _OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
+_MARKED = (*_OPERANDS, "operand_marks")
 
 _BOUNDS = (JOB_SUBMITTED, JOB_MOVED, GRAPH_BUILT)  # before these, times that were noted are folded
 _TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
@@ -105,6 +106,11 @@ class RunState:
     def live(self) -> bool:
         """Whether a job runs or another job may follow."""
         return self.failure is None and (self.open or (self.job is not None and self.job.state not in TERMINAL))
+
+    @property
+    def large(self) -> bool:
+        """Whether the graph has too many operands to be drawn one by one."""
+        return self.job is not None and self.job.table is not None and self.job.table.aggregated
 
     @property
     def since(self) -> int:
@@ -172,13 +178,14 @@ class RunState:
 
     def fold(self, events: Iterable[Event]) -> None:
         """Takes events in the order of the log; events of other jobs, and events already folded, have no effect."""
+        run = self.job
         for seq, time, kind, job, data in events:
-            owner = self if not job else self.job if self.job is not None and job == self.job.id else None
+            owner = self if not job else run if run is not None and job == run.id else None
             if owner is None or seq <= owner.seq:
                 continue
             owner.seq = seq
-            if owner is self.job:
-                owner.first_seq = owner.first_seq or seq
+            if run is not None and owner is run:
+                run.first_seq = run.first_seq or seq
             if kind in _BOUNDS:
                 self._fold_times()
             if kind in _FOLDS:
@@ -324,13 +331,14 @@ class RunState:
         self._changed("plan")
 
     def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
-        assert self.job is not None
-        if self.job.table is None:
+        run = self.job
+        assert run is not None
+        if run.table is None:
             return  # the graph's event has left the bounded log
-        if self.job.started is None:
-            self.job.started = time
-        self.job.table.move(data["ids"], int(data["state"]), int(data.get("worker", -1)), time)
-        self._changed(*_OPERANDS, *(["operand_marks"] if self.job.table.aggregated else []))
+        if run.started is None:
+            run.started = time
+        run.table.move(data["ids"], int(data["state"]), int(data.get("worker", -1)), time)
+        self._changed(*(_MARKED if run.table.aggregated else _OPERANDS))
 
     def _operands_timed(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None

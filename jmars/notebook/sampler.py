@@ -48,6 +48,7 @@ _REST = {
     "lanes": 0.5,
     "earlier": 5.0,
 }  # seconds between two updates of tables and curves
+_RATE = 16e3  # bytes a second of each of these: larger ones come less often
 
 
 @dataclass
@@ -55,7 +56,8 @@ class FrameRate:
     """Chooses seconds between frames: few while the page answers promptly, more when it is slow or hidden.
 
     The page answers about once a second with the number of the frame it has drawn. A page that cannot answer (its
-    kernel is busy and nothing serves the comm) gets four frames a second.
+    kernel is busy and nothing serves the comm) gets four frames a second, and so does one that shows a large graph,
+    whose workers need the time more.
 
     Examples
     --------
@@ -64,8 +66,8 @@ class FrameRate:
     0.25
     >>> pace.sent(1, now=0.0)
     >>> pace.answered(1, hidden=False, now=0.1)
-    >>> pace.interval(now=0.2)
-    0.1
+    >>> pace.interval(now=0.2), pace.interval(now=0.2, large=True)
+    (0.1, 0.25)
     """
 
     last_answer: float | None = None
@@ -86,11 +88,11 @@ class FrameRate:
             self.delay = now - self.out[number]
         self.out = {other: at for other, at in self.out.items() if other > number}
 
-    def interval(self, now: float) -> float:
-        """Seconds until the next frame."""
+    def interval(self, now: float, large: bool = False) -> float:
+        """Seconds until the next frame; `large`: the graph has too many operands to be drawn one by one."""
         if self.hidden or (self.delay > 1.0 and self.last_answer is not None and now - self.last_answer < 5.0):
             return _SLOW
-        if self.last_answer is None or now - self.last_answer > 3.0:
+        if large or self.last_answer is None or now - self.last_answer > 3.0:
             return _MEDIUM
         return _FAST
 
@@ -101,6 +103,7 @@ class FrameBuilder:
 
     revision: dict[str, int] = field(default_factory=dict)  # of each trait as sent
     at: dict[str, float] = field(default_factory=dict)  # when each trait was sent
+    rest: dict[str, float] = field(default_factory=dict)  # seconds until each trait may be sent again
 
     def frame(self, run: RunState, now: float, last: bool = False) -> Frame | None:
         """The traits that have changed, or None if none has.
@@ -118,24 +121,26 @@ class FrameBuilder:
         if run.live and "snap" not in names and now - self.at.get("snap", _NEVER) >= _TICK:
             names.append("snap")
         if not last:
-            names = [name for name in names if now - self.at.get(name, _NEVER) >= _REST.get(name, 0.0)]
+            names = [name for name in names if now - self.at.get(name, _NEVER) >= self.rest.get(name, 0.0)]
         names.sort(key=lambda name: (name in _REST, self.at.get(name, _NEVER)))
         frame: Frame = {}
         size = 0
         for name in names:
             value = run.trait(name, now)
-            size += (
-                0
-                if name in ("graph", "earlier", "code")
-                else len(value)
-                if isinstance(value, bytes)
-                else len(json.dumps(value))
-            )
+            taken = 0 if name in ("graph", "earlier", "code") else _size(value)
+            size += taken
             if size > FRAME_LIMIT and frame and not last:
                 break  # comes with the next frame, where it is the oldest
             frame[name] = value
             self.revision[name], self.at[name] = run.revision[name], now
+            if name in _REST:
+                self.rest[name] = max(_REST[name], taken / _RATE)
         return frame or None
+
+
+def _size(value: Any) -> int:
+    """Bytes of a trait in a message."""
+    return len(value) if isinstance(value, bytes) else len(json.dumps(value))
 
 
 def catch_up(read: Callable[[int, str], tuple[list[Event], int]], run: RunState) -> None:
@@ -269,7 +274,7 @@ class Sampler:
             while self._step():
                 self._take_advice()
                 with self._lock:
-                    interval = self._rate.interval(time.monotonic())
+                    interval = self._rate.interval(time.monotonic(), large=self.run.large)
                 self._wake.wait(interval)
                 self._wake.clear()
             for asking in self._advised.values():

@@ -7,7 +7,9 @@ Source: anywidget, https://anywidget.dev.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,16 +32,25 @@ def _built(name: str) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-_CODE = _built("widget.js")
-_LOADER = """// Imports the view once for a page: the page keeps each module for ever; one for each cell would add up.
+def _code() -> str:
+    """The view's module, which brings its style along; empty if the front end was not built."""
+    code, style = _built("widget.js"), _built("widget.css")
+    brings = f"document.head.appendChild(document.createElement('style')).textContent = {json.dumps(style)};"
+    return f"{code}\n{brings}\n" if code else ""
+
+
+_CODE = _code()
+_LOADER = """// Unpacks and imports the view once for a page: the page keeps each module for ever; one for each cell would add up.
+async function imported(packed) {
+  const text = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
+  const code = new Blob([await new Response(text).arrayBuffer()], { type: 'text/javascript' });
+  return import(URL.createObjectURL(code));
+}
 export default {
   async render(context) {
     const id = context.model.get('_module_id');
     const views = (globalThis.jmarsViews ??= new Map());
-    if (!views.has(id)) {
-      const url = URL.createObjectURL(new Blob([context.model.get('_module')], { type: 'text/javascript' }));
-      views.set(id, import(url));
-    }
+    if (!views.has(id)) views.set(id, imported(context.model.get('_module')));
     return (await views.get(id)).default.render(context);
   }
 };
@@ -70,8 +81,7 @@ class JobView(anywidget.AnyWidget):
     """
 
     _esm = _LOADER
-    _css = _built("widget.css")
-    _module = traitlets.Unicode(_CODE).tag(sync=True)  # text of the view's module
+    _module = traitlets.Bytes(gzip.compress(_CODE.encode(), mtime=0)).tag(sync=True)  # packed, as each cell sends it
     _module_id = traitlets.Unicode(hashlib.sha256(_CODE.encode()).hexdigest()).tag(sync=True)
     job_id = traitlets.Unicode("").tag(sync=True)
     graph: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)

@@ -37,6 +37,28 @@ def test_the_pace_slows_for_late_answers_and_hidden_pages():
     assert pace.interval(2.6) == 1.0
 
 
+def test_a_large_graph_gets_four_frames_a_second_however_prompt_the_page():
+    pace = FrameRate()
+    pace.sent(1, 0.0)
+    pace.answered(1, hidden=False, now=0.1)
+    assert (pace.interval(0.2), pace.interval(0.2, large=True)) == (0.1, 0.25)
+
+
+def test_large_traits_rest_in_proportion_to_their_size():
+    run, frames, log = RunState(), FrameBuilder(), started(4)
+    run.follow("job-1")
+    run.fold(log.events)
+    frames.frame(run, now=0.0)
+    run.trait = lambda name, now: b"x" * (32_000 if name == "lanes" else 10)  # two seconds of its rate
+    sent = []
+    for now in np.arange(0.25, 6.1, 0.25):
+        run.revision["lanes"] += 1
+        run.revision["workers"] += 1
+        sent += [(name, now) for name in frames.frame(run, now) or ()]
+    assert [now for name, now in sent if name == "lanes"] == [0.5, 2.5, 4.5]
+    assert len([now for name, now in sent if name == "workers"]) >= 11
+
+
 def test_unanswered_frames_are_forgotten():
     pace = FrameRate()
     for number in range(1000):
