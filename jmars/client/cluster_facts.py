@@ -32,6 +32,8 @@ class ClusterFacts:
         Rows of `Cluster.jobs` for jobs that have not ended.
     scalable
         Whether workers or hosts can come and leave.
+    bounds
+        Bounds between which their number follows the work; None where the number stays.
 
     Examples
     --------
@@ -52,11 +54,12 @@ class ClusterFacts:
     device: int
     jobs: tuple[Mapping[str, Any], ...]
     scalable: bool
+    bounds: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Self:
         """Facts from `Cluster.info` and `Cluster.jobs`."""
-        memory, engine = info.get("memory") or {}, info.get("engine") or {}
+        memory, engine, adapts = info.get("memory") or {}, info.get("engine") or {}, info.get("adapt")
         workers = list(info.get("workers") or ())
         hosts = [str(one["name"]) for one in info.get("hosts") or () if one.get("state") not in ("lost", "left")]
         return cls(
@@ -71,13 +74,15 @@ class ClusterFacts:
             device=int((memory.get("levels") or {}).get("device") or 0),
             jobs=tuple(one for one in jobs if one["state"] not in TERMINAL),
             scalable="hosts" in info or bool(engine),
+            bounds=(int(adapts["least"]), int(adapts["most"])) if adapts else None,
         )
 
     def counts(self) -> str:
-        """ "2 workers (1 busy) on 2 hosts"."""
+        """ "2 workers (1 busy) on 2 hosts, 1 to 4 as the work needs"."""
         text = f"{_plural(self.workers, 'worker')} ({self.busy} busy)"
         text += f" on {_plural(len(self.hosts), 'host')}" if self.hosts else ""
-        return text + (f", on {self.engine.capitalize()}" if self.engine else "")
+        text += f", on {self.engine.capitalize()}" if self.engine else ""
+        return text + (f", {self.bounds[0]} to {self.bounds[1]} as the work needs" if self.bounds else "")
 
     def memory_text(self) -> str:
         """ "1.0 MiB of 1.0 GiB, 3.0 MiB on disk"."""

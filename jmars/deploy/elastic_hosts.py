@@ -100,6 +100,11 @@ class ElasticHosts:
             for name in dict.fromkeys(names):
                 await self._evacuate(staying[name])
 
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The bounds of `adapt` while the number of hosts follows the work."""
+        return (self._elastic.least, self._elastic.most) if self._elastic is not None else None
+
     def info(self) -> dict[str, Any]:
         """Places, and bounds of `adapt`; see Cluster.info."""
         adapts = self._elastic and {"least": self._elastic.least, "most": self._elastic.most, "why": self._why}

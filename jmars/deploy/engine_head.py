@@ -55,6 +55,7 @@ class EngineHead(ClusterHead):
         self._measured = 0.0  # when the engine was asked for memory
         self._saved = time.monotonic()  # when costs were written
         self._spilled = 0
+        self._bounds: tuple[int, int] | None = None  # of `adapt`
 
     async def run(self, listening: Callable[[], None]) -> None:
         """Serve until told to end, or the engine is gone; calls `listening` once clients are accepted."""
@@ -115,15 +116,22 @@ class EngineHead(ClusterHead):
         """Measured costs of operands on the engine's workers."""
         return self.workers.profile.as_data()
 
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The bounds of the newest `adapt`, unless `scale` came after."""
+        return self._bounds
+
     async def scale(self, n: int | Sequence[str]) -> None:
         """Ask the engine for so many workers."""
         if not isinstance(n, int):
             raise ClusterError("an engine chooses the machines of its workers; give their number")
         await self.workers.engine.scale(n)
+        self._bounds = None
 
     async def adapt(self, least: int, most: int) -> None:
         """Let the engine choose between so many workers."""
         await self.workers.engine.adapt(least, most)
+        self._bounds = least, most
 
     async def info(self) -> dict[str, Any]:
         """Engine, workers, memory and promises; see Cluster.info."""
@@ -155,6 +163,7 @@ class EngineHead(ClusterHead):
                 "chunks": len(self.workers.results),
             },
             "plans": await scheduler.plans(),
+            "adapt": self._bounds and {"least": self._bounds[0], "most": self._bounds[1], "why": ""},
         }
 
     def _row(self, row: EngineRow, running: int) -> dict[str, Any]:

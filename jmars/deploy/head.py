@@ -91,6 +91,11 @@ class ClusterHead(ABC):
         return 0
 
     @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The bounds of `adapt` while the number of workers or hosts follows the work."""
+        return None
+
+    @property
     @abstractmethod
     def limit(self) -> int:
         """Bytes of memory that the cluster may take."""

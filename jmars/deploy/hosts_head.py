@@ -209,6 +209,11 @@ class HostsHead(ClusterHead):
         """Hosts that the cluster has."""
         return len(self.hosts.here)
 
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The bounds of `adapt` while the number of hosts follows the work."""
+        return self._elastic.bounds if self._elastic is not None else None
+
     def _here(self) -> list[HostRow]:
         """Hosts of the cluster; awaited hosts where no host is here: clients choose chunks for some size."""
         return self.hosts.here or [self.hosts.rows[number] for number in sorted(self.roster.silent)]

@@ -38,6 +38,10 @@ class HeadParts(Protocol):
         """Number of hosts; 0 for a cluster that is not one of several hosts."""
 
     @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The bounds of `adapt` while the number of workers or hosts follows the work."""
+
+    @property
     def limit(self) -> int:
         """Bytes of memory that the cluster may take."""
 
@@ -175,6 +179,7 @@ class ClusterActor:
             "name": self._host.orders["name"],
             "workers": self._host.n_workers,
             "hosts": self._host.n_hosts,
+            "adapt": self._host.bounds,
             "jobs": len(jobs),
             "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
             "limit": self._host.limit,

@@ -70,8 +70,8 @@ class ClusterPanel:
         facts = self._look()
         if facts is not None:
             now = len(facts.hosts) or facts.workers
-            self._number.value = self._most.value = now
-            self._least.value = min(1, now)
+            self._number.value = now
+            self._least.value, self._most.value = facts.bounds or (min(1, now), now)
             self._scaling.layout.display = None if facts.scalable else "none"
             threading.Thread(target=self._watch, name="jmars-cluster-panel", daemon=True).start()
 

@@ -239,6 +239,21 @@ def test_workers_come_and_leave(cluster, gate):
         assert [one["state"] for one in moved if one["worker"] == 0][-1] == "lost"
 
 
+def test_bounds_between_which_the_engine_chooses_are_told_until_a_number_is_asked_for(monkeypatch):
+    async def chooses(least, most):
+        pass
+
+    with on_engine() as cluster:
+        assert cluster.info()["adapt"] is None
+        monkeypatch.setattr(cluster.engine, "adapt", chooses)
+        cluster.adapt(1, 3)
+        assert cluster.info()["adapt"] == {"least": 1, "most": 3, "why": ""}
+        assert list(cluster.ask("cluster", "summary")["adapt"]) == [1, 3]
+        assert "1 to 3 as the work needs" in repr(cluster)
+        cluster.scale(2)
+        assert cluster.info()["adapt"] is cluster.ask("cluster", "summary")["adapt"] is None
+
+
 def test_sizes_are_those_of_the_workers_that_the_engine_has_now():
     with on_engine(memory=2**30) as cluster:
         assert (cluster.n_workers, cluster.memory_limit, cluster.capacity) == (2, 2**31, 2**31)

@@ -78,6 +78,8 @@ def test_facts_leave_out_hosts_that_are_gone_and_jobs_that_have_ended() -> None:
     facts = ClusterFacts.of(HOSTS, Fake().jobs())
     assert facts.text() == "c: 1 worker (1 busy) on 1 host, memory 5 B of 10 B, 3 B on disk, 1 running job"
     assert facts.scalable and not ClusterFacts.of(INFO, []).scalable
+    follows = ClusterFacts.of(HOSTS | {"adapt": {"least": 0, "most": 4, "why": ""}}, [])
+    assert follows.counts() == "1 worker (1 busy) on 1 host, 0 to 4 as the work needs" and facts.bounds is None
 
 
 def test_all_text_is_escaped_and_long_lists_are_bounded() -> None:
@@ -89,6 +91,8 @@ def test_all_text_is_escaped_and_long_lists_are_bounded() -> None:
 
 def test_only_a_cluster_that_can_be_scaled_has_the_controls_for_it(panel_of) -> None:
     assert panel_of(Fake())._scaling.layout.display == "none"
+    bound = panel_of(Fake(HOSTS | {"adapt": {"least": 2, "most": 5, "why": ""}}))
+    assert (bound._least.value, bound._most.value) == (2, 5)
     panel = panel_of(fake := Fake(HOSTS))
     assert panel._scaling.layout.display is None and panel._number.value == 1
     panel._number.value = 3

@@ -77,7 +77,7 @@ class ClustersHandler(APIHandler):
         started: StartedClusters = self.settings[STARTED]
         row = {"id": entry.id, "name": plain_text(entry.name), "alive": False, "workers": 0, "hosts": 0, "jobs": []}
         here: list[KernelRow] = []
-        row |= {"kind": entry.engine or "local", "limit": 0, "kernels": here, "others": 0}
+        row |= {"kind": entry.engine or "local", "limit": 0, "bounds": None, "kernels": here, "others": 0}
         try:
             summary = await finder.ask(entry.id, "cluster", "summary")
             jobs = await finder.ask(entry.id, "cluster", "jobs")
@@ -90,7 +90,7 @@ class ClustersHandler(APIHandler):
         for job in jobs:
             kernel = kernels.get(job.get("process", 0))
             rows.append(job_row(job) | {"kernel": kernel["id"] if kernel else ""})
-        return row | {"alive": True, **counts, "others": len(clients) - len(here), "jobs": rows}
+        return row | {"alive": True, **counts, "bounds": summary.get("adapt"), "others": len(clients) - len(here), "jobs": rows}
 
 
 class StopHandler(APIHandler):

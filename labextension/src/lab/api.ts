@@ -29,6 +29,7 @@ export interface ClusterRow {
   workers: number;
   hosts: number; // 0 for a cluster that is not one of several hosts
   limit: number; // bytes of memory
+  bounds: [number, number] | null; // between which the number of hosts or workers follows the work
   jobs: JobRow[];
   kernels: KernelRow[];
   others: number; // connected programs that are no kernels of this server

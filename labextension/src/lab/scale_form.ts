@@ -31,24 +31,25 @@ export function scaleOrder({ how, n, places, least, most }: Record<string, strin
   return bounds;
 }
 
-/** Makes the form; `what` is "hosts" or "workers", `now` their number. */
-export function scaleForm(what: string, now: number): HTMLFormElement {
+/** Makes the form; `what` is "hosts" or "workers", `now` their number, `bounds` those between which it follows the work. */
+export function scaleForm(what: string, now: number, bounds: [number, number] | null = null): HTMLFormElement {
   const id = `jm-scale-${++made}`;
   const input = (name: string, label: string, more: Record<string, string | number>) => h('input', { name, 'aria-label': label, autocomplete: 'off', ...more });
   const number = (name: string, label: string, value: number) => input(name, label, { type: 'number', min: 0, value, class: 'jm-few' });
   const row = (how: string, words: string, ...fields: (Node | string)[]) => {
     const radio = h('input', { type: 'radio', name: 'how', value: how, id: `${id}-${how}` }) as HTMLInputElement;
-    radio.checked = how === 'number';
+    radio.checked = how === (bounds ? 'bounds' : 'number');
     const line = h('div', { class: 'jm-choice' }, radio, h('label', { for: radio.id }, words), ...fields);
     line.addEventListener('input', () => (radio.checked = true));
     return line;
   };
+  const [least, most] = bounds ?? [Math.min(1, now), Math.max(1, now)];
   const form = h(
     'form',
     { class: 'jm-scale' },
     row('number', `Number of ${what}`, number('n', `Number of ${what}`, now)),
     what === 'hosts' ? row('places', 'Further hosts', input('places', 'Further hosts', { type: 'text', spellcheck: 'false', placeholder: 'node-9, ada@node-10' })) : null,
-    row('bounds', 'As the work needs, from', number('least', 'Least number', Math.min(1, now)), 'to', number('most', 'Largest number', Math.max(1, now)))
+    row('bounds', 'As the work needs, from', number('least', 'Least number', least), 'to', number('most', 'Largest number', most))
   ) as HTMLFormElement;
   form.addEventListener('submit', event => event.preventDefault()); // the dialog has the button
   return form;

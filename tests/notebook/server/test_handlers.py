@@ -117,6 +117,7 @@ def test_clusters_are_listed_without_their_secrets(server):
                 "hosts": 0,
                 "kind": "local",
                 "limit": 0,
+                "bounds": None,
                 "kernels": [],
                 "others": 0,
                 "jobs": [
