@@ -1,11 +1,13 @@
 // The plugin's parts without JupyterLab: forms, cards, commands on notebooks, ends of jobs.
-import { describe, expect, test } from 'vitest';
+import { ServerConnection } from '@jupyterlab/services';
+import { describe, expect, test, vi } from 'vitest';
 import type { ClusterRow, JobRow } from '../src/lab/api';
 import { drawClusters, drawJobs, facts, kernelName, scalable } from '../src/lab/cards';
 import { connectCode, withMagic } from '../src/lab/notebook';
 import { Ends } from '../src/lab/notices';
 import { fieldsOf, scaleForm, scaleOrder } from '../src/lab/scale_form';
 import { orderOf, startForm } from '../src/lab/start_form';
+import { ClusterWatch } from '../src/lab/watch';
 
 const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
 const row = (more: Partial<ClusterRow> = {}): ClusterRow => ({
@@ -16,6 +18,7 @@ const row = (more: Partial<ClusterRow> = {}): ClusterRow => ({
   workers: 2,
   hosts: 0,
   limit: 2 ** 30,
+  bounds: null,
   jobs: [job()],
   kernels: [{ id: 'k1', name: 'python3', path: 'a/fit.ipynb', busy: false }],
   others: 0,
@@ -76,6 +79,30 @@ describe('the form that scales', () => {
     most.dispatchEvent(new Event('input', { bubbles: true }));
     expect(scaleOrder(fieldsOf(form))).toEqual({ least: 1, most: 5 });
     expect(scaleForm('workers', 0).querySelector('[name=places]')).toBeNull();
+    expect(fieldsOf(scaleForm('hosts', 2, [1, 6]))).toEqual({ how: 'bounds', n: '2', places: '', least: '1', most: '6' });
+  });
+});
+
+describe('the list of clusters', () => {
+  test('is asked for once more when news comes during a question, and not for a job while another runs', async () => {
+    const answers: ((value: unknown) => void)[] = [];
+    vi.spyOn(ServerConnection, 'makeRequest').mockImplementation(() => new Promise(resolve => answers.push(resolve as never)));
+    const answer = async (rows: unknown[]) => {
+      answers.shift()!({ ok: true, status: 200, json: () => Promise.resolve(rows) });
+      await new Promise(resolve => setTimeout(resolve));
+    };
+    const watch = new ClusterWatch(ServerConnection.makeSettings({ baseUrl: 'http://localhost/' }));
+    void watch.poll(); // a cell has begun, and the question before it is not answered yet
+    watch.expect();
+    expect(answers.length).toBe(1);
+    await answer([]);
+    expect([answers.length, watch.running.length]).toEqual([1, 0]);
+    await answer([row()]);
+    expect([answers.length, watch.running.length]).toEqual([0, 1]);
+    watch.expect();
+    expect(answers.length).toBe(0);
+    watch.dispose();
+    vi.restoreAllMocks();
   });
 });
 
@@ -84,6 +111,7 @@ describe('the cards', () => {
     expect(facts(row())).toBe('2 workers, 1.0 GiB, 1 job');
     expect(facts(row({ hosts: 3, workers: 6 }))).toBe('6 workers on 3 hosts, 1.0 GiB, 1 job');
     expect(facts(row({ kind: 'dask' }))).toBe('2 workers of Dask, 1.0 GiB, 1 job');
+    expect(facts(row({ hosts: 2, bounds: [1, 4] }))).toBe('2 workers on 2 hosts, 1 to 4 as the work needs, 1.0 GiB, 1 job');
     expect(facts(row({ alive: false }))).toBe('does not answer');
     expect([scalable(row()), scalable(row({ hosts: 2 })), scalable(row({ kind: 'ray' }))]).toEqual(['', 'hosts', 'workers']);
     expect(kernelName(row().kernels[0])).toBe('fit.ipynb (python3)');
@@ -95,7 +123,7 @@ describe('the cards', () => {
     document.body.append(...cards, ...drawJobs([job({ name })], 'job-1'));
     expect(document.querySelectorAll('img').length).toBe(0);
     expect(document.querySelectorAll('.jm-more').length).toBe(1);
-    expect(document.querySelector<HTMLButtonElement>('[data-act=scale]')!.disabled).toBe(true);
+    expect(document.querySelector<HTMLButtonElement>('[data-act=scale]')!.title).toBe('Have another number of workers'); // of one machine: a dialog tells how
     expect(document.querySelector('[data-open]')!.getAttribute('aria-label')).toContain(name);
     document.body.replaceChildren();
   });

@@ -93,6 +93,18 @@ describe('the widget', () => {
     expect(heard).toEqual([]);
     document.removeEventListener('jmars:last', listen);
   });
+  test('the page hears of each job that the view shows, until it is unmounted', () => {
+    const { it, calls } = model();
+    let heard = 0;
+    const listen = () => heard++;
+    document.addEventListener('jmars:job', listen);
+    const unmount = widget.render({ model: it, el: document.body.appendChild(document.createElement('div')) });
+    calls['change:job_id'].forEach(call => call());
+    expect(heard).toBe(1);
+    unmount();
+    expect(calls['change:job_id']).toEqual([]);
+    document.removeEventListener('jmars:job', listen);
+  });
   test('a change of any trait is drawn, until it is unmounted', () => {
     const { it, calls } = model();
     const stop = hostOf(it).watch(() => undefined);

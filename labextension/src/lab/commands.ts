@@ -56,7 +56,7 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
       Notification.info('jmars: open a notebook first; the cell that connects goes there', { autoClose: 5000 });
     }
   }), some);
-  add('scale', 'Scale the Cluster…', 'Change the number of workers or hosts of the selected cluster', fresh(about => scale(clusterOf(about))), () => alive().some(scalable));
+  add('scale', 'Scale the Cluster…', 'Change the number of workers or hosts of the selected cluster', fresh(about => scale(clusterOf(about))), some);
   add('stop', 'Stop the Cluster…', 'End the selected cluster for all its clients', fresh(about => stop(clusterOf(about))), some);
   add('timeline', 'Open the Timeline of the Cluster', 'Open the time line of all jobs of the selected cluster', fresh(about => {
     const cluster = clusterOf(about);
@@ -87,15 +87,26 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
 
   async function scale(cluster: ClusterRow | undefined): Promise<void> {
     const what = cluster && scalable(cluster);
-    if (!cluster || !what) {
+    if (!cluster) {
       return;
     }
-    const form = scaleForm(what, what === 'hosts' ? cluster.hosts : cluster.workers);
+    if (!what) {
+      const { button } = await showDialog({
+        title: `${cluster.name || cluster.id} keeps its ${plural(cluster.workers, 'worker')}`,
+        body: 'A cluster on one machine has the workers that it started with. Start another one with the number that you want, connect your notebook to it, and stop this one.',
+        buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Start another…' })]
+      });
+      if (button.accept) {
+        await app.commands.execute('jmars:start');
+      }
+      return;
+    }
+    const form = scaleForm(what, what === 'hosts' ? cluster.hosts : cluster.workers, cluster.bounds);
     const { button } = await showDialog({
       title: `Scale ${cluster.name || cluster.id}`,
       body: new Widget({ node: form }),
       buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Scale' })],
-      focusNodeSelector: '[name=n]'
+      focusNodeSelector: cluster.bounds ? '[name=least]' : '[name=n]'
     });
     if (button.accept) {
       const asked = async () => scaleCluster(watch.settings, cluster.id, scaleOrder(fieldsOf(form)));

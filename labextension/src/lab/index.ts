@@ -8,7 +8,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { addCommands } from './commands';
 import { editorPlugin } from './editor';
 import { Ends } from './notices';
-import { keepOutputs, LIVE } from './outputs';
+import { JOB, keepOutputs, LIVE } from './outputs';
 import { Settings } from './settings';
 import { Sidebar } from './sidebar';
 import { StatusItem } from './status';
@@ -39,6 +39,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     keepOutputs(app);
     addCommands(app, palette, watch, () => sidebar, settings, icon);
     document.addEventListener(LIVE, () => void watch.poll()); // a cell has begun
+    document.addEventListener(JOB, () => watch.expect()); // and has a job, seconds later perhaps
 
     const item = new StatusItem(watch, () => app.shell.activateById(sidebar.id));
     statusBar?.registerStatusItem(ID, {

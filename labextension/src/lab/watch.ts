@@ -15,6 +15,7 @@ export class ClusterWatch {
   private _lookers = 0;
   private _timer = 0;
   private _asking: Promise<void> | null = null;
+  private _again: Promise<void> | null = null; // the question after `_asking`
 
   constructor(readonly settings: ServerConnection.ISettings) {
     document.addEventListener('visibilitychange', this._seen);
@@ -42,13 +43,27 @@ export class ClusterWatch {
     };
   }
 
-  /** Asks now. */
+  /** Asks now; while a question is under way, whose answer may be older than the caller's news, once more after it. */
   poll(): Promise<void> {
-    this._asking ??= this._ask().finally(() => {
+    if (this._asking) {
+      this._again ??= this._asking.then(() => {
+        this._again = null;
+        return this.poll();
+      });
+      return this._again;
+    }
+    this._asking = this._ask().finally(() => {
       this._asking = null;
       this._later();
     });
     return this._asking;
+  }
+
+  /** Asks now if no running job is known: the view of a cell shows a job from now on. */
+  expect(): void {
+    if (!this.running.length) {
+      void this.poll();
+    }
   }
 
   dispose(): void {

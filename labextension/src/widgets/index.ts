@@ -22,6 +22,7 @@ const ENDED = ['restarting', 'autorestarting', 'terminating', 'dead'];
 const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'line_costs', 'workers', 'hosts', 'series', 'plan', 'frame'];
 const ANSWER_EVERY = 1000; // ms
 const LIVE = 'jmars:live'; // event with the message id of the cell and the display id of the view
+const JOB = 'jmars:job'; // event: the view shows another job from now on
 const LOST = 'comm_live_update'; // of ipywidgets: the comm is closed, as it is when the kernel restarts
 
 /** Makes a host of a widget's model. */
@@ -84,7 +85,7 @@ export default {
   }
 };
 
-/** Tells the page, once the view is in it, which cell's outputs belong to the view: a reloaded page has lost them. */
+/** Tells the page, once the view is in it, which cell's outputs belong to the view (a reloaded page has lost them), and each job. */
 function announce(el: HTMLElement, model: Model): () => void {
   const detail = model.get('output');
   let over = !detail || !(model.get('snap') as { live?: boolean } | null)?.live;
@@ -95,8 +96,11 @@ function announce(el: HTMLElement, model: Model): () => void {
       requestAnimationFrame(tell);
     }
   };
+  const tellJob = () => void el.dispatchEvent(new CustomEvent(JOB, { bubbles: true }));
+  model.on('change:job_id', tellJob);
   tell();
   return () => {
     over = true;
+    model.off('change:job_id', tellJob);
   };
 }
