@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +52,7 @@ class JobRun:
     why: str = ""  # reason why no operand has moved for some seconds
     calm: bool = True
     _kept: EarlierJob | None = None
+    _kept_size: int = 0  # characters of `_kept` as JSON
 
     def begin_stage(self, data: Mapping[str, Any]) -> None:
         """Replaces the graph by the graph of the next stage; operands of earlier stages stay counted."""
@@ -164,7 +166,13 @@ class JobRun:
                 lanes=self.lanes.part({}),
                 plan=self.plan.part(),
             )
+            self._kept_size = len(json.dumps(self._kept))
         return self._kept
+
+    @property
+    def kept_size(self) -> int:
+        """Characters of `kept()` as JSON."""
+        return self._kept_size if self.kept() is not None else 0
 
 
 @dataclass

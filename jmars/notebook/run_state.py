@@ -6,7 +6,6 @@ a socket. A cell that needs values at once runs several jobs: `RunState` adds th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -285,7 +284,7 @@ class RunState:
         for job in reversed(self.jobs[:-1]):
             kept = job.kept()
             if kept is not None:
-                size += len(json.dumps(kept))
+                size += job.kept_size
                 if size > _GRAPH_TEXT:
                     break
                 found.append(kept)

@@ -340,6 +340,8 @@ def as_text(value: bytes) -> str:
 def plain_text(text: object, limit: int = 160, keep: str = "") -> str:
     """Text that is safe for the page: printable characters and those in `keep`, at most `limit` characters."""
     head = str(text if text is not None else "")[: limit + 1]
+    if len(head) <= limit and head.isprintable():
+        return head
     plain = "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in head)
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 

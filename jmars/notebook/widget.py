@@ -40,7 +40,7 @@ def _code() -> str:
 
 
 _CODE = _code()
-_LOADER = """// Unpacks and imports the view once for a page: the page keeps each module for ever; one for each cell would add up.
+_LOADER = """// Imports the view once for a page, which keeps each module for ever.
 async function imported(packed) {
   const text = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'));
   const code = new Blob([await new Response(text).arrayBuffer()], { type: 'text/javascript' });

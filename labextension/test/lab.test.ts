@@ -120,11 +120,13 @@ describe('the cards', () => {
   test('write all texts as text, and disable what cannot be done', () => {
     const name = '<img src=x onerror=alert(1)>';
     const cards = drawClusters([row({ name, kernels: [{ id: 'k', name, path: name, busy: false }] }), row({ id: 'def' })], 'abc');
-    document.body.append(...cards, ...drawJobs([job({ name })], 'job-1'));
+    document.body.append(...cards, ...drawJobs([job({ name })], 'job-1', id => `report-of-${id}`));
     expect(document.querySelectorAll('img').length).toBe(0);
     expect(document.querySelectorAll('.jm-more').length).toBe(1);
     expect(document.querySelector<HTMLButtonElement>('[data-act=scale]')!.title).toBe('Have another number of workers'); // of one machine: a dialog tells how
     expect(document.querySelector('[data-open]')!.getAttribute('aria-label')).toContain(name);
+    const report = document.querySelector<HTMLAnchorElement>('.jm-jobs a, a')!;
+    expect([report.getAttribute('href'), report.target, report.rel]).toEqual(['report-of-job-1', '_blank', 'noopener']);
     document.body.replaceChildren();
   });
 });

@@ -59,7 +59,12 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         page.wait_for_function(
             "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.length === 2"
         )
-        notebook.run(0, wait=True)
+        side.get_by_role("button", name="Connect", exact=True).click()  # once more selects the cell that is there
+        page.wait_for_function("() => document.activeElement.closest('.jp-Notebook')")  # and has the keys
+        page.keyboard.press("Shift+Enter")
+        notebook.wait_for_text(0, "by-click, 1 worker", timeout=30)
+        notebook.wait_until_idle()
+        assert page.evaluate("window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.length") == 2
         assert "by-click, 1 worker" in notebook.text(0)
         side.locator(".jm-kernels", has_text=name).wait_for()
         notebook.run(1, wait=True)
@@ -75,12 +80,55 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         assert "a <b>long</b> sum" in notice.inner_text()
         notebook.screenshot(f"clusters-{theme}-ended")
         status.wait_for(state="hidden")
+        with page.context.expect_page() as tab:
+            side.get_by_role("link", name="Report of").click()
+        report = tab.value
+        report.get_by_role("heading", name="a <b>long</b> sum").wait_for(timeout=15_000)
+        report.locator("canvas, svg").first.wait_for(timeout=15_000)  # Bokeh draws without the origin of the server
+        report.close()
         side.get_by_role("button", name="Timeline").click()
         page.locator(".jm-history svg").wait_for()
         notebook.screenshot(f"clusters-{theme}-timeline")
         notebook.screenshot(f"clusters-{theme}-two")
         stop(page, side)
         assert [error for error in notebook.console if "jmars" in error] == []
+
+
+LATE = """%%jmars -w 2
+import time
+from jmars.tensor import arange, map_blocks
+def slow(block):
+    time.sleep(0.1)
+    return block
+time.sleep(1.5)
+map_blocks(slow, arange(60.0, chunk_size=1), dtype=float).sum()"""
+
+
+@pytest.mark.long
+def test_the_status_bar_shows_a_job_that_begins_long_after_its_cell(lab, lab_page):
+    lab.write("late.ipynb", ["%load_ext jmars", LATE])
+    with lab_page.opened("late.ipynb", width=1250) as notebook:
+        notebook.run(0, wait=True)
+        notebook.run(1)
+        notebook.page.locator(".jmars-Status").get_by_text("jmars: 1 job").wait_for(timeout=15_000)
+        notebook.wait_for_text(1, "1770.0", timeout=30)
+        notebook.page.locator(".jmars-Status").wait_for(state="hidden")
+
+
+@pytest.mark.long
+def test_scaling_a_cluster_of_one_machine_says_what_to_do_instead(lab, lab_page):
+    lab.write("fixed.ipynb", ["1"])
+    with lab_page.opened("fixed.ipynb", width=1250) as notebook:
+        page = notebook.page
+        side = page.locator(".jmars-Sidebar")
+        start(notebook, "fixed")
+        side.get_by_role("button", name="Scale…").click()
+        dialog = page.locator(".jp-Dialog")
+        dialog.get_by_text("fixed keeps its 1 worker").wait_for()
+        notebook.screenshot("scale-fixed")
+        dialog.get_by_role("button", name="Start another…").click()
+        side.get_by_role("button", name="Start", exact=True).wait_for()
+        stop(page, side)
 
 
 @pytest.mark.long(beyond=1)

@@ -1,7 +1,8 @@
 """REST and websocket handlers of the side bar, behind Jupyter's own login.
 
 `GET` and `POST <base>/jmars/clusters` list and start clusters, `POST …/clusters/<id>/scale` scales and `DELETE
-…/clusters/<id>` stops one, `POST …/clusters/<id>/jobs/<job>/cancel` cancels; websocket `<base>/jmars/stream/<id>`.
+…/clusters/<id>` stops one, `POST …/clusters/<id>/jobs/<job>/cancel` cancels and `GET …/jobs/<job>/report` reports;
+websocket `<base>/jmars/stream/<id>`.
 Jupyter's handlers check token, XSRF, Host and Origin; the websocket checks user and origin before the upgrade.
 Source: docs/explanation/reliability.md.
 """
@@ -29,6 +30,8 @@ from jmars.notebook.server.orders import OrderError, StartOrder, scale_order
 from jmars.notebook.server.started import StartedClusters
 from jmars.notebook.server.stream import AT_ONCE, JobStream, Reader, job_row
 from jmars.notebook.view import plain_text
+from jmars.reports.page import report_page
+from jmars.reports.run_record import RunRecord
 
 __all__ = ["FINDER", "STARTED", "routes"]
 
@@ -90,7 +93,8 @@ class ClustersHandler(APIHandler):
         for job in jobs:
             kernel = kernels.get(job.get("process", 0))
             rows.append(job_row(job) | {"kernel": kernel["id"] if kernel else ""})
-        return row | {"alive": True, **counts, "bounds": summary.get("adapt"), "others": len(clients) - len(here), "jobs": rows}
+        row |= {"alive": True, **counts, "bounds": summary.get("adapt"), "jobs": rows}
+        return row | {"others": len(clients) - len(here)}
 
 
 class StopHandler(APIHandler):
@@ -144,11 +148,41 @@ class CancelHandler(APIHandler):
         self.finish(json.dumps({"cluster": cluster, "job": job}))
 
 
-async def ask(handler: APIHandler, cluster: str, *call: Any, seconds: float = ANSWER) -> None:
+class ReportHandler(JupyterHandler):
+    """The report of a job, a page that needs nothing else."""
+
+    auth_resource = RESOURCE
+
+    @property
+    def content_security_policy(self) -> str:
+        """Jupyter's, and the page's scripts run without Jupyter's origin: they reach no cookie and no API."""
+        return f"{super().content_security_policy}; sandbox allow-scripts allow-downloads"
+
+    @web.authenticated
+    @authorized
+    async def get(self, cluster: str, job: str) -> None:
+        """Makes the report of what the cluster still has of the job, also while the job runs."""
+        names = {row["id"]: row.get("name") for row in await ask(self, cluster, "cluster", "jobs")}
+        if job not in names:
+            raise web.HTTPError(404, f"no job {job} is known")
+        events, since = [], 0
+        while (part := await ask(self, cluster, "events", "read", since, job))[1] > since:
+            found, since = part
+            events += found
+        title = f"jmars: {plain_text(names[job] or job)}"
+        try:
+            page = await asyncio.to_thread(lambda: report_page(RunRecord.of(events, [job]), title))
+        except JmarsError as error:  # no Bokeh
+            raise web.HTTPError(409, plain_text(error, 2000)) from error
+        self.set_header("Content-Type", "text/html; charset=UTF-8")
+        self.finish(page)
+
+
+async def ask(handler: JupyterHandler, cluster: str, *call: Any, seconds: float = ANSWER) -> Any:
     """Calls an actor of a cluster; errors become answers to the page: 404 for no such cluster, 409 for a refusal."""
     finder: ClusterFinder = handler.settings[FINDER]
     try:
-        await finder.ask(cluster, *call, seconds=seconds)
+        return await finder.ask(cluster, *call, seconds=seconds)
     except KeyError:
         raise web.HTTPError(404, f"no cluster {cluster} is registered") from None
     except (JmarsError, OSError, ValueError) as error:
@@ -238,6 +272,7 @@ def routes() -> list[tuple[str, type[web.RequestHandler]]]:
     return [
         (r"/jmars/clusters", ClustersHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/cancel", CancelHandler),
+        (rf"/jmars/clusters/{_ID}/jobs/{_ID}/report", ReportHandler),
         (rf"/jmars/clusters/{_ID}", StopHandler),
         (rf"/jmars/clusters/{_ID}/scale", ScaleHandler),
         (rf"/jmars/stream/{_ID}", StreamHandler),

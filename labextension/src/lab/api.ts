@@ -105,6 +105,12 @@ export function cancelJob(settings: ServerConnection.ISettings, cluster: string,
   return request(settings, ['clusters', cluster, 'jobs', job, 'cancel'], { method: 'POST' });
 }
 
+/** Address of the report of a job, for a tab of its own. */
+export function reportUrl(settings: ServerConnection.ISettings, cluster: string, job: string): string {
+  const url = URLExt.join(settings.baseUrl, 'jmars', 'clusters', encodeURIComponent(cluster), 'jobs', encodeURIComponent(job), 'report');
+  return settings.appendToken && settings.token ? `${url}?token=${encodeURIComponent(settings.token)}` : url;
+}
+
 export interface Stream {
   show(job: string): void;
   close(): void;

@@ -47,7 +47,7 @@ function connected(row: ClusterRow): HTMLElement {
   const others = row.others ? h('li', {}, plural(row.others, 'other program')) : null;
   return names.length || others
     ? h('ul', { class: 'jm-kernels', 'aria-label': `connected to ${row.name || row.id}` }, ...names, others)
-    : h('p', { class: 'jm-note' }, 'No notebook is connected.');
+    : h('p', { class: 'jm-note' }, 'No notebook is connected: open one, click Connect, and run the cell that comes.');
 }
 
 function actions(row: ClusterRow): HTMLElement {
@@ -64,7 +64,8 @@ function actions(row: ClusterRow): HTMLElement {
   );
 }
 
-export function drawJobs(jobs: readonly JobRow[], shown: string): HTMLElement[] {
+/** The jobs, newest first; `report` is the address of a job's report. */
+export function drawJobs(jobs: readonly JobRow[], shown: string, report: (job: string) => string): HTMLElement[] {
   return jobs
     .slice(-JOBS)
     .reverse()
@@ -76,7 +77,8 @@ export function drawJobs(jobs: readonly JobRow[], shown: string): HTMLElement[] 
         { 'data-state': job.state },
         h('button', { type: 'button', class: 'jm-job', 'data-job': job.id, 'aria-pressed': String(job.id === shown) }, h('span', { class: 'jm-name' }, name), h('span', { class: 'jm-time' }, `${job.state}, ${seconds(job.elapsed)}`)),
         cancel,
-        job.id === shown ? h('button', { type: 'button', class: 'jm-button', 'data-open': job.id, 'aria-label': `Open the view of ${name} in the main area`, title: 'Open in the main area' }, '⤢') : null
+        job.id === shown ? h('button', { type: 'button', class: 'jm-button', 'data-open': job.id, 'aria-label': `Open the view of ${name} in the main area`, title: 'Open in the main area' }, '⤢') : null,
+        job.id === shown ? h('a', { class: 'jm-button', href: report(job.id), target: '_blank', rel: 'noopener', 'aria-label': `Report of ${name}`, title: 'Open the report of this job in a tab of its own: where the time and the memory went' }, 'Report') : null
       );
     });
 }

@@ -4,7 +4,7 @@ import { Dialog, ICommandPalette, Notification, showDialog } from '@jupyterlab/a
 import { LabIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 import { plural } from '../model/format';
-import { cancelJob, ClusterRow, JobRow, scaleCluster, stopCluster } from './api';
+import { cancelJob, ClusterRow, JobRow, reportUrl, scaleCluster, stopCluster } from './api';
 import { scalable } from './cards';
 import { openJob, openTimeline } from './main_area';
 import { connectCode, currentKernel, currentNotebook, insertCell, runUnderMagic } from './notebook';
@@ -68,6 +68,12 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     const found = jobOf(about);
     if (found) {
       openJob(app, watch.settings, icon, found.cluster, found.job);
+    }
+  }), () => alive().some(row => row.jobs.length > 0));
+  add('report', 'Open the Report of the Newest Job', 'Open the report of a job in a tab of the browser', fresh(about => {
+    const found = jobOf(about);
+    if (found) {
+      window.open(reportUrl(watch.settings, found.cluster.id, found.job.id), '_blank', 'noopener');
     }
   }), () => alive().some(row => row.jobs.length > 0));
   add('cancel', 'Cancel the Running Job', 'Cancel the running job of this notebook, else the newest', fresh(() => {

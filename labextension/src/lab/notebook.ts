@@ -3,9 +3,11 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ClusterRow } from './api';
 
 interface SharedNotebook {
+  cells: readonly { getSource(): string }[];
   insertCell(at: number, cell: { cell_type: 'code'; source: string; metadata: object }): unknown;
 }
 interface Panel {
+  id: string;
   content?: {
     activeCellIndex: number;
     activeCell?: { model: { type: string; sharedModel: { getSource(): string; setSource(text: string): void } } } | null;
@@ -35,15 +37,24 @@ export function connectCode({ id, name }: ClusterRow, all: readonly ClusterRow[]
   return `%load_ext jmars\n%jmars connect ${plain ? name : id}`;
 }
 
-/** Inserts code as a cell above the active cell, and selects it; whether there is a notebook. */
+/**
+ * Inserts code as a cell above the active cell, and selects it, with the keys: Shift+Enter runs it. A cell with this code that
+ * is there already is selected instead. Returns whether there is a notebook.
+ */
 export function insertCell(app: JupyterFrontEnd, source: string): boolean {
-  const content = currentNotebook(app)?.content;
+  const panel = currentNotebook(app);
+  const content = panel?.content;
   if (!content) {
     return false;
   }
-  const at = Math.max(0, content.activeCellIndex);
-  content.model!.sharedModel!.insertCell(at, { cell_type: 'code', source, metadata: {} });
+  const shared = content.model!.sharedModel!;
+  let at = shared.cells.findIndex(cell => cell.getSource() === source);
+  if (at < 0) {
+    at = Math.max(0, content.activeCellIndex);
+    shared.insertCell(at, { cell_type: 'code', source, metadata: {} });
+  }
   content.activeCellIndex = at;
+  app.shell.activateById(panel.id);
   return true;
 }
 

@@ -1,7 +1,7 @@
 // The side bar: this user's clusters, a form that starts one, their jobs, and the view of a selected job.
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';
-import { JobRow } from './api';
+import { JobRow, reportUrl } from './api';
 import { drawClusters, drawJobs } from './cards';
 import { JobPanel } from './job_panel';
 import { startForm } from './start_form';
@@ -81,7 +81,7 @@ export class Sidebar extends Widget {
       this._say(`The Jupyter server does not answer for jmars: ${error}`);
       return;
     }
-    this._say(rows.length ? '' : 'No cluster is running. A cell that begins with %%jmars starts one.');
+    this._say(rows.length ? '' : 'No cluster is running. Start one here; a cell that begins with %%jmars starts one too, once %load_ext jmars has run.');
     const here = rows.find(row => row.id === this.cluster);
     if (!here?.alive) {
       const first = rows.find(row => row.alive);
@@ -131,6 +131,6 @@ export class Sidebar extends Widget {
   }
 
   private _drawJobs(jobs: JobRow[], shown: string): void {
-    morph(this._jobs, drawJobs(jobs, shown));
+    morph(this._jobs, drawJobs(jobs, shown, job => reportUrl(this._watch.settings, this.cluster, job)));
   }
 }

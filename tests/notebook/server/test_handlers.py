@@ -163,6 +163,25 @@ def test_a_job_is_cancelled(server):
     assert "Traceback" not in server.log.read_text()
 
 
+def test_a_job_is_reported_on_a_page_that_reaches_no_cookie(server):
+    opener, _ = logged_in(server.port)
+    with FakeCluster(server.clusters, started(4).moved(S.FINISHED, range(5), 0).events):
+        url = f"http://127.0.0.1:{server.port}{BASE}jmars/clusters/fake-1/jobs/job-1/report"
+        with opener.open(url) as answer:
+            page, policy = answer.read().decode(), answer.headers["Content-Security-Policy"]
+        assert "<title>jmars: cell 1</title>" in page and "http-equiv" not in page
+        assert policy.endswith("sandbox allow-scripts allow-downloads") and "frame-ancestors" in policy
+        with urllib.request.urlopen(url) as answer:  # nobody gets in without a login
+            assert (
+                answer.geturl().startswith(f"http://127.0.0.1:{server.port}{BASE}login")
+                and "cell 1" not in answer.read().decode()
+            )
+        assert call(server.port, "clusters/fake-1/jobs/job-1/report", Host="evil.example")[0] == 403
+        assert call(server.port, "clusters/fake-1/jobs/job-9/report")[0] == 404
+        assert call(server.port, "clusters/other/jobs/job-1/report")[0] == 404
+    assert "Traceback" not in server.log.read_text()
+
+
 @pytest.mark.parametrize(("path", "method"), [("clusters", "GET"), ("clusters/fake-1/jobs/job-1/cancel", "POST")])
 def test_nobody_gets_in_without_the_token(server, path, method):
     with FakeCluster(server.clusters, started(4).events) as cluster:
