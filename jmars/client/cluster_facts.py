@@ -34,6 +34,8 @@ class ClusterFacts:
         Whether workers or hosts can come and leave.
     bounds
         Bounds between which their number follows the work; None where the number stays.
+    gpus, device_limit
+        Workers that are GPUs, and bytes of memory of all of them.
 
     Examples
     --------
@@ -55,12 +57,15 @@ class ClusterFacts:
     jobs: tuple[Mapping[str, Any], ...]
     scalable: bool
     bounds: tuple[int, int] | None = None
+    gpus: int = 0
+    device_limit: int = 0
 
     @classmethod
     def of(cls, info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Self:
         """Facts from `Cluster.info` and `Cluster.jobs`."""
         memory, engine, adapts = info.get("memory") or {}, info.get("engine") or {}, info.get("adapt")
         workers = list(info.get("workers") or ())
+        gpus = [one["device"] for one in workers if one.get("device")]
         hosts = [str(one["name"]) for one in info.get("hosts") or () if one.get("state") not in ("lost", "left")]
         return cls(
             name=str(info.get("name") or ""),
@@ -75,11 +80,13 @@ class ClusterFacts:
             jobs=tuple(one for one in jobs if one["state"] not in TERMINAL),
             scalable="hosts" in info or bool(engine),
             bounds=(int(adapts["least"]), int(adapts["most"])) if adapts else None,
+            gpus=len(gpus),
+            device_limit=sum(int(one["memory"]) for one in gpus),
         )
 
     def counts(self) -> str:
         """ "2 workers (1 busy) on 2 hosts, 1 to 4 as the work needs"."""
-        text = f"{_plural(self.workers, 'worker')} ({self.busy} busy)"
+        text = f"{_plural(self.workers, 'worker')} ({self.busy} busy{f', {self.gpus} GPU' if self.gpus else ''})"
         text += f" on {_plural(len(self.hosts), 'host')}" if self.hosts else ""
         text += f", on {self.engine.capitalize()}" if self.engine else ""
         return text + (f", {self.bounds[0]} to {self.bounds[1]} as the work needs" if self.bounds else "")
@@ -88,7 +95,10 @@ class ClusterFacts:
         """ "1.0 MiB of 1.0 GiB, 3.0 MiB on disk"."""
         text = format_bytes(self.memory) + (f" of {format_bytes(self.limit)}" if self.limit else "")
         text += f", {format_bytes(self.spilled)} on disk" if self.spilled else ""
-        return text + (f", {format_bytes(self.device)} on GPUs" if self.device else "")
+        if not (self.gpus or self.device):
+            return text
+        limit = f" of {format_bytes(self.device_limit)}" if self.device_limit else ""
+        return f"{text}, {format_bytes(self.device)}{limit} on GPUs"
 
     def text(self) -> str:
         """All in a line."""

@@ -82,6 +82,13 @@ def test_facts_leave_out_hosts_that_are_gone_and_jobs_that_have_ended() -> None:
     assert follows.counts() == "1 worker (1 busy) on 1 host, 0 to 4 as the work needs" and facts.bounds is None
 
 
+def test_facts_tell_gpus_and_their_memory() -> None:
+    gpu = {"name": "gpu-0", "running": 0, "device": {"name": "a GPU", "memory": 8, "used": 2}}
+    info = INFO | {"workers": [*INFO["workers"], gpu], "memory": INFO["memory"] | {"levels": {"device": 2}}}
+    text = ClusterFacts.of(info, []).text()
+    assert text == "c: 2 workers (1 busy, 1 GPU), memory 5 B of 10 B, 3 B on disk, 2 B of 8 B on GPUs, no job runs"
+
+
 def test_all_text_is_escaped_and_long_lists_are_bounded() -> None:
     many = [{"id": f"job-{k}", "name": "<b>", "state": "running", "progress": 0.0} for k in range(50)]
     html = facts_html(ClusterFacts.of(HOSTS, many))
