@@ -116,6 +116,11 @@ class JobRun:
         self.earlier, self.table, self._kept, self.lanes, self.times = self.counts, None, None, LaneState(), []
 
     @property
+    def large(self) -> bool:
+        """Whether the graph has too many operands to be drawn one by one."""
+        return self.table is not None and self.table.aggregated
+
+    @property
     def counts(self) -> list[int]:
         """Operands by state, of all stages so far."""
         now = self.table.counts.tolist() if self.table is not None else [0] * len(STATE_NAMES)

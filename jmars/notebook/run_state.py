@@ -107,11 +107,6 @@ class RunState:
         return self.failure is None and (self.open or (self.job is not None and self.job.state not in TERMINAL))
 
     @property
-    def large(self) -> bool:
-        """Whether the graph has too many operands to be drawn one by one."""
-        return self.job is not None and self.job.table is not None and self.job.table.aggregated
-
-    @property
     def since(self) -> int:
         """The event number to read on from, for the newest job."""
         if not self.jobs:

@@ -274,7 +274,8 @@ class Sampler:
             while self._step():
                 self._take_advice()
                 with self._lock:
-                    interval = self._rate.interval(time.monotonic(), large=self.run.large)
+                    large = self.run.job is not None and self.run.job.large
+                    interval = self._rate.interval(time.monotonic(), large)
                 self._wake.wait(interval)
                 self._wake.clear()
             for asking in self._advised.values():

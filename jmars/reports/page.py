@@ -107,7 +107,7 @@ def _job(job: JobRecord) -> str:
         format_seconds(sum(job.phases.values())) if job.phases else "",
         _told(predicted, "makespan", format_seconds),
         _told(measured, "peak", format_bytes),
-        " to ".join(format_bytes(one) for one in peaks) if peaks else "",
+        " to ".join(dict.fromkeys(map(format_bytes, peaks))),
         _told(measured, "spilled", format_bytes),
         _told(measured, "moved", format_bytes),
     ]
