@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from itertools import pairwise
 
 import pytest
 
+from jmars.notebook.widget import JobView
 from tests.browser.look import on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
 from tests.browser.simulated_hosts import on_hosts
@@ -61,3 +63,29 @@ def test_the_names_of_the_tabs_stand_apart_at_any_width(page, dark):
             if min(gaps) < 5 or max(name[1] for name in names) > width:
                 near[width, tab] = [round(gap, 1) for gap in gaps]
     assert near == {}
+
+
+LOAD = """
+async ([loader, packed, picture]) => {
+  const binary = text => new DataView(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
+  const names = name => name.startsWith('operand_') || name === 'line_costs';
+  const traits = {_module: binary(packed), _module_id: 'one'};
+  for (const [name, value] of Object.entries(picture)) traits[name] = names(name) ? binary(value) : value;
+  const model = {get: name => traits[name], on: () => {}, off: () => {}, send: () => {}};
+  const widget = await import(URL.createObjectURL(new Blob([loader], {type: 'text/javascript'})));
+  for (const number of [1, 2]) {
+    await widget.default.render({model, el: document.body.appendChild(document.createElement('main'))});
+  }
+}
+"""
+
+
+def test_a_page_unpacks_the_module_of_the_view_once_and_gets_its_style(page):
+    picture = json.loads(json.dumps(picture_at(simulate(32), 3.5)))
+    page.set_content("<!doctype html><html lang=en><title>view</title><body>")
+    page.evaluate(LOAD, [JobView._esm, b64encode(JobView._module.default_value).decode(), picture])
+    page.locator(".jm-state", has_text="running").nth(1).wait_for()
+    assert page.locator(".jm").count() == 2
+    assert page.evaluate("[...document.head.querySelectorAll('style')].map(it => it.textContent.includes('.jm'))") == [
+        True
+    ]

@@ -148,15 +148,10 @@ class CancelHandler(APIHandler):
         self.finish(json.dumps({"cluster": cluster, "job": job}))
 
 
-class ReportHandler(JupyterHandler):
+class JobReportHandler(JupyterHandler):
     """The report of a job, a page that needs nothing else."""
 
     auth_resource = RESOURCE
-
-    @property
-    def content_security_policy(self) -> str:
-        """Jupyter's, and the page's scripts run without Jupyter's origin: they reach no cookie and no API."""
-        return f"{super().content_security_policy}; sandbox allow-scripts allow-downloads"
 
     @web.authenticated
     @authorized
@@ -175,6 +170,9 @@ class ReportHandler(JupyterHandler):
         except JmarsError as error:  # no Bokeh
             raise web.HTTPError(409, plain_text(error, 2000)) from error
         self.set_header("Content-Type", "text/html; charset=UTF-8")
+        # the page's scripts run without Jupyter's origin: they reach no cookie and no API
+        policy = f"{self.content_security_policy}; sandbox allow-scripts allow-downloads"
+        self.set_header("Content-Security-Policy", policy)
         self.finish(page)
 
 
@@ -272,7 +270,7 @@ def routes() -> list[tuple[str, type[web.RequestHandler]]]:
     return [
         (r"/jmars/clusters", ClustersHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/cancel", CancelHandler),
-        (rf"/jmars/clusters/{_ID}/jobs/{_ID}/report", ReportHandler),
+        (rf"/jmars/clusters/{_ID}/jobs/{_ID}/report", JobReportHandler),
         (rf"/jmars/clusters/{_ID}", StopHandler),
         (rf"/jmars/clusters/{_ID}/scale", ScaleHandler),
         (rf"/jmars/stream/{_ID}", StreamHandler),
