@@ -19,7 +19,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.client.cluster_facts import ClusterFacts
 from jmars.errors import JobCancelledError, UnsupportedError
-from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED
+from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_TIMED
 
 X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
 Y = np.random.default_rng(1).random((1000, 1200))
@@ -82,6 +82,22 @@ def test_info_tells_the_gpu_and_its_memory(cluster: jmars.Cluster) -> None:
     assert "on GPUs" in ClusterFacts.of(info, []).text()
     measured = [event[4] for event in cluster.events()[0] if event[2] == MEMORY_CHANGED]
     assert device["memory"] in [one["device_memory"] for one in measured]
+
+
+def test_the_gpu_makes_ranges_and_constants(cluster: jmars.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under "off" too, where they ask for it; a core made them before, in the GPU's process."""
+    monkeypatch.setitem(jmars.config.task, "gpu", "off")
+    pairs = [
+        (mt.arange(0.5, 1000, 0.25, chunk_size=700, gpu=True), np.arange(0.5, 1000, 0.25)),
+        (mt.linspace(-1, 1, 2001, chunk_size=700, gpu=True), np.linspace(-1, 1, 2001)),
+        (mt.full((50, 60), 7, chunk_size=20, gpu=True), np.full((50, 60), 7)),
+        (mt.ones((50, 60), chunk_size=20, gpu=True), np.ones((50, 60))),
+    ]
+    for tensor, expected in pairs:
+        job = cluster.submit(tensor)
+        np.testing.assert_array_equal(job.result(), expected)
+        told = [event[4]["backends"] for event in job.events() if event[2] == OPERANDS_TIMED]
+        assert {backend for some in told for _, backend in some} == {"fake"}
 
 
 def test_data_beyond_gpu_and_shared_memory(cluster: jmars.Cluster) -> None:

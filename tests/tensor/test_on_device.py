@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,7 @@ def gpu_of(x: Any) -> bool | None:
 def test_copies_and_created_arrays_are_bound_to_a_device() -> None:
     x = mt.arange(6, chunk_size=3)
     assert (gpu_of(x), gpu_of(x.to_gpu()), gpu_of(x.to_cpu())) == (None, True, False)
-    for make in (mt.ones, mt.zeros, mt.empty):
+    for make in (mt.ones, mt.zeros, mt.empty, mt.arange, partial(mt.full, fill_value=2), partial(mt.linspace, 0, 1)):
         assert (gpu_of(make(3)), gpu_of(make(3, gpu=True)), gpu_of(make(3, gpu=False))) == (None, True, False)
     assert gpu_of(x.to_gpu() + 1) is None, "readers go where the plan puts them"
     for a in (np.arange(6), np.array([True, False]), np.array([1 + 2j, -0.0])):

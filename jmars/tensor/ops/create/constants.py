@@ -87,9 +87,15 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
 @offers("full")
 @takes_like
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None,
-         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+         gpu: bool | None = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.full`, in chunks of `chunk_size`; `fill_value` may be an array or tensor that broadcasts."""
     check_device(device)
+    with annotate(gpu=gpu):
+        return _filled(shape, fill_value, dtype, order, chunk_size, chunks)
+
+
+def _filled(shape: Any, fill_value: Any, dtype: Any, order: str, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+    """Makes the array of `full`."""
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         value = as_tensor(fill_value)
         whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)

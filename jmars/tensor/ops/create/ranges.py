@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.program import ChunkType, Fill, Generate, single
+from jmars.tensor.annotations import annotate
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
@@ -82,8 +83,8 @@ class Range(Operand):
 @offers("arange")
 @takes_like
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None,
-           chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.arange`, in chunks of `chunk_size`.
+           gpu: bool | None = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+    """`np.arange`, in chunks of `chunk_size`; `gpu` as for `jmars.annotate`.
 
     Examples
     --------
@@ -107,7 +108,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         raise TypeError("arange() is only supported for booleans when the result has at most length 2.")
     params = (first[()], second[()]) if kind.kind == "b" else (first[()], second[()] - first[()])
     splits = decide_splits((length,), kind, chunk_size, chunks)
-    return Tensor(new_data(Range("arange", open_arange, params, splits), (length,), kind, splits))
+    with annotate(gpu=gpu):
+        return Tensor(new_data(Range("arange", open_arange, params, splits), (length,), kind, splits))
 
 
 def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
@@ -131,9 +133,9 @@ def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill
 
 @offers("linspace")
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0, *, device: Any = None, chunk_size: ChunkSize = None,
+             axis: int = 0, *, device: Any = None, gpu: bool | None = None, chunk_size: ChunkSize = None,
              chunks: ChunkSize = None) -> Any:  # fmt: skip
-    """`np.linspace` between two numbers, in chunks of `chunk_size`.
+    """`np.linspace` between two numbers, in chunks of `chunk_size`; `gpu` as for `jmars.annotate`.
 
     Examples
     --------
@@ -152,7 +154,8 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     kind = inner if dtype is None else np.dtype(dtype)
     splits = decide_splits((num,), check_dtype(kind), chunk_size, chunks)
     params = (inner.str, start, stop, num, parts, bool(endpoint))
-    result = Tensor(new_data(Range("linspace", open_linspace, params, splits), (num,), kind, splits))
+    with annotate(gpu=gpu):
+        result = Tensor(new_data(Range("linspace", open_linspace, params, splits), (num,), kind, splits))
     step = np.asarray(stop - start, inner)[()] / parts if parts > 0 else np.nan
     return (result, step) if retstep else result
 
