@@ -132,14 +132,18 @@ class DeviceMemory:
 
     def _take_back(self, gpu: _Gpu, keys: Collection[tuple[int, int]]) -> list[tuple[JobTable, int]]:
         """Give up operands that were not sent; returns them."""
+        head = gpu.head
+        if head is not None and head.request.key not in keys and gpu in self._gpus.values():
+            head = None  # it goes on waiting
+        if head is not None:
+            gpu.head = None  # first: chunks that leave for it may end within the lines below
         staged = [item for item in self._staged if (item[0].number, item[1]) in keys]
         for item in staged:
             self._staged.remove(item)
             self._admission.give_back(*item)
         again = [*((table, operand) for table, operand, _ in staged), *self._admission.withdraw(keys)]
-        if gpu.head is not None and (gpu.head.request.key in keys or gpu not in self._gpus.values()):
-            again.append((gpu.head.request.table, gpu.head.request.operand))
-            gpu.head = None
+        if head is not None:
+            again.append((head.request.table, head.request.operand))
         return again
 
     def leave_downs(self, worker: int) -> list[int]:

@@ -33,3 +33,8 @@ def test_random_programs_with_lost_gpus_and_other_faults(part: int) -> None:
         ends += run_gpus(world).ends
         losses += world.losses
     assert losses >= 3 and ends.count("succeeded") > len(ends) / 2
+
+
+def test_a_gpu_is_lost_while_a_chunk_leaves_for_an_operand() -> None:
+    """Its operand was admitted to the lost GPU, since the chunk was lost within the call that takes operands back."""
+    run_gpus(GpuWorld(402, lost=0.4))
