@@ -22,7 +22,7 @@ from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import Batch, Worker
 from jmars.memory import HostMemory
 from jmars.model.failure import Failure
-from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, WAITS_BEHIND, WINDOW
+from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, GPU_OPERANDS, WAITS_BEHIND, WINDOW
 from jmars.model.messages import JobTable
 from jmars.model.reports import Refused, Report, Started
 from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWork, RunBatch, RunOnDevice
@@ -165,8 +165,10 @@ class Dispatcher:
         alone = False  # whether an operand is sent in a batch of its own
         turn, ready = self._turn(), worker.accepts and not worker.batches
         waiting = len(queue) if turn is None else queue.size(turn)
-        limit = min(BATCH_OPERANDS, 1 + (waiting + len(staged)) // (WINDOW * len(self._workers)))
-        while len(wire) < limit and seconds < BATCH_SECONDS:
+        alike = len(self._gpus.living) if has_gpu else len(self._workers)
+        limit = min(BATCH_OPERANDS, 1 + (waiting + len(staged)) // (WINDOW * max(1, alike)))
+        least = 0  # operands that are taken even if they take long
+        while len(wire) < limit and (seconds < BATCH_SECONDS or len(wire) < least):
             given = self._staged(worker, ready) if staged else None
             if given is not None:
                 table, operand, slot = given
@@ -227,6 +229,7 @@ class Dispatcher:
             args = table.args[operand] if table.args is not None else ()
             if on_device:
                 seconds += BATCH_SECONDS if is_suspect else self._on_gpu.seconds(program)
+                least = 0 if is_suspect else GPU_OPERANDS
                 grant = memory.devices.grant(worker.index, table, operand)
                 assert grant is not None
                 inputs = memory.device_inputs(table, operand, grant)

@@ -7,6 +7,7 @@ import mmap
 __all__ = [
     "BATCH_OPERANDS",
     "BATCH_SECONDS",
+    "GPU_OPERANDS",
     "PAGE",
     "REMEMBERED_JOBS",
     "REPORT_SECONDS",
@@ -21,6 +22,7 @@ __all__ = [
 WINDOW = 2  # batches of an executor at a time: one runs, one waits beside it
 BATCH_OPERANDS = 100  # largest number of operands of a batch
 BATCH_SECONDS = 0.005  # time that a batch should take
+GPU_OPERANDS = 4  # of a GPU's batch that may take longer: copies of one run beside the kernels of another
 REPORT_SECONDS = 0.005  # a longer batch reports finished operands meanwhile
 WAITS_BEHIND = 0.2  # seconds, run or predicted, from which no batch waits behind an operand
 

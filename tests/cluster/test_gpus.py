@@ -19,7 +19,8 @@ import jmars
 import jmars.tensor as mt
 from jmars.client.cluster_facts import ClusterFacts
 from jmars.errors import JobCancelledError, UnsupportedError
-from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_TIMED
+from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_MOVED, OPERANDS_TIMED
+from jmars.model.states import OperandState
 
 X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
 Y = np.random.default_rng(1).random((1000, 1200))
@@ -82,6 +83,17 @@ def test_info_tells_the_gpu_and_its_memory(cluster: jmars.Cluster) -> None:
     assert "on GPUs" in ClusterFacts.of(info, []).text()
     measured = [event[4] for event in cluster.events()[0] if event[2] == MEMORY_CHANGED]
     assert device["memory"] in [one["device_memory"] for one in measured]
+
+
+def test_operands_of_a_gpu_come_together_so_that_copies_run_beside_kernels(cluster: jmars.Cluster) -> None:
+    """Operands of a program that was not measured go to cores one by one."""
+    with jmars.annotate(gpu=True):
+        y = mt.array(X, chunk_size=300) * 7.25
+    job = cluster.submit(y)
+    np.testing.assert_array_equal(job.result(), X * 7.25)
+    moved = [event[4] for event in job.events() if event[2] == OPERANDS_MOVED]
+    running = [np.frombuffer(one["ids"], "u4").size for one in moved if one["state"] == OperandState.RUNNING and one["worker"] == 1]
+    assert sum(running) == 16 and running[0] >= 4
 
 
 def test_the_gpu_makes_ranges_and_constants(cluster: jmars.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from importlib.util import find_spec
 
 import pytest
 
-from jmars.transport import pull_lanes, pulling, pulls, ucx_greeting, ucx_source, wire
+from jmars.transport import pull_lanes, ucx_greeting, ucx_source, wire
 from jmars.transport.ucx import Ucx
 from tests.contract.transport import carriers as hosts_of_tests
 from tests.contract.transport.carriers import carriers, moving_by, noise, pulled
@@ -72,27 +71,6 @@ def test_a_host_that_was_started_without_ucx_sends_by_tls(monkeypatch):
             source.fill(1, 4096, DATA)
             assert pulled([reader, source], reader, reader.pull(1, 0, SIZE, INTO, source)) == ""
             assert reader.transports == [(1, "tls", "the host that sends cannot use UCX: it was started without UCX")]
-
-
-def test_a_host_is_not_silent_while_its_ucx_starts(monkeypatch):
-    begin = Ucx._begin
-
-    def late(self):
-        threading.Event().wait(20 * pulls.STALL_SECONDS)
-        return begin(self)
-
-    monkeypatch.setattr(pulls, "STALL_SECONDS", 0.05)
-    monkeypatch.setattr(pulling, "LOOK_SECONDS", 0.01)
-    with carriers(0, 2) as (reader, other):
-        monkeypatch.setattr(Ucx, "_begin", late)
-        with carriers(1, acquainted=False) as (source,):
-            for host in (source, other):
-                host.fill(1, 4096, DATA)
-            reader.knows(source)
-            source.knows(reader)
-            ticket = reader.pull(1, 0, 10, INTO, source, other)
-            assert pulled([reader, other, source], reader, ticket) == "" and reader.pulled[ticket][1] == 1
-            assert not other.asked
 
 
 def test_a_host_without_the_secret_is_asked_for_nothing(monkeypatch):

@@ -1,0 +1,63 @@
+"""Which holder a host asks, and when it leaves a holder that is silent."""
+
+from __future__ import annotations
+
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from jmars.transport import pulling
+from jmars.transport.pulling import Puller
+from jmars.transport.pulls import LAST_SECONDS, STALL_SECONDS, PullOrder
+from tests.transport.certificates import identity
+
+
+class Lane:
+    """A connection that is being made."""
+
+    is_open = is_agreeing = False
+    carried = 0.0
+
+    def __init__(self, holder: Any, *_: Any) -> None:
+        self.holder, self.inbox = holder, SimpleQueue[Any]()
+
+    def start(self) -> None:
+        """Runs no thread."""
+
+
+@pytest.fixture
+def puller(monkeypatch: pytest.MonkeyPatch) -> Puller:
+    """Two hosts are known, and a pull was ordered from the first, else from the second."""
+    monkeypatch.setattr(pulling, "PullLane", Lane)
+    made = Puller(identity(0), memoryview(bytearray(1 << 20)), lambda *_: None, lambda *_: None)
+    for host in (1, 2):
+        made.add_peer((host, 1), "127.0.0.1:1")
+    made.pull(PullOrder(1, 0, 7, 0, 10, 0, [(1, 1), (2, 1)]), 100.0)
+    made.advance(100.0)
+    return made
+
+
+def lanes(puller: Puller) -> dict[int, Any]:
+    return {host: route.lanes[0] for (host, _), route in puller._routes.items() if route.lanes}
+
+
+def test_a_silent_host_is_left_for_the_next_holder(puller: Puller) -> None:
+    assert list(lanes(puller)) == [1]
+    puller.advance(100.0 + STALL_SECONDS - 1)
+    assert list(lanes(puller)) == [1]
+    puller.advance(100.0 + STALL_SECONDS)
+    assert sorted(lanes(puller)) == [1, 2]
+
+
+def test_a_host_that_agrees_on_ucx_is_not_silent(puller: Puller) -> None:
+    """UCX may take longer to start than a silent host is waited for, above all under load."""
+    lane = lanes(puller)[1]
+    lane.is_agreeing = True
+    puller.advance(100.0 + LAST_SECONDS)
+    assert list(lanes(puller)) == [1]
+    lane.is_agreeing, lane.carried = False, 100.0 + LAST_SECONDS
+    puller.advance(100.0 + LAST_SECONDS + STALL_SECONDS - 1)
+    assert list(lanes(puller)) == [1]
+    puller.advance(100.0 + LAST_SECONDS + STALL_SECONDS)
+    assert sorted(lanes(puller)) == [1, 2]
