@@ -92,8 +92,9 @@ def test_operands_of_a_gpu_come_together_so_that_copies_run_beside_kernels(clust
     job = cluster.submit(y)
     np.testing.assert_array_equal(job.result(), X * 7.25)
     moved = [event[4] for event in job.events() if event[2] == OPERANDS_MOVED]
-    running = [np.frombuffer(one["ids"], "u4").size for one in moved if one["state"] == OperandState.RUNNING and one["worker"] == 1]
-    assert sum(running) == 16 and running[0] >= 4
+    running = [one for one in moved if one["state"] == OperandState.RUNNING and one["worker"] == 1]
+    together = [np.frombuffer(one["ids"], "u4").size for one in running]
+    assert sum(together) == 16 and together[0] >= 4
 
 
 def test_the_gpu_makes_ranges_and_constants(cluster: jmars.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
