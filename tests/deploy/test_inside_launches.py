@@ -18,7 +18,7 @@ from jmars.deploy.roster import Roster
 from jmars.errors import ClusterStartError
 from tests.deploy.guests_here import Here, head
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class Engine:

@@ -27,7 +27,7 @@ async def test_no_task_waits_behind_a_long_task_while_a_worker_is_idle(client):
         busy = workers[0].key
         engine.submit(group("held", "fill", 3.0, worker=busy))
         await events.until(lambda: "held" in events.ends)
-        engine.submit(group("long", "nap", 20.0, job=7, worker=busy))
+        engine.submit(group("long", "nap", 100.0, job=7, worker=busy))
         await events.until(lambda: "long" in events.starts)
         for number in range(20):
             engine.submit(group(f"a{number}", "fill", 1.0, 2.0, outputs=2, worker=busy))
@@ -63,14 +63,14 @@ async def test_a_new_worker_that_does_not_answer_holds_up_no_other_worker(client
     silent, *others = await cross(client, client.nthreads)
 
     async def inspect(dask_worker):
-        await asyncio.sleep(20 if dask_worker.address == silent else 0)
+        await asyncio.sleep(30 if dask_worker.address == silent else 0)
         return inspect_worker(dask_worker)
 
     table = DaskWorkers(client)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("jmars.engines.dask_workers.inspect_worker", inspect)
-        patch.setattr("jmars.engines.dask_workers.ANSWER", 1.0)
-        assert await asyncio.wait_for(table.check(), 10) == []
+        patch.setattr("jmars.engines.dask_workers.ANSWER", 3.0)  # in which the others answer
+        assert await asyncio.wait_for(table.check(), 25) == []
     assert sorted(table._pids) == sorted(others) and not table.refused
     assert await table.check() == []
     assert sorted(table._pids) == sorted([silent, *others])

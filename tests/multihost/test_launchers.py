@@ -139,7 +139,7 @@ def test_a_second_opinion_knows_stopped_and_gone(stage, ticket):
     async def then(host):
         control, janitor = (stage.ours(pid) for pid in host.pids)
         os.kill(control, signal.SIGSTOP)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while list((await host.is_alive()).values()) != ["stopped", "running"]:
                 pass  # a signal takes a moment
         os.kill(control, signal.SIGKILL)

@@ -33,8 +33,8 @@ def connected(head: Machine, far: Machine, cable: Cable) -> Iterator[tuple[socke
             near = socket.create_connection((cable.addresses["far"], 7000), timeout=5)
         other, _ = listener.accept()
     with near, other:
-        near.settimeout(10)
-        other.settimeout(10)
+        near.settimeout(60)
+        other.settimeout(60)
         yield near, other
 
 
@@ -47,7 +47,7 @@ def nothing_arrives(end: socket.socket) -> bool:
     else:
         return False
     finally:
-        end.settimeout(10)
+        end.settimeout(60)
 
 
 @pytest.fixture

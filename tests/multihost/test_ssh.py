@@ -137,7 +137,7 @@ def test_something_else_listens_there(launcher, far, head):
     with far.network():
         listener = socket.create_server(("10.77.0.2", 80))
     with listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
 
         async def talk() -> str:
             def serve() -> None:
@@ -285,7 +285,7 @@ def test_a_host_whose_link_is_cut_ends_by_its_lease(launcher, head, far, cable):
         return alive, ended
 
     with socket.create_server(("10.77.0.1", 0)) as listener:
-        listener.settimeout(10)
+        listener.settimeout(60)
         leased = launcher(behaviour="leases")
         assert started(leased, then, head=listener.getsockname()) == (True, True)
 

@@ -104,7 +104,7 @@ def lives(tmp_path, test):
             for one in made:
                 one.journal.close()
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def tree():

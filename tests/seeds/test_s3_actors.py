@@ -51,7 +51,7 @@ def over_two_processes(tmp_path, test):
             async def run():
                 channel = await connect(orders["path"], orders["token"])
                 try:
-                    await asyncio.wait_for(test(channel, process), 20)
+                    await asyncio.wait_for(test(channel, process), 60)
                 finally:
                     channel.close()
                     await asyncio.sleep(0.01)  # lets the socket close

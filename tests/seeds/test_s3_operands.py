@@ -78,7 +78,7 @@ def test_s3_16_a_chain_stores_two_chunks_at_most_and_results_stay_until_they_are
             assert fold.first(operand, S.FINISHED) < fold.first(source, S.FREED)
             assert fold.first(source, S.FINISHED) < fold.first(operand, S.READY)
     del x, job
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while cluster.info()["memory"]["chunks"] != before:  # the Python object went, and with it the chunk
         assert time.monotonic() < deadline
 

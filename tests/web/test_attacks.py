@@ -139,7 +139,7 @@ def test_a_session_that_closes_ends_what_listens_to_its_graphs(web, session):
         listening = asyncio.ensure_future(listen(web, f"{graph}/stream"))
         await asyncio.sleep(0.3)
         answer = await asyncio.to_thread(lambda: type(web)(web.url, web.token).ask("DELETE", session))
-        await asyncio.wait_for(listening, 15)
+        await asyncio.wait_for(listening, 60)
         return answer.code
 
     assert asyncio.run(both()) == 204

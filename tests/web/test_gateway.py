@@ -43,7 +43,7 @@ def test_a_slow_document_holds_only_its_own_session(monkeypatch: Any, building: 
         while not begun:
             await asyncio.sleep(0.001)  # until its thread has it
         behind = asyncio.ensure_future(gateway.submit(one, {"nodes": {}, "name": "behind"}))
-        made = await asyncio.wait_for(gateway.submit(other, {"nodes": {}, "name": "quick"}), 20)
+        made = await asyncio.wait_for(gateway.submit(other, {"nodes": {}, "name": "quick"}), 60)
         assert made.name == "quick" and not slow.done() and not behind.done() and begun == ["slow", "quick"]
         may_go_on.set()
         assert [(await slow).name, (await behind).name] == ["slow", "behind"]

@@ -227,7 +227,7 @@ def test_the_stream_sends_the_picture_and_then_what_changes(server):
             page.close()
             await page.read_message()
 
-    asyncio.run(asyncio.wait_for(listen(), 20))
+    asyncio.run(asyncio.wait_for(listen(), 60))
 
 
 def test_a_real_cluster_is_listed_shown_and_its_job_ends_before_the_eyes(server, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_real_cluster_is_listed_shown_and_its_job_ends_before_the_eyes(server,
             await page.read_message()
             return frame
 
-        frame = asyncio.run(asyncio.wait_for(listen(), 20))
+        frame = asyncio.run(asyncio.wait_for(listen(), 60))
         assert frame["job"] == job.id
         assert frame["picture"]["snap"]["state"] == "succeeded"
         counts = frame["picture"]["snap"]["counts"]
@@ -263,7 +263,7 @@ def test_the_stream_of_no_cluster_says_so_and_is_not_to_be_opened_again(server):
         assert page.close_code == 4404
         page.close()
 
-    asyncio.run(asyncio.wait_for(listen(), 20))
+    asyncio.run(asyncio.wait_for(listen(), 60))
 
 
 def test_the_stream_is_refused_before_the_upgrade(server):
@@ -277,7 +277,7 @@ def test_the_stream_is_refused_before_the_upgrade(server):
         assert await refused(token="wrong") == 403
         assert await refused(token="", Origin="http://evil.example") == 403
 
-    asyncio.run(asyncio.wait_for(listen(), 20))
+    asyncio.run(asyncio.wait_for(listen(), 60))
 
 
 def test_a_page_of_another_site_cannot_listen_with_the_cookie(server):
@@ -292,4 +292,4 @@ def test_a_page_of_another_site_cannot_listen_with_the_cookie(server):
             await connect(server.port, "nothing", token="", Cookie=cookies, Origin="http://evil.example")
         assert error.value.code == 403
 
-    asyncio.run(asyncio.wait_for(listen(), 20))
+    asyncio.run(asyncio.wait_for(listen(), 60))
