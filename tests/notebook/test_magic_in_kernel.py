@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,9 @@ from jmars.notebook.widget import STATIC
 from tests.notebook.kernels import PROMPT, VERSIONS, Client, running_kernel
 
 SLOW = """%%jmars -w 2 --memory 512MiB -o job {flags}
-import time
+import pathlib, time
 def slow(block):
-    time.sleep(0.2)
+    time.sleep(0.0 if pathlib.Path({gate!r}).exists() else 0.2)
     return block + 1
 
 x = map_blocks(slow, np.zeros({chunks}, chunk_size=1), dtype=float)
@@ -21,9 +22,9 @@ x.sum()
 """
 
 
-def slow(flags: str = "", chunks: int = 300) -> str:
-    """A cell of `chunks` times 0.2 s on two workers."""
-    return SLOW.format(flags=flags, chunks=chunks)
+def slow(flags: str = "", gate: str | Path = "/no/gate") -> str:
+    """A cell of 300 times 0.2 s on two workers, or until `gate` is there."""
+    return SLOW.format(flags=flags, chunks=300, gate=str(gate))
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -60,9 +61,10 @@ def running_view(kernel: Client, finished: int = 1) -> tuple[str, str]:
 
 
 @pytest.mark.long(beyond=1)
-def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
-    cell = kernel.send(slow(chunks=10))
+def test_the_view_moves_and_a_static_picture_replaces_it(kernel, tmp_path):
+    cell = kernel.send(slow(gate=tmp_path / "gate"))
     running_view(kernel)
+    (tmp_path / "gate").touch()
     assert kernel.reply(cell)["status"] == "ok"
     kernel.text(cell)
     mine = [m for m in kernel.iopub if m["parent_header"].get("msg_id") == cell]
@@ -73,7 +75,7 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel):
     assert last["content"]["transient"] == shown["content"]["transient"]
     assert last["content"]["data"].keys() == {MIME_TYPE, "text/html", "text/plain"}
     assert last["content"]["data"][MIME_TYPE]["snap"]["state"] == "succeeded"
-    assert kernel.run("float(x.sum())") == "10.0"
+    assert kernel.run("float(x.sum())") == "300.0"
 
 
 OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data", "clear_output", "comm_open")
@@ -196,13 +198,14 @@ def test_a_reloaded_page_finds_its_widget_while_the_cell_waits(kernel):
 
 
 @pytest.mark.long(beyond=1)
-def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel):
-    cell = kernel.send(slow(chunks=20))
+def test_to_background_gives_the_prompt_back_and_the_job_goes_on(kernel, tmp_path):
+    cell = kernel.send(slow(gate=tmp_path / "gate"))
     _, job = running_view(kernel)
     assert kernel.control("jmars_request", {"op": "background", "job": job})["status"] == "ok"
     assert kernel.reply(cell)["status"] == "ok"
     assert kernel.run("print(job.state)") == "running"
-    assert "20.0" in kernel.run("float(x.sum())").splitlines()  # the line that tells of its end may come first or last
+    (tmp_path / "gate").touch()
+    assert "300.0" in kernel.run("float(x.sum())").splitlines()  # the line that tells of its end may come first or last
     assert "succeeded" in kernel.run("print(job.state)").splitlines()  # that line may come here, too
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["Gate"]
 
-LONGEST = 6.0  # seconds: a thread that nobody ends must end by itself
+LONGEST = 20.0  # seconds: a thread that nobody ends must end by itself
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def test_a_job_in_the_background_is_found_by_its_id(cluster, gate):
     (row,) = [row for row in cluster.jobs() if row["id"] == job.id]
     assert (row["name"], row["state"]) == ("background", "running")
     assert 0 <= job.progress < 1
-    until(lambda: "operand" in job.why(), 5)  # an engine tells some tenths of a second later that a task runs
+    until(lambda: "operand" in job.why(), 15)  # an engine tells some tenths of a second later that a task runs
     gate.open()
     other = cluster.job(job.id)
     np.testing.assert_array_equal(other.result(30), [3, 3])

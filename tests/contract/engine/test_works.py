@@ -26,7 +26,7 @@ from tests.benchmarks.arrays.works import WORKS, Work
 from tests.contract.engine.kinds import Kind, until
 
 ENDS_WORKERS = True  # so these tests have an engine of their own
-SLACK = 5.0  # seconds, beyond the work and the time in which a kind notices a loss
+SLACK = 30.0  # seconds, beyond the work and the time in which a kind notices a loss
 SCALES = {
     "matmul": 0.12, "rechunk": 0.6, "sort": 0.4, "percentile": 1.0, "svd": 0.5, "anomaly": 0.6, "vorticity": 0.6,
     "overlap": 0.5, "spectrum": 0.6, "selection": 0.8,
@@ -48,11 +48,11 @@ def operands_done(job: Job) -> int:
     return sum(map(len, told)) // 4
 
 
-def reach_the_middle(job: Job, there: int) -> None:
-    """Wait until a third of a job's operands has ended, and others run; `there`: stored ones."""
+def is_in_the_middle(job: Job, there: int) -> bool:
+    """Wait until a third of a job's operands has ended; whether others run then. `there`: stored ones."""
     until(lambda: (told := job.describe())["state"] != "preparing" and told["operands"], LONGEST)
     until(lambda: 3 * operands_done(job) >= job.describe()["operands"] - there, LONGEST)
-    assert job.describe()["state"] == "running", f"{job} ended before its middle was seen: take a larger scale"
+    return bool(job.describe()["state"] == "running")
 
 
 def time_of_end(job: Job) -> float:
@@ -68,9 +68,13 @@ def loses(cluster: Cluster, work: Work, scale: float, kill: Callable[[], None], 
     wanted = tools.compute(work.result(tools, *inputs))
     normal = time.monotonic() - begin  # inputs too, which may have to be computed again
 
-    job = cluster.submit(work.result(tools, *inputs))
     there = sum(math.prod(map(len, one.chunks)) for one in inputs)
-    reach_the_middle(job, there)
+    for _ in range(10):  # on a busy machine a job may end before its middle is seen
+        job = cluster.submit(work.result(tools, *inputs))
+        if is_in_the_middle(job, there):
+            break
+    else:
+        pytest.fail(f"{job} ends before its middle is seen: take a larger scale")
     killed = time.time()
     kill()
     value = job.result(LONGEST)
