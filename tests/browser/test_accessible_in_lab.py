@@ -8,7 +8,7 @@ from tests.browser.axe import add_axe, check
 from tests.browser.look import on_each_tab
 from tests.browser.test_widths import CUT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 JOB = """import time, jmars
 from jmars.tensor import arange, map_blocks

@@ -10,7 +10,7 @@ from jmars.notebook.view import MIME_TYPE
 from tests.browser.harness import THEMES, NotebookPage
 from tests.notebook.kernels import IN_LAB, PROMPT, write_kernelspec
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SETUP = "%load_ext jmars\nimport numpy as np, pathlib, time\nfrom jmars.tensor import map_blocks\nx = 'old'"
 SLOW = """%%jmars -w 2 --memory 512MiB -o job

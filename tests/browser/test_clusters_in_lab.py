@@ -9,7 +9,7 @@ import pytest
 from tests.browser.axe import add_axe, check
 from tests.browser.harness import THEMES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 BACKGROUND = """import pathlib, time
 from jmars.tensor import arange, map_blocks

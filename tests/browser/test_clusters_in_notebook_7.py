@@ -8,7 +8,7 @@ from tests.browser.harness import THEMES
 from tests.browser.test_clusters_in_lab import BACKGROUND, start, stop
 from tests.browser.test_notebook_7 import opened
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -7,7 +7,7 @@ import pytest
 from tests.browser.axe import AXE
 from tests.browser.harness import THEMES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 START = """import pathlib, time
 import jmars

@@ -11,7 +11,7 @@ from tests.browser.test_controls import JOB, START
 from tests.browser.test_notebook_7 import opened
 from tests.browser.test_replay import SEEK
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 
 @pytest.mark.long(beyond=1)

@@ -8,7 +8,7 @@ pytest.importorskip("distributed")
 from tests.engines.dask_groups import cluster_process
 from tests.notebook.kernels import PROMPT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SETUP = """%load_ext jmars
 import numpy as np, time

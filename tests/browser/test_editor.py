@@ -7,7 +7,7 @@ import pytest
 from tests.browser.harness import THEMES
 from tests.browser.test_notebook_7 import opened
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 CELLS = ["%%jmars -w 2 --memory=2GiB --on dask://head:8786  # at night\nx = 7 % 2\n%jmars why", "x = 1\n%%jmars -b"]
 PARTS = """cell => [...document.querySelectorAll('.jp-CodeCell')[cell].querySelectorAll('[class^=jm-magic]')]

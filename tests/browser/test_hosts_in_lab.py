@@ -12,7 +12,7 @@ from jmars.notebook.view import MIME_TYPE
 from tests.browser.harness import THEMES, NotebookPage
 from tests.notebook.kernels import PROMPT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SETUP = """%load_ext jmars
 import json, pathlib, time, jmars, numpy as np

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.harness import THEMES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 # small values are computed by jobs too, not in the kernel
 SETUP = "%load_ext jmars\nimport jmars, numpy as np\njmars.config.local_seconds = 0"

@@ -11,7 +11,7 @@ from jmars.notebook.view import MIME_TYPE
 from tests.browser.harness import NotebookPage
 from tests.browser.test_cell_in_lab import SETUP, slow
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 KERNEL = "window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel"
 WIDGET = "application/vnd.jupyter.widget-view+json"

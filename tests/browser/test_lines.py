@@ -11,7 +11,7 @@ import pytest
 from tests.browser.look import open_view, picture_at
 from tests.browser.simulated import simulate
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 # pixels of the graph in the Lines tab that are neither faint nor empty

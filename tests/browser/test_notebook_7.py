@@ -13,7 +13,7 @@ from jmars.notebook.view import MIME_TYPE
 from tests.browser.harness import PATIENCE, THEMES, TOKEN, Lab, NotebookPage
 from tests.browser.test_cell_in_lab import SETUP, click_cancel, slow
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 from tests.browser.look import open_view, picture_at
 from tests.browser.simulated import simulate
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 PIXEL = "([x, y]) => [...document.querySelector('canvas').getContext('2d').getImageData(x, y, 1, 1).data]"
 

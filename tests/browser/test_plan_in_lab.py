@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.harness import THEMES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SETUP = "%load_ext jmars\nimport numpy as np"
 CELL = """%%jmars {flags} -w 2 --memory 1GiB -o {name}

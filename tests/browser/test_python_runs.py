@@ -8,7 +8,7 @@ from jmars.notebook.view import MIME_TYPE
 from tests.browser.harness import THEMES
 from tests.browser.test_cell_in_lab import SETUP
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 PYTHON = """%%jmars -w 2 --memory 512MiB
 print("first words")

@@ -22,7 +22,7 @@ from tests.browser.look import on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
 from tests.browser.test_widths import CUT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SEEK = """async t => {
   const slider = document.querySelector('.jm-slider');

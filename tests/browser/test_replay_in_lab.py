@@ -10,7 +10,7 @@ from jmars.reports.saved_run import save_run
 from tests.browser.simulated import simulate
 from tests.browser.test_replay import SEEK
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 
 def test_a_saved_notebook_is_scrubbed_without_a_kernel(lab, lab_page, browser):

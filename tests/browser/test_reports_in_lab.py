@@ -12,7 +12,7 @@ import jmars.tensor as mt
 from tests.browser.axe import add_axe, check
 from tests.browser.harness import THEMES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 NAME = "a <b>sum</b>"
 SETUP = """import jmars, jmars.tensor as mt

@@ -7,7 +7,7 @@ import pytest
 from jmars.notebook.view import MIME_TYPE
 from tests.browser.harness import THEMES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 CELLS = [
     "%load_ext jmars\nimport numpy as np\nx = np.arange(2_000_000.0)",

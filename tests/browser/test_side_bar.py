@@ -15,7 +15,7 @@ from tests.browser.look import ROOT, on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
 from tests.notebook.kernels import PROMPT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SETUP = "import time, jmars\nfrom jmars.tensor import arange, map_blocks"
 SLOW = """def slow(block):

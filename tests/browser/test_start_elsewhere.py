@@ -19,7 +19,7 @@ from tests.multihost.machines import Machine, need_machines
 from tests.multihost.ssh_server import SshServer
 from tests.ports import unused_port
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SUM = "%%jmars\nimport numpy as np\nx = np.arange(1_000_000.0, chunk_size=100_000)\nprint(float(np.sqrt(x * x).sum()))"
 RAY = """import ray, sys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SETUP = "%load_ext jmars\nimport numpy as np"
 CELL = """%%jmars -w 1 --memory 400MiB

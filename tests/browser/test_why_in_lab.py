@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.harness import THEMES
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 SETUP = """%load_ext jmars
 import numpy as np, pathlib, time

@@ -13,7 +13,7 @@ from tests.browser.look import on_each_tab, open_view, picture_at
 from tests.browser.simulated import simulate
 from tests.browser.simulated_hosts import on_hosts
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 WIDTHS = (252, 280, 320, 360, 420, 430, 480, 520, 600, 700, 860, 900, 1200, 1440)  # pixels of the page
 CUT = """[...document.querySelectorAll('.jm, .jm-head, .jm-panel:not([hidden]), .jm-panel:not([hidden]) *')]

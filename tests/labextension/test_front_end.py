@@ -14,7 +14,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "labextension"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_the_front_end_passes_its_own_tests(tmp_path):
     program = FOLDER / "node_modules" / "vitest" / "vitest.mjs"
     bin_folder = Path(sys.executable).parent
