@@ -99,8 +99,9 @@ describe('the widget', () => {
     const listen = () => heard++;
     document.addEventListener('jmars:job', listen);
     const unmount = widget.render({ model: it, el: document.body.appendChild(document.createElement('div')) });
+    expect(heard).toBe(1); // that a plain cell shows, without an output of its own
     calls['change:job_id'].forEach(call => call());
-    expect(heard).toBe(1);
+    expect(heard).toBe(2);
     unmount();
     expect(calls['change:job_id']).toEqual([]);
     document.removeEventListener('jmars:job', listen);

@@ -87,16 +87,20 @@ export default {
 
 /** Tells the page, once the view is in it, which cell's outputs belong to the view (a reloaded page has lost them), and each job. */
 function announce(el: HTMLElement, model: Model): () => void {
-  const detail = model.get('output');
-  let over = !detail || !(model.get('snap') as { live?: boolean } | null)?.live;
+  const detail = model.get('output'); // none where a plain cell shows a job
+  let over = !(model.get('snap') as { live?: boolean } | null)?.live;
+  const say = (type: string) => el.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
   const tell = () => {
     if (el.isConnected && !over) {
-      el.dispatchEvent(new CustomEvent(LIVE, { bubbles: true, detail }));
+      if (detail) {
+        say(LIVE);
+      }
+      say(JOB);
     } else if (!over) {
       requestAnimationFrame(tell);
     }
   };
-  const tellJob = () => void el.dispatchEvent(new CustomEvent(JOB, { bubbles: true }));
+  const tellJob = () => void say(JOB);
   model.on('change:job_id', tellJob);
   tell();
   return () => {
