@@ -163,6 +163,7 @@ def test_a_host_that_does_not_come_up_is_told_and_the_rest_goes_on(hosts: jmars.
     assert float(mt.ones(1000, chunk_size=10).sum()) == 1000
 
 
+@pytest.mark.seed("S0.14")
 def test_hosts_of_unlike_size_get_work_by_their_size_and_operands_go_where_users_wish() -> None:
     places = ["local", "local"]
     with jmars.Cluster.hosts(places, n_workers=[1, 3], memory_limit=["256MiB", "512MiB"]) as cluster:

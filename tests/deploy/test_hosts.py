@@ -50,6 +50,7 @@ def test_chunks_of_a_kept_tensor_are_read_where_they_lie(hosts: jmars.Cluster) -
     )
 
 
+@pytest.mark.seed("S0.13")
 def test_the_host_that_has_most_bytes_of_the_inputs_reads_the_rest(hosts: jmars.Cluster) -> None:
     for large in (0, 1):  # the plan of the first is not taken for the second, whose chunks lie elsewhere
         _add_on_two_hosts(hosts, large)
@@ -74,6 +75,7 @@ def _add_on_two_hosts(hosts: jmars.Cluster, large: int) -> None:
     assert float(z.sum()) == 2e6
 
 
+@pytest.mark.seed("S4.17")
 def test_links_between_hosts_are_measured_and_plans_take_them(hosts: jmars.Cluster) -> None:
     x = mt.random.rand(2000, 1000, chunk_size=500).execute()
     (x.T @ x).execute()

@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 FAKE_GPU = "shown on a GPU made of NumPy, and by compiling the kernels; no GPU has run it"
-FUNCTION = "a function of `jmars.plan`, judged by simulation; runs place initial operands, and others by their inputs"
+FUNCTION = "a function of `jmars.plan`, judged by simulation; runs follow other plans: decision 0056"
 
 ROWS = {
     "S0.1": Row("a submitted graph of tensors becomes a graph of chunks, cut by `chunk_size` of the sources"),
@@ -35,8 +35,8 @@ ROWS = {
     "S0.10": Row("what differs in GPU flag, worker or hint, results and unknown sizes are not fused"),
     "S0.11": Row("only initial operands are placed before the run; a user may pin operands"),
     "S0.12": Row("the five steps give each worker its share of initial operands"),
-    "S0.13": Row("few bytes move", "predicted and compared by `what_if`; on one host nothing moves"),
-    "S0.14": Row("unequal workers get unequal shares", "a function; the workers of one host are equal"),
+    "S0.13": Row("few bytes move"),
+    "S0.14": Row("unequal workers get unequal shares"),
     "S0.15": Row("`task.default_config` and its three switches"),
     "S0.16": Row("`TaskAPI(session_id, task_manager_ref)`"),
     "S0.17": Row("`WebTaskAPI(session_id, address)`", "asks for a token too; users' functions do not travel by HTTP"),
@@ -113,7 +113,7 @@ ROWS = {
     "S4.9": Row("a task: inputs, function, outputs", "no schemas"),
     "S4.10": Row(
         "a file of tasks, split into subgraphs",
-        "parts are for looking at: a process runs operands of one output each that are all ready",
+        "parts are for looking at, and no process runs one: decision 0056",
     ),
     "S4.11": Row("as breadth first as memory allows"),
     "S4.12": Row("partition by merging", FUNCTION),
@@ -121,14 +121,14 @@ ROWS = {
     "S4.14": Row("total assigned time of a context", FUNCTION),
     "S4.15": Row("outputs that wait for another context are told"),
     "S4.16": Row("partition depth first, then expansion", FUNCTION),
-    "S4.17": Row("graphs of tasks and of contexts, with costs", "speeds of links are typed in"),
+    "S4.17": Row("graphs of tasks and of contexts, with costs"),
     "S4.18": Row("a schedule is judged by its whole timeline", "real runs are compared in a benchmark, not in a test"),
-    "S4.19": Row("work is stolen where there is a wait", FUNCTION),
-    "S4.20": Row("work is duplicated instead of sent", FUNCTION),
+    "S4.19": Row("work is stolen where there is a wait", "a function; runs move what waits by the load of workers and hosts"),
+    "S4.20": Row("work is duplicated instead of sent", "a function; runs duplicate stragglers only"),
     "S4.21": Row("from the longest critical path backwards with least memory"),
-    "S4.22": Row("METIS, and multilevel moves", FUNCTION),
+    "S4.22": Row("METIS, and multilevel moves", "runs on several hosts may follow METIS; the moves are a function"),
     "S4.23": Row("simulated annealing, with a curve and a stop button", "arguments of a function; no widget"),
     "S4.24": Row("cascade's scheduler as `assigner: ncd`", "at most 4,000 operands"),
     "S4.25": Row("shared memory with page-out", "by next use, not by cascade's classes; nothing grows stale"),
-    "S4.26": Row("a gateway, and a script for SLURM", "one node; REST has no shutdown"),
+    "S4.26": Row("a gateway, and a script for SLURM", "REST has no shutdown"),
 }  # fmt: skip
