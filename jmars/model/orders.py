@@ -21,6 +21,7 @@ __all__ = [
     "OpenJob",
     "Order",
     "Replan",
+    "Rerank",
     "StopExecution",
     "TakeBack",
 ]
@@ -59,6 +60,15 @@ class Replan:
     rank: Sequence[int]
     workers: Sequence[int]  # -1: as before
     slow: Sequence[int]  # workers that run only what is planned for them
+
+
+@record
+class Rerank:
+    """Give all operands of a job new ranks; their workers stay."""
+
+    job: str
+    rank: bytes  # by operand, as `int_planes` packs them
+    size: int = 0  # bytes of these where they are compressed, else 0
 
 
 @record
@@ -101,5 +111,6 @@ class TakeBack:
     operands: Sequence[int]
 
 
-Order = OpenJob | EnqueueGraph | StopExecution | Replan | CloseJob | FreeChunks | KeepChunks | LocateChunks | TakeBack
+_AboutJobs = OpenJob | EnqueueGraph | StopExecution | Replan | Rerank | CloseJob | TakeBack
+Order = _AboutJobs | FreeChunks | KeepChunks | LocateChunks
 ORDERS: tuple[type, ...] = get_args(Order)

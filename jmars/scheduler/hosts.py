@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 
 from jmars.errors import ClusterLostError, MemoryLimitError
-from jmars.model.compressed import compressed
+from jmars.model.compressed import compressed, int_planes
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.orders import (
     CloseJob,
@@ -25,7 +25,7 @@ from jmars.model.orders import (
     LocateChunks,
     OpenJob,
     Order,
-    Replan,
+    Rerank,
     StopExecution,
     TakeBack,
 )
@@ -243,7 +243,7 @@ class Hosts:
         """Give operands new ranks, and move waiting operands to the hosts of their new workers."""
         known = self._rows.jobs[job]
         known.table.rank[:] = rank
-        self.order_all(known, Replan(job, list(rank), [-1] * len(rank), []))
+        self.order_all(known, Rerank(job, *compressed(int_planes(rank))))
         moves: dict[int, dict[int, int]] = {}
         for operand, number in known.at.items():
             to = self._rows.host_of[workers[operand]] if workers[operand] >= 0 else number

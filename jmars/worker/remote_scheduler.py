@@ -16,7 +16,7 @@ from typing import Any
 
 from jmars.actors import remote_method
 from jmars.errors import fault_of
-from jmars.model.compressed import decompressed
+from jmars.model.compressed import decompressed, from_int_planes
 from jmars.model.failure import Failure
 from jmars.model.messages import HostPort, JobTable
 from jmars.model.orders import (
@@ -28,6 +28,7 @@ from jmars.model.orders import (
     OpenJob,
     Order,
     Replan,
+    Rerank,
     StopExecution,
     TakeBack,
 )
@@ -129,6 +130,8 @@ class Orders:
                     self.stop_execution(job)
                 case Replan(job, rank, workers, slow):
                     self.replan(job, rank, workers, slow)
+                case Rerank(job, packed, size):
+                    self.rerank(job, decompressed(packed, size) if size else packed)
                 case CloseJob(job):
                     self.close_job(job)
                 case FreeChunks(chunks, lost):
@@ -169,6 +172,11 @@ class Orders:
         """Give operands new ranks and workers."""
         if job in self._known.jobs:
             self._carefully(job, self._workers.replan, rank, workers, slow)
+
+    def rerank(self, job: str, packed: bytes) -> None:
+        """Give operands new ranks."""
+        rank = from_int_planes(packed)
+        self.replan(job, rank, [-1] * len(rank), [])
 
     def close_job(self, job: str) -> None:
         """Forget a job."""

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from jmars.errors import ProtocolError
-from jmars.model.compressed import LARGEST, WORTH, compressed, decompressed
+from jmars.model.compressed import LARGEST, WORTH, compressed, decompressed, from_int_planes, int_planes
 
 
 def test_what_was_compressed_comes_back() -> None:
@@ -37,3 +37,12 @@ def test_what_is_damaged_is_refused(data: bytes, size: int) -> None:
     for wrong in (0, -1, LARGEST + 1):
         with pytest.raises(ProtocolError, match="claims"):
             decompressed(b"", wrong)
+
+
+def test_ranks_of_many_operands_come_back_from_a_small_message() -> None:
+    ranks = list(range(0, 10**6, 2)) + list(range(1, 10**6, 2))
+    sent, size = compressed(int_planes(ranks))
+    assert len(sent) < 10**5 and from_int_planes(decompressed(sent, size)) == ranks
+    assert from_int_planes(int_planes([])) == []
+    with pytest.raises(ProtocolError, match="no numbers"):
+        from_int_planes(b"12345")

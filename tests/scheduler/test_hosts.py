@@ -11,6 +11,7 @@ import pytest
 
 from jmars.errors import ClusterLostError, MemoryLimitError
 from jmars.kernels.program import Program
+from jmars.model.compressed import from_int_planes
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.orders import (
@@ -21,6 +22,7 @@ from jmars.model.orders import (
     LocateChunks,
     OpenJob,
     Order,
+    Rerank,
     StopExecution,
     TakeBack,
 )
@@ -295,7 +297,9 @@ def test_a_new_plan_moves_what_waits(room: Any) -> None:
     hosts.take(0, [Started("job-1", [0], 0)])
     a.take()
     hosts.replan("job-1", [3, 2, 1, 0], [2, 3, -1, -1], [])
-    assert a.take()[-1] == TakeBack("job-1", [1]) and hosts._rows.jobs["job-1"].table.rank == [3, 2, 1, 0]
+    ranks, back = a.take()
+    assert back == TakeBack("job-1", [1]) and hosts._rows.jobs["job-1"].table.rank == [3, 2, 1, 0]
+    assert isinstance(ranks, Rerank) and from_int_planes(ranks.rank) == [3, 2, 1, 0]
     hosts.take(0, [OperandsReturned("job-1", [1])])
     assert b.take()[-1] == EnqueueGraph("job-1", [1], [0])
 
