@@ -123,7 +123,7 @@ ROWS = {
     "S4.16": Row("partition depth first, then expansion", FUNCTION),
     "S4.17": Row("graphs of tasks and of contexts, with costs"),
     "S4.18": Row("a schedule is judged by its whole timeline", "real runs are compared in a benchmark, not in a test"),
-    "S4.19": Row("work is stolen where there is a wait", "a function; runs move what waits by the load of workers and hosts"),
+    "S4.19": Row("work is stolen where there is a wait", "a function; runs move what waits by the load of hosts"),
     "S4.20": Row("work is duplicated instead of sent", "a function; runs duplicate stragglers only"),
     "S4.21": Row("from the longest critical path backwards with least memory"),
     "S4.22": Row("METIS, and multilevel moves", "runs on several hosts may follow METIS; the moves are a function"),
