@@ -93,7 +93,7 @@ class DaskTasks(TaskBook[_Entry]):
         super().__init__(events, closed)
         self._client, self._cluster, self._topic, self._runner, self._killed = client, cluster, topic, runner, killed
         self._client_loop: asyncio.AbstractEventLoop = client.loop.asyncio_loop
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jmars-dask")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jmars-dask-send")
         self._watchers: set[asyncio.Task[None]] = set()  # of the client's loop
         self.links = LinkSpeed()
 

@@ -1,11 +1,17 @@
 """What running on a Dask cluster costs and gains: python -m tests.benchmarks engines [--check].
 
 First the engine's share of CPU: six programs of 500 to 20,000 operands on a Dask cluster of two workers, run four
-times; the share is the median of the last three runs, whose plan and costs are there. It is the CPU of this process
-and of all of Dask's processes without that of the operands (their threads' CPU) and of reading events here, and
-without what the same processes take in the same time when no task runs, which no group size changes (measured
-first, 8 % of a core for two workers). With `JMARS_CACHE_DIR` of an empty folder no costs are known before. Then ten
-array works with held inputs, each on jmars on Dask and on dask.array on a Dask cluster of the same kind, in
+times; the share is the median of the last three runs, whose plans and costs are there. **The share** is the CPU that
+Dask and `jmars.engines` take, over the CPU of everything: Dask's scheduler and nannies; its workers without the
+operands; its threads in this process; the port with its tasks, results and ends of operands; the division into groups.
+Transfers between the workers are in it. Tensors, tiling, fusing, plans, the scheduler of jmars and its events are not:
+they are the same on workers of jmars. engine_cpu.py reads all of them from the clocks of threads. What Dask takes in
+the same time without a task, and what it takes more for each second of one long task (heartbeats, monitors, profiler:
+no group size changes them), is subtracted, and what the readings take.
+On a machine that does more than this, Dask takes less without a task than is subtracted, and parts may be negative.
+With `JMARS_CACHE_DIR` of an empty folder no costs are known before.
+
+Then ten array works with held inputs, each on jmars on Dask and on dask.array on a Dask cluster of the same kind, in
 interleaved rounds, each run in a new process. Goals: a share of at most 5 %; 1.5 times the speed of dask.array, in
 the median of the works. `--check` fails when a goal is missed.
 """
@@ -16,9 +22,12 @@ import argparse
 import math
 import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import distributed
@@ -27,12 +36,15 @@ import numpy as np
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.engines import task
+from jmars.engines.dask_tasks import DaskTasks
+from jmars.engines.engine import GroupTask
 from tests.benchmarks.arrays.races import one_run
 from tests.benchmarks.arrays.works import WORKS
-from tests.benchmarks.machine import cpu_between, cpu_by_process, this_machine
+from tests.benchmarks.engine_cpu import ENGINE, cpu_by_use, time_port, time_workers
+from tests.benchmarks.machine import this_machine
 
 SHARE_GOAL, SPEED_GOAL = 0.05, 1.5
+READINGS, BASE = 10, 4.0  # to know what a reading costs; seconds of a long task
 
 
 def _drawn(chunks: int, elements: int) -> Any:
@@ -71,45 +83,102 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-def _cpu_of_operands() -> None:
-    """In a worker: operands are timed by their threads' CPU."""
-    task.perf_counter = time.thread_time  # type: ignore[attr-defined]
+def spin(seconds: float) -> None:
+    """A task that calculates for so long."""
+    x = np.random.random(2_000_000)
+    y, end = np.empty_like(x), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        np.sqrt(x, out=y)
+        np.add(y, 1, out=y)
 
 
-def idle() -> float:
-    """CPU seconds that all processes take in a second without a task."""
-    before, start = cpu_by_process([os.getpid()]), time.perf_counter()
-    time.sleep(5)
-    return cpu_between(before, cpu_by_process([os.getpid()])) / (time.perf_counter() - start)
+@contextmanager
+def dask_cluster() -> Iterator[distributed.Client]:
+    """A client of a Dask scheduler and two workers of one thread, all by Dask's commands and in their own processes."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
+        file, env = f"{folder}/scheduler.json", os.environ | {"DASK_TEMPORARY_DIRECTORY": folder}
+
+        def start(command: str, *args: str) -> None:
+            words = [sys.executable, "-m", f"distributed.cli.dask_{command}", "--scheduler-file", file, *args]
+            process = subprocess.Popen([*words, "--no-dashboard"], env=env, stderr=subprocess.DEVNULL)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+
+        start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        while not os.path.exists(file):
+            time.sleep(0.05)
+        start("worker", "--nworkers", "2", "--nthreads", "1", "--local-directory", folder)
+        with distributed.Client(scheduler_file=file, set_as_default=False) as client:
+            client.wait_for_workers(2)
+            yield client
 
 
-def share(cluster: jmars.Cluster, name: str, idling: float) -> float:
-    """The engine's part of the CPU of one program; prints a line."""
-    fuse = {"fuse_enabled": name != "unfused"}
-    with config.using(task=config.task | fuse):
-        kernels, operands, done, used, since = 0.0, 0, False, math.nan, 0
-        while (earlier := cluster.events(since))[0]:  # events of earlier jobs
-            since = earlier[1]
-        before, start = cpu_by_process([os.getpid()]), time.perf_counter()
-        job, reading = cluster.submit(PROGRAMS[name]()), 0.0
-        while not done:
-            done = job.wait(0.2)
-            if done:
-                used = cpu_between(before, cpu_by_process([os.getpid()]))
-                used -= reading + idling * (time.perf_counter() - start)
-                time.sleep(0.5)  # reports of the last operands
-            read = time.thread_time()
-            while found := cluster.events(since, job.id)[0]:  # read meanwhile, since the log is bounded
-                since = found[-1][0]
-                for event in found:
-                    if event[2] == "OperandsTimed":
-                        calculating = np.frombuffer(event[4]["microseconds"][2], "<u4")
-                        kernels, operands = kernels + float(calculating.sum()) * 1e-6, operands + len(calculating)
-            reading += time.thread_time() - read
-        assert job.error is None, job.error
-    part = 1 - kernels / used
-    print(f"{name:9}{operands:7} operands  {used:6.2f} s of CPU, {kernels:6.2f} s of operands: {part:6.1%}", flush=True)
-    return part
+class Share:
+    """Measures the engine's share of CPU in programs on a Dask cluster.
+
+    Attributes
+    ----------
+    tasks
+        Groups that were submitted for the last program.
+    """
+
+    def __init__(self, client: distributed.Client) -> None:
+        self._client, self.tasks = client, 0
+        submit = DaskTasks.submit
+
+        def counted(book: DaskTasks, task: GroupTask) -> None:
+            self.tasks += 1
+            submit(book, task)
+
+        DaskTasks.submit = counted  # type: ignore[method-assign]
+        time_port()
+
+    def start(self) -> None:
+        """Measure what readings cost, and what goes on while each worker runs one long task."""
+        time_workers(self._client)
+        first = cpu_by_use(self._client)
+        for _ in range(READINGS):
+            last = cpu_by_use(self._client)
+        self._reading = {use: (last[use] - first[use]) / READINGS for use in last}
+        start = time.perf_counter()
+        time.sleep(BASE)
+        idle, seconds = cpu_by_use(self._client), time.perf_counter() - start
+        self._idle = {use: (idle[use] - last[use] - self._reading[use]) / seconds for use in idle}
+        print("a second without a task: " + _told(self._idle))
+        workers = list(self._client.scheduler_info(n_workers=-1)["workers"])
+        start = time.perf_counter()
+        self._client.gather([self._client.submit(spin, BASE, workers=[one], pure=False) for one in workers])
+        busy, seconds = cpu_by_use(self._client), time.perf_counter() - start
+        ran = busy["task"] - idle["task"]
+        more = {use: busy[use] - idle[use] - self._reading[use] - self._idle[use] * seconds for use in busy}
+        self._busy = {use: more[use] / ran for use in ENGINE if use != "task"}
+        print("more in a second of a long task: " + _told(self._busy))
+
+    def of(self, cluster: jmars.Cluster, name: str) -> float:
+        """The engine's share in one run of a program; prints a line."""
+        with config.using(task=config.task | {"fuse_enabled": name != "unfused"}):
+            self.tasks, before, start = 0, cpu_by_use(self._client), time.perf_counter()
+            job = cluster.submit(PROGRAMS[name]())
+            while not job.wait(5):
+                pass
+            assert job.error is None, job.error
+            seconds = time.perf_counter() - start
+            time.sleep(0.2)  # releases of the last results
+            after = cpu_by_use(self._client)
+        length = time.perf_counter() - start
+        used = {use: after[use] - before[use] - self._reading[use] - self._idle[use] * length for use in after}
+        for use, more in self._busy.items():
+            used[use] -= more * used["kernels"]
+        engine, total = sum(used[use] for use in ENGINE), sum(used.values())
+        size, cost = total / self.tasks * 1e3, engine / self.tasks * 1e3
+        ran = f"{name:8} {seconds:5.2f} s, {self.tasks:4} tasks of {size:4.0f} ms, {total:6.2f} s of CPU"
+        print(f"{ran}: {_told(used)}; share {engine / total:6.1%}, {cost:.1f} ms a task", flush=True)
+        return engine / total
+
+
+def _told(seconds: dict[str, float]) -> str:
+    """Milliseconds by use."""
+    return ", ".join(f"{use} {seconds.get(use, 0.0) * 1e3:.0f}" for use in ("kernels", "jmars", *ENGINE)) + " ms"
 
 
 def races(given: argparse.Namespace) -> list[float]:
@@ -141,25 +210,23 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="size of the works, 1 is half a gigabyte")
     parser.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
+    parser.add_argument("--programs", default=",".join(PROGRAMS), help="for the share")
+    parser.add_argument("--runs", type=int, default=4, help="of each program; the first one knows no costs")
     parser.add_argument("--only", choices=["share", "races"])
     given = parser.parse_args()
     given.held, given.xorbits = True, None
     print(f"machine: {this_machine()}")
     met = True
     if given.only != "races":
-        with (
-            distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
-            distributed.Client(local) as client,
-            jmars.Cluster.dask(client) as cluster,
-        ):
-            share(cluster, "tree", 0.0)  # compiles and imports
-            client.run(_cpu_of_operands)
-            idling, shares = idle(), []
-            print(f"idle: {idling:.1%} of a core")
-            for name in PROGRAMS:
-                first, *later = (share(cluster, name, idling) for _ in range(4))
-                shares.append(statistics.median(later))
-                print(f"{name:9} first run, with planning: {first:.1%}; next runs: {shares[-1]:.1%}", flush=True)
+        with dask_cluster() as client:
+            share, shares = Share(client), []
+            with jmars.Cluster.dask(client) as cluster:
+                cluster.submit(PROGRAMS["tree"]()).wait(60)  # compiles and imports
+                share.start()
+                for name in given.programs.split(","):
+                    first, *later = (share.of(cluster, name) for _ in range(given.runs))
+                    shares.append(statistics.median(later))
+                    print(f"{name:8} share of the first run {first:.1%}, of later runs {shares[-1]:.1%}", flush=True)
         met = max(shares) <= SHARE_GOAL
         print(f"largest share {max(shares):.1%}, goal {SHARE_GOAL:.0%}: {'met' if met else 'MISSED'}")
     if given.only != "share":
