@@ -35,11 +35,43 @@ def scratch(slot: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return buffer[:size].view(dtype).reshape(shape)
 
 
+class _Spares:
+    """Arrays that were given back, by shape and dtype; the type that was given back longest ago is dropped first."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[tuple[int, ...], np.dtype[Any]], list[Array]] = {}
+        self._nbytes = 0
+
+    def add(self, array: Array) -> None:
+        """Keep an array."""
+        kind = array.shape, array.dtype
+        alike = self._arrays.pop(kind, [])
+        alike.append(array)
+        self._arrays[kind] = alike
+        self._nbytes += array.nbytes
+        while self._nbytes > SPARE_BYTES:
+            oldest = next(iter(self._arrays))
+            self._nbytes -= self._arrays[oldest].pop(0).nbytes
+            if not self._arrays[oldest]:
+                del self._arrays[oldest]
+
+    def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array | None:
+        """The newest array of a type, which is kept no more; None if there is none."""
+        alike = self._arrays.get((shape, dtype))
+        if alike is None:
+            return None
+        array = alike.pop()
+        if not alike:
+            del self._arrays[shape, dtype]
+        self._nbytes -= array.nbytes
+        return array
+
+
 def open_spares() -> bool:
     """Keep arrays that are given back from now on; False where this thread does so already."""
     if "spare" in _own.__dict__:
         return False
-    _own.__dict__["spare"] = []
+    _own.__dict__["spare"] = _Spares()
     return True
 
 
@@ -50,12 +82,9 @@ def close_spares() -> None:
 
 def spare_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array with arbitrary content: one that was given back to this thread, or a new one."""
-    found: list[Array] | None = _own.__dict__.get("spare")
-    if found:
-        for place in range(len(found) - 1, -1, -1):
-            if found[place].shape == shape and found[place].dtype == dtype:
-                return found.pop(place)
-    return np.empty(shape, dtype)
+    spares: _Spares | None = _own.__dict__.get("spare")
+    found = None if spares is None else spares.take(shape, dtype)
+    return np.empty(shape, dtype) if found is None else found
 
 
 def give_back(arrays: MutableSequence[Any], place: int) -> None:
@@ -71,15 +100,23 @@ def give_back(arrays: MutableSequence[Any], place: int) -> None:
     >>> close_spares()
     """
     array, arrays[place] = arrays[place], None
-    spare: list[Array] | None = _own.__dict__.get("spare")
-    if spare is None:
+    spares: _Spares | None = _own.__dict__.get("spare")
+    if spares is None:
         return
     if type(array) is np.ndarray and type(array.base) is np.ndarray:
         array = array.base  # the last view of an array
     if type(array) is not np.ndarray or not SMALL < array.nbytes <= SPARE_BYTES or array.dtype.hasobject:
         return
-    if array.flags.owndata and getrefcount(array) == 2:  # `array`, and the argument
-        array.setflags(write=True)
-        spare.append(array)
-        while sum([one.nbytes for one in spare]) > SPARE_BYTES:
-            del spare[0]  # given back longest ago
+    held = [array]
+    del array
+    if held[0].flags.owndata and _references(held) == _ALONE:
+        held[0].setflags(write=True)
+        spares.add(held[0])
+
+
+def _references(held: list[Any]) -> int:
+    """References to the entry of a list: from the list, and from this call, whose number differs between Pythons."""
+    return getrefcount(held[0])
+
+
+_ALONE = _references([object()])

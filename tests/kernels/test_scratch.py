@@ -64,6 +64,17 @@ def test_little_is_kept(spares: None) -> None:
     assert found == [5, 4, 3, 2]
 
 
+def test_the_type_that_came_back_longest_ago_is_dropped(spares: None) -> None:
+    size = SPARE_BYTES // 4
+    for kind in ("u1", "i1", "?", "u1", "S1"):  # u1 came back anew
+        give_back([np.full(size, 1, kind)], 0)
+    for kind, first in (("u1", 1), ("?", True)):
+        assert spare_array((size,), np.dtype(kind))[0] == first
+    give_back([np.full(size, 7, np.uint8)], 0)
+    assert scratch._own.spare.take((size,), np.dtype("i1")) is None
+    assert spare_array((size,), np.dtype("u1"))[0] == 7
+
+
 def test_without_spares_nothing_is_kept() -> None:
     give_back([np.zeros(10**5)], 0)
     assert open_spares()

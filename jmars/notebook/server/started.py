@@ -85,8 +85,10 @@ class StartedClusters:
         return told
 
     async def stop(self, cluster: str) -> None:
-        """Ends a cluster of ours, and waits until its processes have ended."""
-        process = self._processes.pop(cluster)
+        """Ends a cluster of ours, and waits until its processes have ended; no effect if another call ends it."""
+        process = self._processes.pop(cluster, None)
+        if process is None:
+            return
         assert process.stdin is not None
         process.stdin.close()
         try:
@@ -98,8 +100,7 @@ class StartedClusters:
 
     async def forget(self, registered: Collection[str]) -> None:
         """Ends the processes of clusters that others have ended."""
-        for cluster in [one for one in self._processes if one not in registered]:
-            await self.stop(cluster)
+        await asyncio.gather(*[self.stop(cluster) for cluster in self._processes if cluster not in registered])
 
     async def close(self) -> None:
         """Ends all clusters of ours."""

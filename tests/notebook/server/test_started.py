@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from jmars.actors import registry
 from jmars.client.connecting import connect
+from jmars.notebook.server.started import StartedClusters
 from tests.notebook.server.fake_cluster import FakeCluster
 from tests.notebook.server.test_handlers import BASE, LOGIN, call, server  # noqa: F401  (a fixture)
 
@@ -83,3 +85,17 @@ def test_the_cluster_ends_with_the_process_that_holds_its_pipe(tmp_path, monkeyp
         process.stdin.close()
         assert process.wait(60) == 0
     assert registry.entries() == []
+
+
+def test_two_pages_may_list_clusters_while_some_are_ended():
+    """Each list ends what others have ended; two lists at a time end each cluster once."""
+
+    async def both() -> list[str]:
+        started = StartedClusters()
+        for name in ("one", "two"):
+            pipe = asyncio.subprocess.PIPE
+            started._processes[name] = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
+        await asyncio.gather(started.forget([]), started.forget([]), started.stop("two"), started.close())
+        return list(started._processes)
+
+    assert asyncio.run(both()) == []
