@@ -80,6 +80,10 @@ class ClusterPanel:
         """Whether the cluster is gone."""
         return self._over.is_set()
 
+    def is_of(self, cluster: Cluster) -> bool:
+        """Whether the panel asks by this connection to the cluster."""
+        return self._cluster is cluster
+
     def close(self) -> None:
         """Looks at the cluster no more."""
         self._over.set()

@@ -33,7 +33,10 @@ def show(what: Any) -> None:
     if isinstance(what, Cluster) and not what.closed:
         for gone in [name for name, panel in _panels.items() if panel.over]:
             del _panels[gone]
-        if what.id not in _panels:
+        known = _panels.get(what.id)
+        if known is None or not known.is_of(what):
+            if known is not None:
+                known.close()  # one panel asks, by the newest connection
             _panels[what.id] = ClusterPanel(what)
         _display(_panels[what.id].widget, repr(what))
     elif isinstance(what, Improvement):

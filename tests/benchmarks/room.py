@@ -55,7 +55,7 @@ def frames(page: Page, path: Path) -> dict[str, float]:
     found = {}
     for tab in page.get_by_role("tab").all():
         tab.click()
-        found[tab.inner_text()] = float(page.evaluate(SCRUB, 60))
+        found[tab.inner_text()] = float(page.evaluate(SCRUB, 60)["rate"])
     return found
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser.axe import add_axe, check
 from tests.browser.look import open_view, picture_at
 from tests.browser.simulated import simulate
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
-AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 # pixels of the graph in the Lines tab that are neither faint nor empty
 STRONG = """() => {
   const canvas = document.querySelector('.jm-lines canvas');
@@ -57,6 +57,5 @@ def test_a_line_and_its_operands_mark_each_other(page, dark):
     lane = page.locator(".jm-lines .jm-lanes")
     lane.click(position={"x": 120, "y": 14})  # the first piece of worker-0
     assert page.locator("tr[data-lit]").count() == 1
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("() => axe.run(document.querySelector('.jm')).then(it => it.violations.map(v => v.id))")
-    assert found == []
+    add_axe(page)
+    assert page.evaluate(check(".jm")) == []

@@ -14,7 +14,7 @@ from jmars.client.notebook_views import has_bar, wait_with_bar
 from jmars.client.plans import improvement
 from jmars.config import config
 from jmars.errors import ClusterError, JmarsError
-from jmars.notebook import cluster_panel, plan_panel, progress_bar
+from jmars.notebook import cluster_panel, controls, plan_panel, progress_bar
 from jmars.notebook.cluster_panel import ClusterPanel, facts_html
 from jmars.notebook.plan_panel import show_improvement
 
@@ -23,7 +23,7 @@ HOSTS = INFO | {"hosts": [{"name": "host-1", "state": "here"}, {"name": "host-2"
 
 
 class Fake:
-    name, closed = "c", False
+    id, name, closed = "c-1", "c", False
 
     def __init__(self, info=INFO) -> None:
         self.told, self.asked = info, []
@@ -131,6 +131,23 @@ def test_a_panel_notices_that_its_cluster_is_gone(monkeypatch, panel_of) -> None
     panel = panel_of(fake := Fake())
     fake.closed = True
     wait_for(lambda: panel.over)
+
+
+def test_another_connection_to_a_cluster_has_a_panel_of_its_own(monkeypatch) -> None:
+    """The panel of a connection that was closed tells no more."""
+    shown = []
+    monkeypatch.setattr(controls, "Cluster", Fake)
+    monkeypatch.setattr(controls, "_panels", {})
+    monkeypatch.setattr(controls, "_display", lambda widget, text: shown.append(widget))
+    first, second = Fake(), Fake()
+    try:
+        for cluster in (first, first, second):
+            controls.show(cluster)
+        assert shown[0] is shown[1] is not shown[2]
+        assert controls._panels[second.id].is_of(second)
+    finally:
+        for panel in controls._panels.values():
+            panel.close()
 
 
 class Handle:
