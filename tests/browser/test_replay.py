@@ -33,7 +33,7 @@ SEEK = """async t => {
 SHOWN = """[...document.querySelectorAll('.jm-bar, .jm-legend, .jm-state, .jm-panel:not([hidden])')]
   .map(it => it.getAttribute('aria-valuetext') || it.innerText)
   .concat([...document.querySelectorAll('.jm-panel:not([hidden]) canvas')].map(it => it.toDataURL()))"""
-# frames a second over n moments in no order, and for each moment the slider and the clock that are drawn one frame later
+# frames a second over n moments in no order, and for each the slider and the clock that are drawn one frame later
 SCRUB = """async n => {
   const slider = document.querySelector('.jm-slider'), begun = performance.now(), told = [];
   for (let i = 0; i < n; i++) {
