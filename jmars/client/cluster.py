@@ -224,11 +224,13 @@ class Cluster(EngineClusters, HostClusters):
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node that the cluster has: owned; with `copy=False` read-only, a view of a single chunk."""
         self._check_open()
+        self.float_warnings.tell_owed()
         return with_recovery(self, data, lambda: self.shared.fetch(data.key, data.dtype, data.chunks, copy))
 
     def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
         """Owned values of nodes that the cluster has; those of small nodes travel together."""
         self._check_open()
+        self.float_warnings.tell_owed()
         return fetch_each(self, data)
 
     def info(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from jmars.tensor.source_line import SourceLine, raise_at, warn_user
 
 __all__ = ["FloatWarnings", "warn_at_line"]
 
+Found = tuple[str, SourceLine | None, str]  # key of the tensor, the user's line, NumPy's text
 MOST = 10_000  # (tensor, text) that are remembered; the oldest is forgotten first
 
 
@@ -35,10 +36,25 @@ class FloatWarnings:
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], None] = {}  # tensor, text; oldest first
+        self._owed: list[Found] = []
         self._lock = threading.Lock()
 
-    def tell(self, found: Iterable[tuple[str, SourceLine | None, str]]) -> None:
-        """Warn of errors, by line: key of the tensor, the user's line, and NumPy's text; in the thread of the user.
+    def owe(self, found: Iterable[Found]) -> None:
+        """Note errors of a job that nobody waited for, as `tell` takes them; the next use of a value tells them."""
+        with self._lock:
+            self._owed += found
+
+    def tell_owed(self) -> None:
+        """Warn of errors that were noted; as `tell`."""
+        __tracebackhide__ = True
+        if not self._owed:
+            return
+        with self._lock:
+            found, self._owed = self._owed, []
+        self.tell(found)
+
+    def tell(self, found: Iterable[Found]) -> None:
+        """Warn of errors, by line, in the thread of the user.
 
         Raises
         ------
@@ -72,7 +88,7 @@ class FloatWarnings:
             return True
 
 
-def _place(found: tuple[str, SourceLine | None, str]) -> tuple[str, int]:
+def _place(found: Found) -> tuple[str, int]:
     line = found[1]
     return ("", 0) if line is None else (line.filename, line.lineno)
 

@@ -68,7 +68,8 @@ class Job(Shown):
         self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
         self.shown = False  # whether a view shows how it goes on, so that nobody need be told otherwise
         self._report: dict[str, Any] | None = None
-        self._warned: list[Any] = []  # key, line and text of warnings that are not told yet
+        self._warned: list[Any] = []  # key, line and text of warnings for those who wait
+        self._waiting = 0  # threads that wait for the end
         self._advice: str | None = None  # what to do after a refusal, once that was looked for
         self._recoveries = 0  # how often it was submitted again
         self._again: list[Callable[[Job], None]] = []  # told of that
@@ -140,7 +141,8 @@ class Job(Shown):
         """Wait until the job has ended; returns whether it has.
 
         In a terminal a line shows the progress meanwhile, and in a notebook a bar, unless a view shows the job. When it
-        has ended, floating point errors are told by Python's warnings, as NumPy tells them.
+        has ended, floating point errors are told by Python's warnings, as NumPy tells them; also those of earlier jobs
+        that nobody waited for.
 
         Parameters
         ----------
@@ -148,13 +150,21 @@ class Job(Shown):
             Longest wait in seconds; None waits as long as it takes. With 0 nothing is told.
         """
         __tracebackhide__ = True
-        if not self._done.is_set() and has_line(self.shown):
-            ended = wait_with_line(self._done, timeout, self.describe)
-        elif not self._done.is_set() and has_bar(self.shown):
-            ended = wait_with_bar(self._done, timeout, self.describe)
-        else:
-            ended = self._done.wait(timeout)
-        if ended and timeout != 0:
+        if timeout == 0:
+            return self._done.is_set()
+        with self._lock:
+            self._waiting += 1
+        try:
+            if not self._done.is_set() and has_line(self.shown):
+                ended = wait_with_line(self._done, timeout, self.describe)
+            elif not self._done.is_set() and has_bar(self.shown):
+                ended = wait_with_bar(self._done, timeout, self.describe)
+            else:
+                ended = self._done.wait(timeout)
+        finally:
+            with self._lock:
+                self._waiting -= 1
+        if ended:
             self._tell_warnings()
         return ended
 
@@ -164,8 +174,8 @@ class Job(Shown):
         with self._lock:
             found, self._warned = self._warned, []
         if found:
-            told = [(str(key), None if line is None else SourceLine(*line), str(text)) for key, line, text in found]
-            self.cluster.float_warnings.tell(told)
+            self.cluster.float_warnings.tell(found)
+        self.cluster.float_warnings.tell_owed()
 
     def result(self, timeout: float | None = None) -> Any:
         """The values, as NumPy arrays (or NumPy scalars): a single value for a single tensor, else a list.
@@ -299,7 +309,15 @@ class Job(Shown):
         with self._lock:
             if self._done.is_set() or self._runs_again(report):
                 return
-            self._report, self._warned = report, list(report.get("warned", ()))
+            self._report = report
+            found = [
+                (str(key), None if line is None else SourceLine(*line), str(text))
+                for key, line, text in report.get("warned", ())
+            ]
+            if self._waiting:
+                self._warned = found
+            elif found:
+                self.cluster.float_warnings.owe(found)
             if report["state"] == JobState.SUCCEEDED:
                 settled = report.get("settled") or {}
                 for one in self._data:

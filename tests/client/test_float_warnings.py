@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -96,3 +97,15 @@ def test_each_line_of_a_fused_chain_has_its_own(tensor: Any) -> None:
     ours = told(lambda: chain(mt, tensor(x)).sum().fetch())
     assert sorted(set(ours)) == sorted(set(theirs)) and len(ours) == len(set(ours))
     assert [line for *_, line in ours] == sorted(line for *_, line in ours)
+
+
+def test_warnings_of_a_job_that_nobody_waited_for_come_with_the_next_use_of_a_value(cluster: Any) -> None:
+    x = mt.asarray(np.array([0.0, 1.0]))
+    with config.using(local_seconds=0.0):
+        for use in (lambda: first.fetch(), lambda: (x + 7).fetch(), lambda: cluster.submit(x + 8).wait()):
+            first, ended = 1 / (x * 2), threading.Event()
+            job = cluster.submit(first)
+            job.when_done(lambda _, ended=ended: ended.set())
+            assert ended.wait(30) and told(lambda: job.wait(0)) == []  # only looked at
+            assert [text for text, *_ in told(use)] == ["divide by zero encountered in divide"]
+            assert told(job.wait) == told(first.fetch) == []
