@@ -5,6 +5,7 @@ import threading
 import pytest
 
 import jmars.tensor as mt
+from jmars.client.float_warnings import FloatWarnings
 from jmars.client.job import Job
 from jmars.client.recovery import RECOVERIES, can_recover, with_recovery
 from jmars.errors import ChunkLostError, ClusterClosedError, JobCancelledError
@@ -21,7 +22,7 @@ class Cluster:
     def __init__(self, *ends):
         self.ends = list(ends)
         self.forgotten, self.told, self.here, self.asked = [], [], set(), 0
-        self.closed = False
+        self.closed, self.float_warnings = False, FloatWarnings()
 
     def retained(self):
         return frozenset(self.here)

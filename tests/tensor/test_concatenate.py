@@ -110,3 +110,13 @@ def test_what_does_not_fit_is_refused_as_numpy_does(arrays):
         np.concatenate(arrays)
     with pytest.raises(ValueError):
         mt.concatenate([mt.asarray(a) for a in arrays])
+
+
+def test_a_second_array_in_place_of_the_axis_is_numpys_error() -> None:
+    x = np.arange(3)
+    for first, second in ((x, x), ([x], 1.0), ([x], "0")):
+        with pytest.raises(TypeError) as theirs:
+            np.concatenate(first, second)
+        with pytest.raises(TypeError) as ours:
+            mt.concatenate(mt.asarray(first), mt.asarray(second) if second is x else second)
+        assert str(ours.value) == str(theirs.value)

@@ -60,6 +60,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     >>> concatenate([ones(4, chunk_size=3), ones(2)]).chunks
     ((3, 1, 2),)
     """
+    axis = None if axis is None else operator.index(axis)  # first, as NumPy: `concatenate(x, y)` is about the axis
     if isinstance(arrays, Tensor):
         arrays = list(arrays)
     parts = [as_tensor(a) for a in arrays]
