@@ -1,9 +1,9 @@
 """A NumPy course in 48 cells, in a Jupyter kernel: python -m tests.benchmarks course [WORD ...].
 
-Each cell runs plainly and under `%%jmars`, on arrays of 10^6 elements that were made anew. Printed for each: milliseconds
-of both from the request to the last message, the ratio, the error of both where there is one, and where values, dtypes
-or types of the names `r…` differ. `--lines` runs each statement as a cell of its own. docs/reference/course.md tells
-what was found. WORDs choose cells by their titles.
+Each cell runs plainly and under `%%jmars`, on arrays of 10^6 elements that were made anew. Printed for each:
+milliseconds of both from the request to the last message, the ratio, the error of both where there is one, and where
+values, dtypes or types of the names `r…` differ. `--lines` runs each statement as a cell of its own.
+docs/reference/course.md tells what was found. WORDs choose cells by their titles.
 """
 
 from __future__ import annotations
