@@ -220,3 +220,16 @@ def test_sliders_plan_again(monkeypatch) -> None:
     assert shown.value != before and "with workers" in shown.value
     memory.value = memory.min  # too small for the processes of so many workers, or just enough: said, not raised
     assert shown.value.startswith("<pre")
+
+
+def test_a_search_that_fails_says_so(monkeypatch) -> None:
+    def fail(*args, **kwargs):
+        raise RuntimeError("<no>")
+
+    plan = (mt.ones((400, 400), chunk_size=40) + 1).sum().plan()
+    monkeypatch.setattr(improvement, "anneal", fail)
+    search = plan.improving(seconds=60)
+    _, below = show_improvement(search).children
+    wait_for(lambda: "failed (RuntimeError(&#x27;&lt;no&gt;&#x27;))" in below.children[1].value)
+    with pytest.raises(RuntimeError):
+        search.result()

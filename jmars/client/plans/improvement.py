@@ -130,7 +130,7 @@ class Improvement(Shown):
         """The search in a line: seconds at first and now, and the gain."""
         first, best = self.curve[0][1], self.curve[-1][1]
         gain = 100 * (1 - best / first) if first > 0 else 0.0
-        now = "searching" if self.running else "ended"
+        now = "searching" if self.running else "ended" if self._error is None else f"failed ({self._error!r})"
         costs = f"{format_seconds(first)} to {format_seconds(best)} ({-gain:.1f} %)"
         return f"{now} after {format_seconds(self.elapsed)}: {costs}"
 
