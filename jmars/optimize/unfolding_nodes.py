@@ -214,8 +214,13 @@ def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> S
     >>> reported_splits((Origin.of("example").axis([5, 5]), (3,)), [(4, 3), (0, 3)])
     ((4, 0), (3,))
     """
-    number = np.arange(len(shapes)).reshape([len(axis) for axis in chunks])
     cut: list[tuple[int, ...]] = []
+    if len(shapes) == 1 and shapes[0] is not None:  # a spawned function's result; there may be thousands
+        return tuple(
+            (int(told),) if lengths and isinstance(lengths[0], Unknown) else lengths
+            for lengths, told in zip(chunks, shapes[0], strict=True)
+        )
+    number = np.arange(len(shapes)).reshape([len(axis) for axis in chunks])
     for axis, lengths in enumerate(chunks):
         if not (lengths and isinstance(lengths[0], Unknown)):
             cut.append(lengths)

@@ -44,6 +44,7 @@ class Allocator:
         self._sizes: dict[int, int] = {}  # bytes by offset of an allocated slot
         self._small: dict[int, list[int]] = {}  # slot bytes: offsets of free small slots, a heap
         self._slabs: dict[int, int] = {}  # slots in use by offset of a slab
+        self._empty: set[int] = set()  # slabs without a slot in use
         self._runs: list[tuple[int, int]] = []  # (bytes, offset) of free runs of pages, sorted
         self._ends: dict[int, int] = {}  # offset by end of a free run
         self._starts: dict[int, int] = {}  # bytes by offset of a free run
@@ -67,7 +68,10 @@ class Allocator:
         self.used -= slot
         if slot < PAGE:
             heappush(self._small[slot], offset)
-            self._slabs[(offset - self.base) // SLAB * SLAB + self.base] -= 1
+            slab = (offset - self.base) // SLAB * SLAB + self.base
+            self._slabs[slab] -= 1
+            if not self._slabs[slab]:
+                self._empty.add(slab)
         else:
             self._add_run(offset, slot)
 
@@ -93,8 +97,11 @@ class Allocator:
             free = self._small[slot]  # another list, if slabs were dropped for this one
             free.extend(range(slab, slab + SLAB, slot))
             self._slabs[slab] = 0
+            self._empty.add(slab)
         offset = heappop(free)  # the lowest offset: slots in use stay together, and other slabs become empty
-        self._slabs[(offset - self.base) // SLAB * SLAB + self.base] += 1
+        slab = (offset - self.base) // SLAB * SLAB + self.base
+        self._slabs[slab] += 1
+        self._empty.discard(slab)
         return offset
 
     def _take_slab(self) -> int | None:
@@ -124,9 +131,9 @@ class Allocator:
 
     def _drop_empty_slabs(self) -> None:
         """Turn slabs without a slot in use into runs of pages."""
-        empty = {slab for slab, count in self._slabs.items() if not count}
-        if not empty:
+        if not self._empty:
             return
+        empty, self._empty = self._empty, set()
         for slot, free in self._small.items():
             self._small[slot] = [o for o in sorted(free) if (o - self.base) // SLAB * SLAB + self.base not in empty]
         for slab in empty:

@@ -58,7 +58,7 @@ CALLED_FROM_OUTSIDE = {
     }
     | {"initialize_settings", "compute_etag", "__array_namespace_info__"},
     "ast.NodeVisitor": {"generic_visit"},
-    "pickle": {"persistent_id", "persistent_load", "reducer_override", "find_class"},
+    "pickle": {"dispatch_table", "persistent_id", "persistent_load", "reducer_override", "find_class"},
     "logging, json, threading": {"emit", "format", "filter", "default", "run"},
 }
 _OUTSIDE = frozenset().union(*CALLED_FROM_OUTSIDE.values())
