@@ -11,7 +11,7 @@ from tests.browser.test_cell_in_lab import SETUP
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 PYTHON = """%%jmars -w 2 --memory 512MiB
-print("first words")
+print("first", "words")
 a = np.arange(2_000_000.0)
 time.sleep(60)
 x = a.sum()
@@ -34,7 +34,7 @@ def test_the_line_that_runs_is_seen_above_the_prints_and_cancel_interrupts_it(la
         notebook.run(0, wait=True)
         notebook.run(1)
         notebook.view(1).get_by_text("line 4 of 5").wait_for()
-        notebook.wait_for_text(1, "first words")
+        notebook.wait_for_text(1, "first words")  # which is not in the source, that the view holds
         outputs = notebook.outputs(1)
         assert ["data" in one for one in outputs] == [True, False]
         notebook.run(2)
