@@ -233,8 +233,9 @@ class LabPage:
             self.page = None
 
     def _load(self) -> Page:
-        self.page = page = self.browser.new_context().new_page()
-        page.set_default_timeout(PATIENCE)
+        context = self.browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        self.page = page = context.new_page()
         page.on("console", lambda m: self.console.append(m.text[:500]) if m.type == "error" else None)
         page.on("pageerror", lambda error: self.console.extend(_told(error)))
         page.goto(f"{self.lab.url}lab?reset&token={TOKEN}")

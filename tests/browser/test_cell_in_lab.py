@@ -93,7 +93,7 @@ def test_the_view_is_seen_in_both_themes_and_needs_no_kernel_when_it_is_saved(la
         assert " s" in line.inner_text()  # seconds of calculating
         assert notebook.view(1).locator(".jm-code code").first.inner_text().startswith("# %%jmars")
         notebook.screenshot(f"cell-{theme}-lines")
-        assert "succeeded" in notebook.view(1).first.inner_text()
+        notebook.view(1).get_by_text("succeeded").first.wait_for()
         notebook.wait_for_text(1, MIME_TYPE)
         notebook.save()
         assert notebook.console == []

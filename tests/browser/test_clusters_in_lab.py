@@ -62,7 +62,7 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         side.get_by_role("button", name="Connect", exact=True).click()  # once more selects the cell that is there
         page.wait_for_function("() => document.activeElement.closest('.jp-Notebook')")  # and has the keys
         page.keyboard.press("Shift+Enter")
-        notebook.wait_for_text(0, "by-click, 1 worker", timeout=30)
+        notebook.wait_for_text(0, "by-click, 1 worker")
         notebook.wait_until_idle()
         assert page.evaluate("window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.length") == 2
         assert "by-click, 1 worker" in notebook.text(0)
@@ -83,8 +83,8 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         with page.context.expect_page() as tab:
             side.get_by_role("link", name="Report of").click()
         report = tab.value
-        report.get_by_role("heading", name="a <b>long</b> sum").wait_for(timeout=15_000)
-        report.locator("canvas, svg").first.wait_for(timeout=15_000)  # Bokeh draws without the origin of the server
+        report.get_by_role("heading", name="a <b>long</b> sum").wait_for()
+        report.locator("canvas, svg").first.wait_for()  # Bokeh draws without the origin of the server
         report.close()
         side.get_by_role("button", name="Timeline").click()
         page.locator(".jm-history svg").wait_for()
@@ -110,8 +110,8 @@ def test_the_status_bar_shows_a_job_that_begins_long_after_its_cell(lab, lab_pag
     with lab_page.opened("late.ipynb", width=1250) as notebook:
         notebook.run(0, wait=True)
         notebook.run(1)
-        notebook.page.locator(".jmars-Status").get_by_text("jmars: 1 job").wait_for(timeout=15_000)
-        notebook.wait_for_text(1, "1770.0", timeout=30)
+        notebook.page.locator(".jmars-Status").get_by_text("jmars: 1 job").wait_for()
+        notebook.wait_for_text(1, "1770.0")
         notebook.page.locator(".jmars-Status").wait_for(state="hidden")
 
 

@@ -85,7 +85,7 @@ def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme,
         notebook.screenshot(f"controls-{theme}")
         assert notebook.page.evaluate(VIOLATIONS, [AXE.read_text(), 0]) == []
         notebook.run(4, wait=True)  # another handle, another view
-        assert notebook.view(4).locator(".jm-state").first.inner_text() == "running"
+        notebook.view(4).locator(".jm-state", has_text="running").first.wait_for()
         gate.touch()
         notebook.view(1).locator(".jm-state", has_text="succeeded").wait_for()
         notebook.wait_for_text(1, "vnd.jmars.job")  # the last picture is in the notebook

@@ -74,7 +74,7 @@ def test_lanes_stand_by_host_and_a_host_lost_while_one_looks_is_told(lab, lab_pa
         notebook.run(2, wait=True)
         assert notebook.text(2).strip() == f"next {2.0 * side**2 * (side**2 - 1)}"
         notebook.wait_for_text(1, MIME_TYPE)
-        assert "succeeded" in view.first.inner_text()
+        view.get_by_text("succeeded").first.wait_for()
         notebook.screenshot(f"hosts-{theme}-ended")
         _open(notebook, "Memory & spill")
         notebook.screenshot(f"hosts-{theme}-memory")

@@ -46,7 +46,7 @@ def test_a_kernel_that_is_gone_is_said_and_saved_so(lab, lab_page, way):
     assert WIDGET not in saved.data
     assert saved.data[MIME_TYPE]["snap"]["state"] == "kernel gone"
     with lab_page.opened(name, kernel=False) as notebook:
-        assert "kernel gone" in notebook.view(1).first.inner_text()
+        notebook.view(1).get_by_text("kernel gone").first.wait_for()
 
 
 def test_a_notebook_that_was_saved_in_mid_run_shows_that_picture_when_its_kernel_is_gone(lab, lab_page):

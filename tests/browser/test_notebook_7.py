@@ -66,6 +66,7 @@ def test_the_view_moves_comes_back_after_a_reload_and_is_saved(lab, browser, the
         assert len(notebook.moved(1)) >= 3
         gate.touch()
         notebook.wait_for_text(1, MIME_TYPE)
+        notebook.wait_for_text(1, '"state":"succeeded"')  # of the last picture
         notebook.wait_for_text(1, "execute_result")
         notebook.run(2, wait=True)
         assert notebook.text(2).strip() == "state succeeded"
