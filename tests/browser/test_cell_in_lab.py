@@ -83,6 +83,7 @@ def test_the_view_is_seen_in_both_themes_and_needs_no_kernel_when_it_is_saved(la
             notebook.screenshot(f"cell-{theme}-{tab.split()[0].lower()}")
         notebook.run(2, wait=True)
         notebook.wait_until_idle()
+        notebook.view(1).get_by_text("succeeded").first.wait_for()
         notebook.view(1).get_by_role("tab", name="Graph").click()
         notebook.view(1).locator(".jm-graph canvas").last.press("ArrowDown")
         facts = notebook.view(1).locator(".jm-facts").first.inner_text().split()
@@ -93,7 +94,6 @@ def test_the_view_is_seen_in_both_themes_and_needs_no_kernel_when_it_is_saved(la
         assert " s" in line.inner_text()  # seconds of calculating
         assert notebook.view(1).locator(".jm-code code").first.inner_text().startswith("# %%jmars")
         notebook.screenshot(f"cell-{theme}-lines")
-        notebook.view(1).get_by_text("succeeded").first.wait_for()
         notebook.wait_for_text(1, MIME_TYPE)
         notebook.save()
         assert notebook.console == []
