@@ -28,7 +28,7 @@ def threads(tmp_path: Path) -> Iterator[Client]:
     """The client of a Dask cluster whose workers are threads of this process."""
     with (
         dask.config.set({"temporary-directory": str(tmp_path)}),
-        LocalCluster(n_workers=1, processes=False, dashboard_address=None) as local,
+        LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as local,
         Client(local, set_as_default=False) as client,
     ):
         yield client

@@ -311,8 +311,8 @@ def dask_nodes(names: Sequence[str]) -> Iterator[tuple[str, list[subprocess.Pope
             stack.callback(_end_node, process)
             return process
 
-        start("scheduler", "--host", "127.0.0.1", "--port", "0")
-        until(lambda: os.path.exists(file), 30)
+        start("scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", ":0")
+        until(lambda: os.path.exists(file), 60)
         limits = ["--nthreads", "1", "--memory-limit", "1GB", "--local-directory", folder]
         nodes = [start("worker", "--name", name, *limits) for name in names]
         from distributed import Client
