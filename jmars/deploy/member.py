@@ -69,6 +69,8 @@ class Member:
         Set when the host is to end.
     again
         Set when the host is to start again, with the variables of `environment`.
+    started
+        Set when the executors are forked; the head may ask before, as soon as it has answered the join.
     link
         To the head; set before `start`.
     """
@@ -77,7 +79,7 @@ class Member:
     machine_of = HostMachine  # makes the machine; the simulation has another one
 
     def __init__(self, ticket: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena) -> None:
-        self.ended, self.again = asyncio.Event(), asyncio.Event()
+        self.ended, self.again, self.started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.environment: dict[str, str] = {}
         self.folders = folders
         self.machine = self.machine_of(ticket, folders, zygote, janitor, arena, self.ended.set, self._pull)
@@ -210,6 +212,7 @@ class Member:
         """Fork the executors."""
         self.machine.start()
         self._orders.release()
+        self.started.set()
 
     async def close(self) -> None:
         """End all processes, and remove all files."""
@@ -227,6 +230,7 @@ class MemberActor:
     @remote_method
     async def look(self, active: bool) -> dict[str, Any]:
         """Report processes that came or went; the memory, and the status for who asks why a job does not move."""
+        await self._member.started.wait()
         machine = self._member.machine
         await machine.look(active, {})
         self._member.tell_carried()
@@ -239,8 +243,9 @@ class MemberActor:
         }
 
     @remote_method
-    def info(self) -> dict[str, Any]:
+    async def info(self) -> dict[str, Any]:
         """Processes and memory; see Cluster.info."""
+        await self._member.started.wait()
         machine = self._member.machine
         private = machine.private({})
         return {

@@ -1,13 +1,16 @@
-"""The process of a host that joined: it starts again when its janitor has ended, also a janitor that was stopped."""
+"""The process of a host that joined: when it starts again, and what it answers before its executors are forked."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 
 from jmars.deploy import member_process
+from jmars.deploy.member import MemberActor
 
 STOPS = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
@@ -20,3 +23,19 @@ def test_a_stopped_janitor_is_woken_and_waited_for(monkeypatch: pytest.MonkeyPat
     member_process._wait_for_janitor(janitor)
     with pytest.raises(ChildProcessError):
         os.waitpid(janitor, 0)
+
+
+def test_the_head_may_ask_before_the_executors_are_forked() -> None:
+    async def main() -> None:
+        member = MagicMock(started=asyncio.Event())
+        actor = MemberActor(member)
+        asked = [asyncio.ensure_future(one) for one in (actor.look(True), actor.info())]
+        await asyncio.sleep(0)
+        assert not member.machine.mock_calls
+        member.started.set()
+        look, info = await asyncio.gather(*asked, return_exceptions=True)
+        assert member.machine.look.called
+        assert isinstance(look, TypeError), look  # the stand-in of a machine is not awaited
+        assert info["pid"] == os.getpid()
+
+    asyncio.run(main())
