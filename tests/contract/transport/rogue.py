@@ -147,7 +147,7 @@ def rogue_source(who, answer):
         listener.close()
         for link in links:
             with contextlib.suppress(OSError):
-                link.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(link, socket.SHUT_RDWR)  # SSLSocket's would have its thread read ciphertext
         for thread in threads:
             thread.join()
         for link in links:
