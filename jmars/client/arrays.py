@@ -12,7 +12,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Array", "Arrays", "Splits", "boxes", "whole"]
+from jmars.client.connection import Connection
+
+__all__ = ["Array", "Arrays", "Splits", "boxes", "chunk_numbers", "whole"]
+
+KEYS = 10_000  # of tensors in a message
 
 Array = np.ndarray[Any, Any]
 Splits = tuple[tuple[int, ...], ...]
@@ -46,6 +50,17 @@ class Arrays(Protocol):
 
     def close(self) -> None:
         """Let go of the cluster's memory."""
+
+
+def chunk_numbers(connection: Connection, keys: Sequence[str], timeout: float | None = None) -> list[list[int]]:
+    """Chunk numbers of tensors on the cluster, each in C order of the grid.
+
+    Raises ChunkLostError where a tensor is not there, ClusterLostError where an answer takes more than `timeout`
+    seconds.
+    """
+    groups = [keys[first : first + KEYS] for first in range(0, len(keys), KEYS)]
+    answers = [connection.ask("session", "chunks", group, timeout=timeout) for group in groups]
+    return [list(numbers) for answer in answers for numbers in answer]
 
 
 def boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:

@@ -353,7 +353,8 @@ class Cluster(EngineClusters, HostClusters):
         """Release a value with lost chunks, retained or not."""
         self._held.discard(key)
         self.local.forget(key)
-        self.tell("session", "drop", [key])
+        if not self._closed:
+            self._connection.tell_together("session", "drop", key)
 
     def _lost(self) -> None:
         """The connection is cut."""

@@ -72,6 +72,7 @@ class Connection:
         self._closed = False
         self._beating: asyncio.Task[None] | None = None
         self._scheduling = threading.RLock()  # between the look at `_closed` and the call nobody closes
+        self._batch: tuple[str, str, list[Any]] | None = None  # items of the newest message, while it is not sent
         try:
             self._channel: ActorChannel = self._await(connect(path, token, mailbox, lambda _: lost()))
         except BaseException:
@@ -129,6 +130,31 @@ class Connection:
                 self._loop.call_soon_threadsafe(self._channel.tell, actor, method, *args)
             except RuntimeError:
                 pass  # the loop is closed: the cluster is gone, and with it what this was about
+        self._batch = None
+
+    def tell_together(self, actor: str, method: str, item: Any) -> None:
+        """Call `actor.method(items)` without waiting: items that are told one after the other travel in one message.
+
+        From any thread, a finalizer too; in the order of `tell`.
+        """
+        with self._scheduling:
+            batch = self._batch
+            if batch is not None and batch[:2] == (actor, method):
+                batch[2].append(item)
+                return
+            if self._closed:
+                return
+            batch = self._batch = actor, method, [item]
+            try:
+                self._loop.call_soon_threadsafe(self._send_batch, batch)
+            except RuntimeError:
+                self._batch = None  # the loop is closed, as for `tell`
+
+    def _send_batch(self, batch: tuple[str, str, list[Any]]) -> None:
+        with self._scheduling:
+            if self._batch is batch:
+                self._batch = None
+        self._channel.tell(*batch)
 
     def close(self) -> None:
         """Hang up."""

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from jmars.client.arrays import Array, Arrays, Splits, boxes, whole
+from jmars.client.arrays import Array, Arrays, Splits, boxes, chunk_numbers, whole
 from jmars.client.connection import Connection
 from jmars.kernels.dtypes import refuse_pointers
 
 __all__ = ["SharedMemory"]
 
-UNDER_WAY = 200  # questions for the chunks of tensors that are asked before the first is answered
 PIN_WAIT = 1.0  # seconds that `pin` waits at most
 BATCH = 1000  # tensors with chunks pinned at the same time
 
@@ -56,7 +55,7 @@ class SharedMemory:
         """A copy of the tensor `key`, assembled here chunk by chunk."""
         refuse_pointers(dtype)
         result = np.empty(tuple(map(sum, splits)), dtype)
-        chunks = self._connection.ask("session", "chunks", key)
+        (chunks,) = chunk_numbers(self._connection, [key])
         for group in self._groups(zip(chunks, boxes(splits), strict=True), dtype.itemsize):
             with self._pinned([chunk for chunk, _ in group]) as offsets:
                 for offset, (_, box) in zip(offsets, group, strict=True):
@@ -78,8 +77,8 @@ class SharedMemory:
         for _, dtype, _ in wanted:
             refuse_pointers(dtype)
         found: list[Any] = []
-        numbers = self._connection.ask_each(((1, ("session", "chunks", key)) for key, _, _ in wanted), UNDER_WAY)
-        parts = ((list(chunks), one) for chunks, one in zip(numbers, wanted, strict=True))
+        numbers = chunk_numbers(self._connection, [key for key, _, _ in wanted])
+        parts = ((chunks, one) for chunks, one in zip(numbers, wanted, strict=True))
         for group in self._batches(parts):
             pinned = list(dict.fromkeys(chunk for chunks, _ in group for chunk in chunks))
             with self._pinned(pinned) as offsets:
@@ -99,7 +98,7 @@ class SharedMemory:
 
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, one by one, in C order."""
-        numbers = self._connection.ask("session", "chunks", key)
+        (numbers,) = chunk_numbers(self._connection, [key])
         for chunk, box in zip(numbers, boxes(splits), strict=True):
             yield self._copy(chunk, dtype, box)
 
@@ -137,7 +136,7 @@ class SharedMemory:
         gone.
         """
         refuse_pointers(dtype)
-        chunk = self._connection.ask("session", "chunks", key)
+        (chunk,) = chunk_numbers(self._connection, [key])
         ticket = secrets.token_hex(8)
         try:
             (offset,) = self._connection.ask("store", "pin", ticket, chunk, True)
@@ -157,7 +156,7 @@ class SharedMemory:
         Raises ClusterLostError where the cluster needs more than `PIN_WAIT` seconds, as for spilled chunks.
         """
         refuse_pointers(dtype)
-        chunks = self._connection.ask("session", "chunks", key, timeout=PIN_WAIT)
+        (chunks,) = chunk_numbers(self._connection, [key], timeout=PIN_WAIT)
         ticket = secrets.token_hex(8)
         unpin = partial(self._connection.tell, "store", "unpin", ticket)
         try:

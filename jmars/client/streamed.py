@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.client.arrays import Array, Arrays, Splits, boxes, whole
+from jmars.client.arrays import Array, Arrays, Splits, boxes, chunk_numbers, whole
 from jmars.client.connection import Connection
 from jmars.client.shared import SharedMemory
 from jmars.kernels.dtypes import refuse_pointers
@@ -65,8 +65,7 @@ class StreamedArrays:
         """Owned values of several tensors; what is asked for does not wait for what came before."""
         for _, dtype, _ in wanted:
             refuse_pointers(dtype)
-        asked = self._connection.ask_each(((1, ("session", "chunks", key)) for key, _, _ in wanted), UNDER_WAY)
-        numbers = list(asked)
+        numbers = chunk_numbers(self._connection, [key for key, _, _ in wanted])
         parts = [part for one, (_, dtype, splits) in zip(numbers, wanted) for part in self._parts(one, dtype, splits)]
         chunks = self._read(parts)
         found: list[Any] = []
@@ -85,7 +84,8 @@ class StreamedArrays:
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, one by one, in C order."""
         refuse_pointers(dtype)
-        return self._read(self._parts(self._connection.ask("session", "chunks", key), dtype, splits))
+        (numbers,) = chunk_numbers(self._connection, [key])
+        return self._read(self._parts(numbers, dtype, splits))
 
     def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
         """None: no memory is shared."""

@@ -208,9 +208,9 @@ class ClientSession:
         self._clients.drop(self._clients.references.drop(self._client.number, keys))
 
     @remote_method
-    async def chunks(self, key: str) -> list[int]:
-        """Chunk numbers of a kept tensor, in C order of the grid."""
-        return await self._session.chunks(key)
+    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
+        """Chunk numbers of kept tensors, each in C order of the grid."""
+        return await self._session.chunks(keys)
 
     def _wants(self, job: str) -> None:
         client, references = self._client, self._clients.references

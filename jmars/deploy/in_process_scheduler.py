@@ -135,6 +135,6 @@ class InProcessSession:
         """As SessionActor's."""
         self._session.drop(keys)
 
-    async def chunks(self, key: str) -> list[int]:
+    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
         """As SessionActor's."""
-        return self._session.chunks(key)
+        return self._session.chunks(keys)

@@ -66,9 +66,9 @@ class RelayedSession:
         """As SessionActor's."""
         self._tell("session", "drop", list(keys))
 
-    async def chunks(self, key: str) -> list[int]:
+    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
         """As SessionActor's."""
-        return list(await self._ask("session", "chunks", key))
+        return [list(one) for one in await self._ask("session", "chunks", list(keys))]
 
 
 class RelayedTasks:

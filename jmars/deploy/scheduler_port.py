@@ -50,8 +50,8 @@ class SessionPort(Protocol):
     def drop(self, keys: Sequence[str]) -> None:
         """Free tensors that no client needs any more."""
 
-    async def chunks(self, key: str) -> list[int]:
-        """Chunk numbers of a kept tensor, in C order of the grid."""
+    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
+        """Chunk numbers of kept tensors, each in C order of the grid."""
 
 
 class TasksPort(Protocol):

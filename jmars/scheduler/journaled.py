@@ -112,9 +112,9 @@ class JournaledSession:
         return self._session.take_chunks(count)
 
     @remote_method
-    def chunks(self, key: str) -> list[int]:
+    def chunks(self, keys: Sequence[str]) -> list[list[int]]:
         """As SessionActor's."""
-        return self._session.chunks(key)
+        return self._session.chunks(keys)
 
     # -- what workers report
     def report(self, report: Report) -> None:

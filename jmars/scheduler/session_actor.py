@@ -139,12 +139,11 @@ class SessionActor:
 
     def drop(self, keys: Sequence[str]) -> None:
         """Free tensors that no client needs any more."""
-        for key in keys:
-            self._port.free_chunks(self.meta.drop(key))
+        self._port.free_chunks([chunk for key in keys for chunk in self.meta.drop(key)])
 
-    def chunks(self, key: str) -> list[int]:
-        """Chunk numbers of a kept tensor, in C order of its grid."""
-        return self.meta.chunks(key)
+    def chunks(self, keys: Sequence[str]) -> list[list[int]]:
+        """Chunk numbers of kept tensors, each in C order of the grid; raises ChunkLostError of the first lost."""
+        return [self.meta.chunks(key) for key in keys]
 
     def demand(self) -> Demand:
         """Work of all running jobs that has not begun, and operands that could run at the same time."""

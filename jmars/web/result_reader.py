@@ -51,7 +51,7 @@ class ResultReader:
         """Reads the elements of a box from all chunks that overlap it."""
         for left in reversed(range(RECOVERIES + 1)):
             try:
-                chunks = await self._cluster.ask("session", "chunks", key)
+                (chunks,) = await self._cluster.ask("session", "chunks", [key])
                 return await self._gathered(box, chunks, dtype, splits)
             except ChunkLostError as error:
                 if not left:

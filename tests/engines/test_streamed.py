@@ -20,7 +20,7 @@ class FakeConnection:
         self.most = 0
         self.fails = None
 
-    def ask(self, actor, method, *args):
+    def ask(self, actor, method, *args, timeout=None):
         self.calls.append((actor, method, *args))
         if (actor, method) == ("session", "take_chunks"):
             return 100
@@ -29,9 +29,9 @@ class FakeConnection:
             self.kept[key] = list(range(first, first + count))
             return None
         if (actor, method) == ("session", "chunks"):
-            if args[0] not in self.kept:
+            if any(key not in self.kept for key in args[0]):
                 raise ChunkLostError("it is gone")
-            return self.kept[args[0]]
+            return [self.kept[key] for key in args[0]]
         if method == "put":
             chunk, data, sent = args
             self.chunks[chunk] = received(bytes(data), sent, "x")

@@ -177,10 +177,10 @@ def test_a_job_that_was_over_on_the_host_ends(tmp_path):
         (_, key) = "", first.session.graph("job-1").results[0]
         await second.resume(standing([], [result], closed=[("job-1", MEASURED)]))
         assert [report["state"] for report in second.reports] == ["succeeded"]
-        assert second.session.chunks(key) == [result]
+        assert second.session.chunks([key]) == [[result]]
         third = life()  # and now it is written that it has
         assert [report["job"] for report in await third.resume(standing([], [result]))] == ["job-1"]
-        assert third.session.chunks(key) == [result]
+        assert third.session.chunks([key]) == [[result]]
         third.noted.drop([key])
         assert FreeChunks([result]) in third.orders
 
@@ -230,7 +230,7 @@ def test_asks_that_come_twice_are_one(tmp_path):
         first_chunk = second.session.take_chunks(2)
         await second.noted.keep("key", first_chunk, 2)
         await second.noted.keep("key", first_chunk, 2)
-        assert second.session.chunks("key") == [first_chunk, first_chunk + 1]
+        assert second.session.chunks(["key"]) == [[first_chunk, first_chunk + 1]]
         assert not [order for order in second.orders if isinstance(order, FreeChunks)]
 
     lives(tmp_path, test)
@@ -265,7 +265,7 @@ def test_a_long_journal_is_made_short_when_nothing_runs(tmp_path):
         second = life()
         await second.resume(standing([], [500, 501]))
         assert second.session.graph("job-1").describe()["state"] == "cancelled"
-        assert second.session.chunks("key") == [500, 501]
+        assert second.session.chunks(["key"]) == [[500, 501]]
         assert table.job == "job-1"
 
     lives(tmp_path, test)
