@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import TensorData, new_data
 from jmars.tensor.ops.blockwise.map_blocks import FunctionPickler
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.spawn.function_blobs import function_blob
 from jmars.tensor.spawn.packing import all_unpacked, unpacked
 from jmars.tensor.spawn.spawn_operand import BYTES, FromSpawned, Spawn
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -115,14 +117,12 @@ def spawn(
         raise ValueError(f"retries is {retries!r}; give a number from 0 to {MOST_RETRIES}")
     size = parse_bytes(memory) if isinstance(memory, str) else int(memory)
     names = _names(n_outputs, outputs)
-    blob, pickled = io.BytesIO(), io.BytesIO()
-    FunctionPickler(blob, protocol=5).dump(function)
-    packer = _CallPacker(pickled)
-    packer.dump((tuple(args), dict(kwargs or {})))
+    blob = function_blob(function)
+    packer, pickled = _packed_call((tuple(args), dict(kwargs or {})))
     op = Spawn(
         function=name or str(getattr(function, "__name__", type(function).__name__)),
-        blob=blob.getvalue(),
-        call=pickled.getvalue(),
+        blob=blob,
+        call=pickled,
         objects=tuple(packer.inputs.values()),
         outputs=names,
         environment=tuple(sorted((str(k), str(v)) for k, v in (environment or {}).items())),
@@ -238,18 +238,24 @@ class Output(_Handle):
         return f"<Output {list(self.task.output)[self.number]!r} of {self.task.name}>"
 
 
-class _CallPacker(FunctionPickler):
-    """Pickles a call's arguments; handles and tensors among them become inputs of the operand."""
+def _packed_call(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[_References, bytes]:
+    """Pickle the arguments of a call; returns the references in the pickle, and the pickle."""
+    args, kwargs = call
+    blob = io.BytesIO()
+    is_plain = _PLAIN.issuperset(map(type, args)) and _PLAIN.issuperset(map(type, kwargs.values()))
+    packer = _PlainPacker(blob, protocol=5) if is_plain else _CallPacker(blob, protocol=5)
+    packer.dump(call)
+    return packer, blob.getvalue()
 
-    def __init__(self, blob: io.BytesIO) -> None:
-        super().__init__(blob, protocol=5)
+
+class _References:
+    """What a pickler does with handles and tensors: they become inputs of the operand."""
+
+    def __init__(self, blob: io.BytesIO, protocol: int) -> None:
+        super().__init__(blob, protocol=protocol)  # type: ignore[call-arg]  # of the pickler
         self.inputs: dict[TensorData, bool] = {}  # node: whether its chunk holds pickled objects
         self._number: dict[TensorData, int] = {}
         self._whole: dict[int, tuple[Any, TensorData | None]] = {}  # by id of an array: (array, its node in one chunk)
-
-    def named(self, obj: Any) -> UnsupportedError | None:
-        """Refuse nothing: functions among the arguments may use tensors, which become inputs."""
-        return None
 
     def persistent_id(self, value: Any) -> tuple[int, int | tuple[str, ...]] | None:
         """Return a reference to an input in place of `value`: (input, output or names of all outputs)."""
@@ -271,6 +277,21 @@ class _CallPacker(FunctionPickler):
     def _input(self, data: TensorData, is_object: bool) -> int:
         self.inputs[data] = is_object
         return self._number.setdefault(data, len(self._number))
+
+
+class _CallPacker(_References, FunctionPickler):
+    """Pickles any arguments."""
+
+    def named(self, obj: Any) -> UnsupportedError | None:
+        """Refuse nothing: functions among the arguments may use tensors, which become inputs."""
+        return None
+
+
+class _PlainPacker(_References, pickle.Pickler):
+    """Pickles arguments of plain types, for which the other takes longer."""
+
+
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, Spawned, Output})
 
 
 def _in_one_chunk(value: Any) -> TensorData:
