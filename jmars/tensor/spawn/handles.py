@@ -33,6 +33,15 @@ __all__ = ["Output", "Spawned", "spawn"]
 MOST_RETRIES = 100
 LARGE = 2**16  # bytes; larger arrays travel through shared memory, not in the pickle
 _numbers = itertools.count()
+_prefix = os.urandom(4).hex()
+
+
+def _forked() -> None:
+    global _prefix
+    _prefix = os.urandom(4).hex()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def spawn(
@@ -132,7 +141,7 @@ def spawn(
         inputs=tuple(packer.inputs),
         line=line,
     )
-    origin = Origin.of(f"spawn-{next(_numbers)}-{os.urandom(4).hex()}")
+    origin = Origin.of(f"spawn-{next(_numbers)}-{_prefix}")
     return Spawned(new_data(op, (origin.whole,), BYTES, ((Unknown(origin, 0),),)))
 
 
