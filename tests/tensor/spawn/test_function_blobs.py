@@ -89,10 +89,10 @@ def test_recursive_functions_and_empty_cells_pickle():
 
     def outer():
         def f():
-            return later if False else 5  # noqa: F821
+            return later if False else 5
 
         if f is None:
-            later = 1  # noqa: F841
+            later = 1
         return f
 
     inner = outer()
