@@ -63,6 +63,8 @@ def _held(function: FunctionType) -> list[Any] | None:
     """All objects that a function's pickle depends on, which must be the same objects; None if some can change."""
     if cloudpickle.list_registry_pickle_by_value():
         return None
+    if _is_importable(function):
+        return [function]
     held: list[Any] = []
     waiting, seen = [function], {id(function)}
     while waiting:

@@ -100,6 +100,10 @@ def test_recursive_functions_and_empty_cells_pickle():
     assert called(inner) == 5
 
 
+def test_an_importable_function_is_pickled_by_its_name():
+    assert function_blob(made) is function_blob(made) and len(function_blob(made)) < 200
+
+
 def test_other_callables_are_pickled_each_time():
     assert called(functools.partial(max, 2), 1) == 2
     assert called(len, "abc") == 3
