@@ -125,17 +125,20 @@ class Connection:
 
     def tell(self, actor: str, method: str, *args: Any) -> None:
         """Call without waiting; from any thread, a finalizer too."""
-        if not self._closed:
+        with self._scheduling:
+            self._batch = None
+            if self._closed:
+                return
             try:
                 self._loop.call_soon_threadsafe(self._channel.tell, actor, method, *args)
             except RuntimeError:
                 pass  # the loop is closed: the cluster is gone, and with it what this was about
-        self._batch = None
 
     def tell_together(self, actor: str, method: str, item: Any) -> None:
         """Call `actor.method(items)` without waiting: items that are told one after the other travel in one message.
 
-        From any thread, a finalizer too; in the order of `tell`.
+        From any thread, a finalizer too. An item goes after all that was told before it and all that was answered
+        before it, and before all that is told or asked after it.
         """
         with self._scheduling:
             batch = self._batch

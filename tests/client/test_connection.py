@@ -82,6 +82,16 @@ def test_an_item_overtakes_no_earlier_message(connection, channel):
     ]
 
 
+def test_an_item_goes_after_what_was_answered_before_it(connection, channel):
+    connection.tell_together("session", "drop", "a")
+    connection.ask("session", "jobs")
+    connection.tell_together("session", "drop", "b")
+    connection.ask("session", "jobs")
+    drops = [message for message in channel.sent if message[1] == "drop"]
+    assert drops == [("session", "drop", ["a"]), ("session", "drop", ["b"])]
+    assert [message[1] for message in channel.sent] == ["drop", "jobs", "drop", "jobs"]
+
+
 def test_a_closed_connection_takes_items_without_effect(channel):
     connection = Connection("", "", None, lambda: None)
     connection.close()

@@ -21,7 +21,7 @@ __all__ = ["function_blob"]
 
 KEPT = 32  # functions
 LARGEST = 2**16  # bytes of a pickle that is kept
-_CONSTANT = (type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, CodeType, ModuleType)
+_CONSTANT = frozenset({type(None), bool, int, float, complex, str, bytes, CodeType})  # these, and no subclass of them
 _kept: dict[int, tuple[FunctionType, list[Any], int, bytes]] = {}  # by id, oldest first: what the pickle depends on
 _lock = Lock()
 _EMPTY = CellType()
@@ -69,7 +69,7 @@ def _held(function: FunctionType) -> list[Any] | None:
     waiting, seen = [function], {id(function)}
     while waiting:
         for part in _parts(waiting.pop()):
-            if isinstance(part, _CONSTANT) or _is_importable(part):
+            if type(part) in _CONSTANT or _is_importable(part):
                 held.append(part)
             elif type(part) is not FunctionType:
                 return None
@@ -110,8 +110,10 @@ def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[Any]:
 
 
 def _is_importable(part: Any) -> bool:
-    """Whether a function or class is pickled by its name."""
+    """Whether a module, function or class is pickled by its name."""
+    if type(part) is ModuleType:
+        return sys.modules.get(part.__name__) is part
     module = getattr(part, "__module__", None)
-    if module == "__main__" or not isinstance(part, FunctionType | type):
+    if module in (None, "__main__") or not isinstance(part, FunctionType | BuiltinFunctionType | type):
         return False
     return getattr(sys.modules.get(module), getattr(part, "__qualname__", ""), None) is part  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """A function's pickle is kept as long as it would be the same, and not longer."""
 
 import functools
+import types
 
 import cloudpickle
 import numpy as np
@@ -102,6 +103,21 @@ def test_recursive_functions_and_empty_cells_pickle():
 
 def test_an_importable_function_is_pickled_by_its_name():
     assert function_blob(made) is function_blob(made) and len(function_blob(made)) < 200
+
+
+class Counted(int):
+    """A number with an attribute."""
+
+
+def module_of_the_user():
+    """A module that no import finds."""
+    return types.ModuleType("found_nowhere")
+
+
+@pytest.mark.parametrize("held", [Counted(1), [].append, module_of_the_user()])
+def test_objects_with_a_state_of_their_own_are_pickled_anew(held):
+    f, _ = made("def f():\n    return held", held=held)
+    assert function_blob(f) is not function_blob(f)
 
 
 def test_other_callables_are_pickled_each_time():
