@@ -31,6 +31,7 @@ from jmars.units import format_bytes
 __all__ = ["Dispatcher"]
 
 LOOSE = 16  # operands with results of unknown size that wait, for each in a batch of a worker
+BRIEF = 0.0005  # seconds of a batch of those for which readers of their results may always wait
 
 
 class Dispatcher:
@@ -243,7 +244,7 @@ class Dispatcher:
                     if self._must_ask(table, row, slot):
                         batch.ends_unsized = True
                         break
-                    if not alone and len(wire) > waiting // (LOOSE * len(self._workers)):
+                    if not alone and seconds > BRIEF and len(wire) > waiting // (LOOSE * len(self._workers)):
                         batch.ends_unsized = len(wire) == 1
                         break  # few wait: readers of these results, first by rank, do not wait behind others
             if alone:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from jmars.actors.frames import pack, unpack
 from jmars.dispatch import HostDispatch
 from jmars.errors import ClusterError
@@ -52,6 +54,15 @@ class Memory:
         self._slot += 4096
         self.held.add(self._slot)
         return self._slot
+
+    def admit_loose(self, job: Any, operand: int, program: int) -> int:
+        return self.admit(job, operand)
+
+    def loose_inputs(self, job: Any, operand: int) -> list[Any]:
+        return []
+
+    def size_of(self, slot: int) -> int:
+        return 4096
 
     def give_back(self, job: Any, operand: int, slot: int) -> None:
         self.held.discard(slot)
@@ -125,6 +136,17 @@ def test_ready_operands_are_sent_and_their_chunks_stored():
     assert finished.operands == [0] and room.memory.chunks.memory[1000] in room.memory.held
     room.dispatch.close_job("job-1")
     assert [one.job for one in room.of(JobClosed)] == ["job-1"] and not room.dispatch.is_busy
+
+
+@in_loop
+@pytest.mark.parametrize(("seconds", "sizes"), [(2e-5, [21, 10]), (4e-4, [3, 3]), (None, [1, 1])])
+def test_operands_of_unknown_size_share_a_batch_while_they_are_brief(seconds, sizes):
+    room = Room()
+    room.dispatch.open_job(table(1, [program(sized=False)], [0] * 40, [()] * 40))
+    if seconds is not None:
+        room.dispatch.ledger.estimate.learn(0, seconds)
+    room.dispatch.enqueue("job-1", list(range(40)), [0] * 40)
+    assert [len(batch.operands) for batch in room.links[0].batches()] == sizes
 
 
 @in_loop

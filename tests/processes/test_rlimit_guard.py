@@ -93,6 +93,33 @@ def test_what_a_process_keeps_of_freed_memory_counts_until_it_is_handed_back():
     assert kept >= 60 * MiB and later < MiB
 
 
+def test_the_free_heap_is_counted_again_when_the_process_has_grown_and_after_a_failure():
+    def counts():
+        from jmars.processes import rlimit_guard
+
+        counted = []
+        real = rlimit_guard._free_heap
+        rlimit_guard._free_heap = lambda: counted.append(1) or real()
+        rlimit_guard.RETAINED, rlimit_guard.LOOK_SECONDS = -(2**40), 1e9
+        guard, seen = RlimitGuard(), []
+
+        def begun():
+            guard.begin(100 * MiB)
+            guard.end()
+            seen.append(len(counted))
+
+        begun()
+        begun()
+        kept = np.ones(40 * MiB, np.uint8)
+        begun()
+        begun()
+        guard.taken()
+        begun()
+        return seen, kept.nbytes
+
+    assert apart(counts)[0] == [1, 1, 2, 2, 3]
+
+
 def test_the_peak_is_measured_where_that_is_asked():
     def work():
         granted = RlimitGuard()

@@ -190,7 +190,7 @@ def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
     async def story(one, port, ended):
         x = mt.ones(4, chunk_size=4)
         port.run(one, await submitted(one, x))
-        (chunk,) = one.chunks(x.data.key)
+        ((chunk,),) = one.chunks([x.data.key])
         if when == "before":
             one.report(ChunksLost([chunk], "a bad file"))
         job = await submitted(one, mt.cumsum(mt.cumsum(x)), held={x.data.key})
@@ -207,10 +207,10 @@ def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
         if when != "when it was let go of":
             assert error.keys == [x.data.key]
             with pytest.raises(ChunkLostError, match="was lost; compute it again"):
-                one.chunks(x.data.key)
+                one.chunks([x.data.key])
         one.drop([x.data.key])
         port.run(one, await submitted(one, x))
-        assert one.chunks(x.data.key) != [chunk]
+        assert one.chunks([x.data.key]) != [[chunk]]
 
     told(story)
 
@@ -220,7 +220,7 @@ def test_a_stored_tensor_that_is_itself_a_result_may_be_lost_while_the_job_runs(
         x = mt.ones(4, chunk_size=4)
         port.run(one, await submitted(one, x))
         job = await submitted(one, x, chain(), held={x.data.key})
-        one.report(ChunksLost(one.chunks(x.data.key), "a bad file"))
+        one.report(ChunksLost(one.chunks([x.data.key])[0], "a bad file"))
         assert ended[-1]["state"] == JobState.FAILED and ended[-1]["job"] == job
         assert ended[-1]["error"].unpickled().keys == [x.data.key]
 
