@@ -353,8 +353,7 @@ class Cluster(EngineClusters, HostClusters):
         """Release a value with lost chunks, retained or not."""
         self._held.discard(key)
         self.local.forget(key)
-        if not self._closed:
-            self._connection.tell_together("session", "drop", key)
+        self._connection.tell_together("session", "drop", key)
 
     def _lost(self) -> None:
         """The connection is cut."""

@@ -116,4 +116,4 @@ def _is_importable(part: Any) -> bool:
     module = getattr(part, "__module__", None)
     if module in (None, "__main__") or not isinstance(part, FunctionType | BuiltinFunctionType | type):
         return False
-    return getattr(sys.modules.get(module), getattr(part, "__qualname__", ""), None) is part  # type: ignore[arg-type]
+    return getattr(sys.modules.get(module), getattr(part, "__qualname__", ""), None) is part
