@@ -16,10 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
 
-__all__ = ["ANY", "CPU", "GPU", "GPU_ONLY", "PlanGraph", "contract", "filled", "volume"]
+__all__ = ["ANY", "CPU", "GPU", "GPU_ONLY", "PlanGraph", "contract", "filled", "is_for_gpu", "volume"]
 
 ANY, CPU, GPU = 0, 1, 2  # devices
 GPU_ONLY = 3  # in a `JobTable`: an operand that may run on no core; in a plan it counts as GPU
+
+
+def is_for_gpu(device: bytes, operand: int) -> bool:
+    """Whether an operand is planned for a GPU, by the devices of a `JobTable`.
+
+    Examples
+    --------
+    >>> is_for_gpu(bytes([CPU, GPU, GPU_ONLY]), 1), is_for_gpu(b"", 1)
+    (True, False)
+    """
+    return bool(device) and device[operand] in (GPU, GPU_ONLY)
 
 
 @dataclass(frozen=True, eq=False)

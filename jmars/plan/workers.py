@@ -6,7 +6,7 @@ Source: docs/explanation/seeds.md, "Graph thoughts".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -101,6 +101,17 @@ class Workers:
 
     def __len__(self) -> int:
         return len(self.cores)
+
+    def first(self, n: int) -> Workers:
+        """The first `n` workers, and the links between them.
+
+        Examples
+        --------
+        >>> Workers.build(3, cores=[4, 8, 1]).first(2).cores.tolist()
+        [4, 8]
+        """
+        rows = {name: getattr(self, name)[:n] for name in ("cores", "speed", "memory", "device", "disk")}
+        return replace(self, bandwidth=self.bandwidth[:n, :n], **rows)
 
     @property
     def rate(self) -> float:

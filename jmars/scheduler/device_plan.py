@@ -136,6 +136,7 @@ def on_devices(
     profile: Profile,
     placed: NDArray[np.int64],
     budget: float,
+    copies_down: bool = False,
 ) -> tuple[PlanGraph, Choice]:
     """The plan of a compiled graph on cores and GPUs, and the graph with devices.
 
@@ -144,11 +145,13 @@ def on_devices(
     after, graph
         `Compiled.after` and its planner's input, with `device` from `device_classes`.
     rows
-        Cores and GPUs, as `host_with_gpus`.
+        Cores and GPUs, as `host_with_gpus` or `hosts_with_gpus`.
     placed
         Row that stores the chunk already, by operand, else -1.
     budget
         Seconds for planning. With 0, for short jobs, `gpu: auto` leaves operands on cores.
+    copies_down
+        Whether each output of a GPU is copied to shared memory, as on several hosts; else results are.
 
     Raises
     ------
@@ -160,8 +163,8 @@ def on_devices(
 
     mode = settings.get("gpu", TASK_DEFAULTS["gpu"])
     seconds = np.array([*(gpu_seconds(program, profile) for program in after.programs), 0.0])[after.program]
-    for results in after.results.values():  # they are copied to shared memory, beside the next kernels
-        seconds[results] = np.maximum(seconds[results], after.nbytes[results] / profile.pcie)
+    for some in [np.arange(after.n)] if copies_down else after.results.values():  # beside the next kernels
+        seconds[some] = np.maximum(seconds[some], after.nbytes[some] / profile.pcie)
     _, group = np.unique(np.stack([after.layer, after.program]), axis=1, return_inverse=True)
     ways = _WAYS[mode] if budget or mode != "auto" else _WAYS["off"]
     prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])

@@ -368,8 +368,7 @@ def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machin
         return None
     if machine.balances:
         return None
-    hosts = None if machine.rows is None else (machine.rows, machine.numbers)
-    return Watched(ranked.graph, executors, machine.memory, hosts)
+    return Watched(ranked.graph, executors, machine.memory, machine.hosts)
 
 
 def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:

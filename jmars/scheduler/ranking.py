@@ -43,7 +43,8 @@ class Machine:
     fresh
         Bytes of it that nobody has touched yet.
     rows, numbers
-        Machines that share no memory, and the number of every machine's first worker; None for one host.
+        Machines that share no memory, and the number of every machine's first worker; None for one host. Each GPU of
+        the hosts is a row of its own, behind the rows of the hosts.
     row_of
         Gives the row that stores a chunk of a kept tensor, by the tensor's key and the chunk's number in C order; -1
         where it is not known.
@@ -68,7 +69,15 @@ class Machine:
     @property
     def largest(self) -> int:
         """Bytes that an operand may take at most."""
-        return self.memory if self.rows is None else int(self.rows.memory.max())
+        return self.memory if self.rows is None else int(self.rows.memory[self.rows.device != GPU].max())
+
+    @property
+    def hosts(self) -> tuple[Workers, Sequence[int]] | None:
+        """Rows and numbers of the hosts, without their GPUs; None for one host."""
+        if self.rows is None:
+            return None
+        count = int((self.rows.device != GPU).sum())
+        return (self.rows if count == len(self.rows) else self.rows.first(count)), self.numbers[:count]
 
     def advice(self, lacking: int = 0) -> str:
         """What to do where `lacking` bytes are missing, or an unknown number of bytes (0)."""
@@ -96,7 +105,7 @@ class Machine:
         """Bytes that an executor may take, one of `executors` on one host."""
         if self.rows is None:
             return self.memory // executors
-        return int((self.rows.memory // self.rows.cores).min())
+        return int((self.rows.memory // self.rows.cores)[self.rows.device != GPU].min())
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,8 @@ def rank_operands(
     """
     if classes is not None and (machine is None or machine.rows is None):
         return _with_gpus(compiled, settings, executors, machine, patience, wanted or {}, classes)
+    if classes is not None and machine is not None and compiled.after.n:
+        return _hosts_with_gpus(compiled, settings, machine, patience, key_of, wanted or {}, classes)
     order = settings.get("order", TASK_DEFAULTS["order"])
     if machine is None or not compiled.after.n:
         return Ranked(compiled.rank)
@@ -202,9 +213,33 @@ def _with_gpus(
         ranked = _on_machines(compiled, settings, apart, rows, patience, str, pins, classes)
     assign = np.where(must, cores, 0) if ranked.assign is None else ranked.assign
     assign = np.where(compiled.after.program < 0, -1, assign)
-    planned = np.frombuffer(ranked.device, np.uint8) if ranked.device else np.full(compiled.after.n, CPU, np.uint8)
-    device = np.where(must, GPU_ONLY, planned).astype(np.uint8).tobytes() if ranked.device or must.any() else b""
+    device = _devices(ranked.device, must)
     return replace(ranked, assign=spread(assign, ranked.rank.astype(np.int64), cores), device=device)
+
+
+def _hosts_with_gpus(
+    compiled: Compiled,
+    settings: Mapping[str, Any],
+    machine: Machine,
+    patience: float,
+    key_of: Callable[[str], str] | None,
+    wanted: Mapping[int, int],
+    classes: NDArray[np.uint8],
+) -> Ranked:
+    """Order, device and worker of operands on several hosts of which some have GPUs, or had."""
+    rows = machine.rows
+    assert rows is not None
+    here = classes if np.any(rows.device == GPU) else None  # else GPUs are lost, or not warm yet
+    ranked = _on_machines(compiled, settings, machine, rows, patience, key_of, wanted, here)
+    return replace(ranked, device=_devices(ranked.device, classes == GPU))
+
+
+def _devices(planned: bytes, must: NDArray[np.bool_]) -> bytes:
+    """Devices of operands for a `JobTable`, from those of a plan, and from which operands must run on a GPU."""
+    if not planned and not must.any():
+        return b""
+    found = np.frombuffer(planned, np.uint8) if planned else np.full(len(must), CPU, np.uint8)
+    return np.where(must, GPU_ONLY, found).astype(np.uint8).tobytes()
 
 
 def _on_machines(
@@ -241,7 +276,8 @@ def _on_machines(
             choice = choose(graph, rows, prefer=prefer, budget=budget, placed=placed)
         else:
             graph = replace(graph, device=classes)
-            graph, choice = on_devices(compiled.after, graph, settings, rows, machine.profile, placed, budget)
+            down = not machine.gpus  # other hosts may read any chunk
+            graph, choice = on_devices(compiled.after, graph, settings, rows, machine.profile, placed, budget, down)
             device = graph.device.tobytes() if np.any(graph.device == GPU) else b""
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
         return Ranked(compiled.rank)

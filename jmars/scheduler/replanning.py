@@ -77,9 +77,9 @@ class Replanning:
         """Plan the rest for the present hosts; no effect where the plan is for the same hosts, or on a single host."""
         if not self._open or not self._watch.has_hosts:
             return
-        rows, first = (now := machine()).rows, now.numbers
-        if rows is not None and self._watch.hosts != list(first):
-            self._watch.machines(rows, first)
+        hosts = machine().hosts
+        if hosts is not None and self._watch.hosts != list(hosts[1]):
+            self._watch.machines(*hosts)
             self._changed = why or "hosts came or went while the graph was prepared"
             if self._task is None or self._task.done():
                 self._plan_for_hosts()

@@ -9,7 +9,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import GraphError, UnsupportedError
-from jmars.plan import CPU, GPU, Profile
+from jmars.plan import CPU, GPU, Profile, Workers
+from jmars.plan.cost.gpu_seconds import hosts_with_gpus
 from jmars.plan.plan_graph import GPU_ONLY
 from jmars.scheduler.prepare import Prepared, prepare
 from jmars.scheduler.ranking import Machine
@@ -118,3 +119,42 @@ def test_a_plan_made_again_keeps_to_the_devices():
     assert np.array_equal(again.classes, found.classes) and again.table.device
     only_cores = np.flatnonzero(found.classes == CPU)
     assert all(again.table.device[i] == CPU and again.assign[i] in (-1, 0, 1) for i in only_cores)
+
+
+def hosts_with(*gpus: tuple[int, int]) -> Machine:
+    """Two hosts with two cores each, and GPUs as (host, bytes)."""
+    rows = hosts_with_gpus(Workers.build(2, cores=2, memory=2**33), gpus, pcie=6e9)
+    return Machine(Profile(), 2**34, rows=rows, numbers=[0, 3, *(2 + 3 * host for host, _ in gpus)])
+
+
+ON_HOSTS = ["a/worker-0", "a/worker-1", "a/gpu-0", "b/worker-0", "b/worker-1", "b/gpu-0"]
+
+
+def test_on_several_hosts_operands_are_planned_for_the_gpus_of_both():
+    machine = hosts_with((0, 2**33), (1, 2**33))
+    found = prepared(dear(mt.arange(80_000_000, chunk_size=10_000_000) * 1.0), ON_HOSTS, machine, gpu="prefer")
+    assert set(devices(found).values()) == {GPU} and set(found.assign) == {2, 5}
+    assert found.table.planned == found.assign and found.watched is None
+    cores = prepared(dear(mt.arange(80_000_000, chunk_size=10_000_000) * 1.0), ON_HOSTS, machine, gpu="off")
+    assert cores.table.device == b"" and set(cores.assign) == {0, 3}
+    assert len(cores.watched.hosts[0]) == 2 and list(cores.watched.hosts[1]) == [0, 3], "a run on cores is watched"
+
+
+def test_on_several_hosts_auto_uses_a_gpu_where_it_pays():
+    machine = hosts_with((1, 2**33))
+    x = dear(mt.arange(80_000_000, chunk_size=10_000_000) * 1.0)
+    assert GPU in devices(prepared(x, ON_HOSTS, machine)).values()
+    small = prepared(mt.arange(80, chunk_size=10) * 2, ON_HOSTS, machine)
+    assert small.table.device == b""
+
+
+def test_on_several_hosts_only_marks_what_no_core_may_run_whether_a_gpu_is_warm_or_not():
+    x = mt.arange(80_000_000, chunk_size=10_000_000) * 1.0
+    for machine in (hosts_with((1, 2**33)), hosts_with()):
+        assert set(devices(prepared(x, ON_HOSTS, machine, gpu="only")).values()) == {GPU_ONLY}
+    assert prepared(x, ON_HOSTS, hosts_with(), gpu="prefer").table.device == b""
+
+
+def test_the_memory_of_gpus_is_no_memory_of_hosts():
+    machine = hosts_with((0, 2**20), (1, 2**40))
+    assert machine.largest == 2**33 and machine.share(6) == 2**32

@@ -173,7 +173,7 @@ def _cut(
     on_gpu = workers.device == GPU
     gpus, cores = int(on_gpu.sum()), int(workers.cores[~on_gpu].sum())
     count = np.bincount(of, minlength=k)
-    link = float(workers.bandwidth[np.ix_(~on_gpu, on_gpu)].mean()) * gpus
+    link = float(workers.bandwidth[np.ix_(~on_gpu, on_gpu)].max(axis=0).sum())  # of each GPU with its host
     computed = ~stored
     core_seconds = np.bincount(of, graph.cost * computed, k) / np.minimum(count, cores)
     gpu_seconds = np.bincount(of, gpu_cost * computed, k) / np.minimum(count, gpus)

@@ -20,7 +20,7 @@ from jmars.plan.cost.signature import gpu_key, signature
 from jmars.plan.plan_graph import CPU, GPU
 from jmars.plan.workers import Workers
 
-__all__ = ["gpu_seconds", "host_with_gpus"]
+__all__ = ["gpu_seconds", "host_with_gpus", "hosts_with_gpus"]
 
 CALL = 50e-6  # seconds: an order taken, kernels launched, the end reported
 _LATENCY = 30e-6  # seconds until the first byte of a copy
@@ -85,4 +85,46 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
         bandwidth=profile.pcie,
         latency=_LATENCY,
         disk=np.where(first, profile.disk, profile.pcie),
+    )
+
+
+def hosts_with_gpus(hosts: Workers, gpus: Sequence[tuple[int, int]], pcie: float) -> Workers:
+    """Describes several hosts with their GPUs as the rows of the hosts, and behind them a row for every GPU.
+
+    A GPU exchanges chunks with its host, and with other GPUs of its host, at the speed of PCIe, with others at most at
+    the speed of the network.
+
+    Parameters
+    ----------
+    hosts
+        A row for the cores of every host.
+    gpus
+        Row of the host, and bytes for chunks and scratch, of every GPU.
+    pcie
+        Bytes a second.
+
+    Examples
+    --------
+    >>> rows = hosts_with_gpus(Workers.build(2, cores=4, bandwidth=1e9), [(1, 40 * 10**9)], 6e9)
+    >>> rows.cores.tolist(), rows.device.tolist()
+    ([4, 4, 1], [1, 1, 2])
+    >>> rows.bandwidth[2].tolist()[:2]
+    [1000000000.0, 6000000000.0]
+    """
+    n, m = len(hosts), len(gpus)
+    home = np.array([*range(n), *(host for host, _ in gpus)])
+    network = hosts.bandwidth[np.ix_(home, home)]
+    is_gpu: NDArray[np.bool_] = np.arange(n + m) >= n
+    by_gpu = is_gpu[:, None] | is_gpu[None, :]
+    near = home[:, None] == home[None, :]
+    more = np.ones(m)
+    return Workers.build(
+        n + m,
+        cores=np.concatenate([hosts.cores, more]),
+        speed=np.concatenate([hosts.speed, more]),
+        memory=np.concatenate([hosts.memory, np.array([size for _, size in gpus], np.int64)]),
+        device=np.where(is_gpu, GPU, CPU),
+        bandwidth=np.where(by_gpu, np.where(near, pcie, np.minimum(network, pcie)), network),
+        latency=hosts.latency,
+        disk=np.concatenate([hosts.disk, pcie * more]),
     )

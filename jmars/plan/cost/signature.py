@@ -17,7 +17,7 @@ import xxhash
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program, Reduce, Step
 
-__all__ = ["Signature", "gpu_key", "signature"]
+__all__ = ["Signature", "gpu_key", "is_gpu_key", "signature"]
 
 _NAME = 60  # characters of a program's name that a key shows
 _PRODUCTS = "sum_products"  # tensor.ops.linalg.contraction: its work grows with all axes at once, not with its bytes
@@ -82,6 +82,11 @@ def gpu_key(key: str) -> str:
     'gpu sin float64'
     """
     return f"gpu {key.removeprefix('cpu ')}"
+
+
+def is_gpu_key(key: str) -> bool:
+    """Whether a key is of seconds on a GPU."""
+    return key.startswith("gpu ")
 
 
 def _text(step: Step) -> str:
