@@ -209,7 +209,7 @@ class Dispatcher:
                 if slot < 0:
                     choice = None
                     continue
-            if lost and (refusal := self._gpus.refusal(table, operand)) is not None:
+            if (lost or table.device) and (refusal := self._gpus.refusal(table, operand)) is not None:
                 memory.give_back(table, operand, slot)
                 self._report(Refused(table.job, operand, Failure.of(refusal)))
                 continue

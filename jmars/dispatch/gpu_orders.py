@@ -10,17 +10,12 @@ from jmars.errors import ClusterError
 from jmars.memory.device_memory import DeviceRequest
 from jmars.memory.device_slots import DeviceGrant
 from jmars.model.messages import JobTable
-from jmars.plan.plan_graph import GPU, GPU_ONLY
+from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
 
 if TYPE_CHECKING:
     from jmars.devices.device_program import DeviceProgram
 
-__all__ = ["GpuWorkers", "device_order", "device_request", "is_for_gpu", "runs_on_device"]
-
-
-def is_for_gpu(table: JobTable, operand: int) -> bool:
-    """Whether an operand is planned for a GPU."""
-    return bool(table.device) and table.device[operand] in (GPU, GPU_ONLY)
+__all__ = ["GpuWorkers", "device_order", "device_request", "runs_on_device"]
 
 
 class GpuWorkers:
@@ -54,7 +49,7 @@ class GpuWorkers:
 
     def on_gpu(self, table: JobTable, operand: int) -> bool:
         """Whether an operand goes to a GPU: it is planned so, a GPU is left, and none has refused its program."""
-        if not (self.living and is_for_gpu(table, operand)):
+        if not (self.living and is_for_gpu(table.device, operand)):
             return False
         return not self.refused or table.program[operand] not in self.refused.get(table.number, ())
 
@@ -82,12 +77,12 @@ class GpuWorkers:
         return (pin == worker.index or pin in self.lost) and worker.has_gpu == self.on_gpu(table, operand)
 
     def refusal(self, table: JobTable, operand: int) -> ClusterError | None:
-        """The error of an operand that needs a GPU which is given up; None for other operands."""
+        """The error of an operand that needs a GPU which is given up or not here; None for other operands."""
         must = bool(table.device) and table.device[operand] == GPU_ONLY
         if table.pinned.get(operand) in self.lost:
             why = self.lost[table.pinned[operand]]
-        elif must and not self.living and self.lost:
-            why = "; ".join(self.lost.values())
+        elif must and not self.living:
+            why = "; ".join(self.lost.values()) or "no host that has one is left"
         else:
             return None
         name = table.programs[table.program[operand]].name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jmars.dispatch.gpu_orders import GpuWorkers, is_for_gpu
+from jmars.dispatch.gpu_orders import GpuWorkers
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import Worker
 from jmars.errors import UnsupportedError
@@ -17,7 +17,7 @@ from jmars.memory import HostMemory
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Failed, GpuRefused, Interrupted, Refused, Report
-from jmars.plan.plan_graph import GPU_ONLY
+from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
 
 __all__ = ["GpuRefusals"]
 
@@ -68,7 +68,7 @@ class GpuRefusals:
         if row in rows:
             return
         rows[row] = why
-        alike = [i for i in range(len(table.rank)) if table.program[i] == row and is_for_gpu(table, i)]
+        alike = [i for i in range(len(table.rank)) if table.program[i] == row and is_for_gpu(table.device, i)]
         places = [-1] * len(table.rank)
         for one in alike:
             places[one] = self._of_kind(table, one, worker.index)

@@ -14,7 +14,7 @@ from typing import Any
 
 from jmars.dispatch.batch_recovery import CANCELLED, BatchRecovery
 from jmars.dispatch.dispatcher import Dispatcher
-from jmars.dispatch.gpu_orders import GpuWorkers, is_for_gpu
+from jmars.dispatch.gpu_orders import GpuWorkers
 from jmars.dispatch.gpu_refusals import GpuRefusals
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.open_jobs import OpenJobs
@@ -30,6 +30,7 @@ from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Interrupted, JobBroken, JobClosed, Refused, Report, WorkerMoved
 from jmars.plan import signature
+from jmars.plan.plan_graph import is_for_gpu
 from jmars.processes.executor_messages import (
     COPY_DOWN,
     FORGET,
@@ -234,7 +235,7 @@ class HostDispatch:
         worker.gpu_name, worker.gpu_bytes = ready.name, ready.slab
         what = f"{ready.name}, {format_bytes(ready.slab)} for chunks"
         log.info("%s is warm after %.3f s: %s", worker.name, ready.seconds, what)
-        self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, "idle"))
+        self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, "idle", ready.slab))
         self.dispatch()
 
     # -- jmars/memory asks
@@ -332,11 +333,12 @@ class HostDispatch:
         self.gpus.give_up(one, why)
         self.queue.lost.add(worker)
         log.error("%s is given up: %s", one.name, why)
-        self._report(WorkerMoved(worker, one.name, link.pid, GIVEN_UP))
+        self._report(WorkerMoved(worker, one.name, link.pid, GIVEN_UP, gpu_bytes=-1))
         for table in self.jobs.by_number.values():
             if table.device:
                 places = [
-                    self._of_kind(table, i, worker) if is_for_gpu(table, i) else -1 for i in range(len(table.rank))
+                    self._of_kind(table, i, worker) if is_for_gpu(table.device, i) else -1
+                    for i in range(len(table.rank))
                 ]
                 self.queue.replan(table.number, table.rank, places)
 

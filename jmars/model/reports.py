@@ -207,6 +207,7 @@ class WorkerMoved:
     name: str
     pid: int
     state: str
+    gpu_bytes: int = 0  # of a GPU that has become warm, for chunks; -1 if it cannot be used; 0: other news
 
 
 JobReport = (

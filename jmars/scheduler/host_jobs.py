@@ -8,6 +8,7 @@ from typing import Any
 
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
+from jmars.plan.plan_graph import is_for_gpu
 
 __all__ = ["HostJob"]
 
@@ -25,7 +26,9 @@ class HostJob:
     running
         Operands that a worker took.
     waits, runs
-        By host: operands that wait there and may go elsewhere, and how many run.
+        By host: operands that wait there and may go elsewhere, and how many run. Operands for GPUs count in neither.
+    for_gpus
+        By host: operands for GPUs that were sent and have not ended.
     called_back
         Operands that a host shall give up, and the host that they go to then.
     missed
@@ -44,6 +47,7 @@ class HostJob:
     running: set[int] = field(default_factory=set)
     waits: dict[int, set[int]] = field(default_factory=dict)
     runs: dict[int, int] = field(default_factory=dict)
+    for_gpus: dict[int, int] = field(default_factory=dict)
     called_back: dict[int, int] = field(default_factory=dict)
     missed: dict[int, int] = field(default_factory=dict)
     leaving: set[int] = field(default_factory=set)
@@ -53,30 +57,36 @@ class HostJob:
 
     def send(self, operands: Iterable[int], host: int) -> None:
         """A host is sent operands; those that another host gave up wait here now."""
-        at, pinned = self.at, self.table.pinned
+        at, pinned, device = self.at, self.table.pinned, self.table.device
         waits = self.waits.setdefault(host, set())
         for operand in operands:
             if operand in at:
                 self.leave([operand])
             at[operand] = host
-            if operand not in pinned:
+            if device and is_for_gpu(device, operand):
+                self.for_gpus[host] = self.for_gpus.get(host, 0) + 1
+            elif operand not in pinned:
                 waits.add(operand)
 
     def start(self, operands: Iterable[int], host: int) -> None:
         """Workers of a host took operands; no effect on operands that the host has not."""
-        at, running, waits = self.at, self.running, self.waits.get(host, set())
+        at, running, waits, device = self.at, self.running, self.waits.get(host, set()), self.table.device
         for operand in operands:
             if at.get(operand) == host and operand not in running:
                 running.add(operand)
                 waits.discard(operand)
-                self.runs[host] = self.runs.get(host, 0) + 1
+                if not (device and is_for_gpu(device, operand)):
+                    self.runs[host] = self.runs.get(host, 0) + 1
 
     def leave(self, operands: Iterable[int]) -> None:
         """Operands ended on their host, one way or another."""
-        at, running, called_back = self.at, self.running, self.called_back
+        at, running, called_back, device = self.at, self.running, self.called_back, self.table.device
         for operand in operands:
             host = at.pop(operand, -1)
-            if operand in running:
+            if device and host >= 0 and is_for_gpu(device, operand):
+                running.discard(operand)
+                self.for_gpus[host] -= 1
+            elif operand in running:
                 running.discard(operand)
                 self.runs[host] -= 1
             elif host >= 0:

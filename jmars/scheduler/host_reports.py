@@ -96,7 +96,7 @@ class HostReports:
             table, stored, number = job.table, self._rows.places.stored, row.number
             chunk, nbytes = table.chunk, table.nbytes
             job.leave(report.operands)
-            row.done += len(report.operands)
+            row.done += len(report.operands) if report.worker < row.cores else 0
             for operand in report.operands:
                 stored(chunk[operand], number, nbytes[operand])
             for operand, shape in (shapes or {}).items():
@@ -120,7 +120,9 @@ class HostReports:
         self._report(replace(report, worker=report.worker + row.first))
 
     def _worker_moved(self, row: HostRow, report: WorkerMoved) -> None:
-        self._report(WorkerMoved(report.worker + row.first, row.names[report.worker], report.pid, report.state))
+        if report.gpu_bytes:
+            row.gpus[report.worker - row.cores] = max(0, report.gpu_bytes)
+        self._report(replace(report, worker=report.worker + row.first, name=row.names[report.worker]))
 
     def _refused(self, row: HostRow, report: Refused) -> None:
         job = self._rows.jobs.get(report.job)

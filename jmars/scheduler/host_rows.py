@@ -27,7 +27,9 @@ class HostRow:
     Attributes
     ----------
     first, workers
-        Number of the first worker in the cluster, and how many there are.
+        Number of the first worker in the cluster, and how many there are; those with a GPU are the last ones.
+    gpus
+        Of each GPU, bytes for chunks: -1 until it is warm, 0 if it cannot be used.
     memory
         Bytes for chunks and scratch.
     room
@@ -48,7 +50,28 @@ class HostRow:
     leaving: bool = False  # about to leave: it gets no new operands while another host is here
     names: list[str] = field(default_factory=list)
     turn: int = 0  # worker to send the next operand to
-    done: int = 0  # operands that ended there
+    done: int = 0  # operands that ended there on cores
+    gpus: list[int] = field(default_factory=list)
+    gpu_turn: int = 0  # GPU to send the next operand to whose planned GPU is elsewhere
+
+    @property
+    def cores(self) -> int:
+        """Number of workers that compute on cores."""
+        return self.workers - len(self.gpus)
+
+    def fits_gpu(self, nbytes: int) -> bool:
+        """Whether a warm GPU here has so many bytes for chunks."""
+        return max(self.gpus, default=0) >= max(1, nbytes)
+
+    def warm_gpus(self) -> list[tuple[int, int]]:
+        """Numbers of workers in the cluster whose GPU is warm, and its bytes."""
+        first = self.first + self.cores
+        return [(worker, size) for worker, size in enumerate(self.gpus, first) if size > 0]
+
+    @property
+    def may_have_gpu(self) -> bool:
+        """Whether a GPU here is warm, or may become so."""
+        return any(self.gpus)
 
     @property
     def takes(self) -> bool:

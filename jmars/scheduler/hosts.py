@@ -8,7 +8,7 @@ Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from jmars.model.orders import (
     TakeBack,
 )
 from jmars.model.reports import ChunksKept, ChunksLost, InputsMissing, JobClosed, Refused, Report, WorkerMoved
+from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
 from jmars.scheduler.balance import Balance, HostLoad, Shift
 from jmars.scheduler.host_jobs import HostJob
 from jmars.scheduler.host_reports import HostReports
@@ -70,23 +71,30 @@ class Hosts:
         """Send reports to this scheduler from now on."""
         self._scheduler = scheduler
 
-    def add(self, number: int, name: str, link: HostLink, workers: int, memory: int, room: int) -> HostRow:
+    def add(
+        self, number: int, name: str, link: HostLink, workers: int, memory: int, room: int, gpus: int = 0
+    ) -> HostRow:
         """A host joined, or a lost host is back and empty; open the running jobs there.
+
+        The last `gpus` of its workers have a GPU, which reports its bytes when it is warm.
 
         Raises
         ------
         ValueError
-            If the host is here, or is back with another number of workers: these keep their numbers.
+            If the host is here, or is back with another number of workers or GPUs: these keep their numbers.
         """
         before = self._rows.hosts.get(number)
-        if before is not None and (before.here or before.workers != workers):
-            what = "is here already" if before.here else f"had {before.workers} workers and is back with {workers}"
-            raise ValueError(f"host {number} {what}")
+        if before is not None and before.here:
+            raise ValueError(f"host {number} is here already")
+        if before is not None and (before.workers, len(before.gpus)) != (workers, gpus):
+            had, has = (f"{n} workers ({of} GPUs)" for n, of in ((before.workers, len(before.gpus)), (workers, gpus)))
+            raise ValueError(f"host {number} had {had} and is back with {has}")
         first = before.first if before is not None else len(self._rows.host_of)
         gone = {one.number for one in self._rows.hosts.values() if not one.here}
         left = {job: [one for one, at in job.at.items() if at in gone] for job in self._rows.jobs.values()}
-        row = HostRow(number, name, link, first, workers, memory, room)
-        row.names = [f"{name}/worker-{one}" for one in range(workers)]
+        row = HostRow(number, name, link, first, workers, memory, room, gpus=[-1] * gpus)
+        row.names = [f"{name}/worker-{one}" for one in range(row.cores)]
+        row.names += [f"{name}/gpu-{one}" for one in range(gpus)]
         self._rows.hosts[number] = row
         if before is None:
             self._rows.host_of += [number] * workers
@@ -217,10 +225,11 @@ class Hosts:
         known = self._rows.jobs[job]
         table, rows, row_of = known.table, self._rows.hosts, self._rows.host_of
         pinned = table.pinned
+        planned = dict(zip(operands, workers, strict=True)) if table.device else {}
         by_host: dict[int, list[int]] = {}
         for operand, worker in zip(operands, workers, strict=True):
             number = row_of[pinned.get(operand, worker)]
-            if not rows[number].takes:
+            if not rows[number].takes or (operand not in pinned and not self._suits(rows[number], table, operand)):
                 number = self._other_host(table, operand)
                 known.send([operand], number)  # the next one sees it there
             by_host.setdefault(number, []).append(operand)
@@ -230,8 +239,7 @@ class Hosts:
             if not row.here:
                 continue  # no host is left: the operands go to the next one that comes
             located = self._locate(table, number, some)
-            chosen = [(row.turn + place) % row.workers for place in range(len(some))]
-            row.turn += len(some)
+            chosen = _workers_of(row, table, some, planned)
             orders: list[Order] = [EnqueueGraph(job, some, chosen)]
             row.link.order([located, *orders] if located is not None else orders)
 
@@ -257,7 +265,7 @@ class Hosts:
         jobs = [job for job in self._rows.jobs.values() if not job.closing and job.refused is None]
         loads = {
             number: HostLoad(
-                row.workers,
+                row.cores,
                 sum(job.runs.get(number, 0) for job in jobs),
                 sum(len(job.waits.get(number, ())) for job in jobs),
                 row.done,
@@ -330,17 +338,32 @@ class Hosts:
         return LocateChunks(chunks, [size[c] for c in chunks], [bits(have[c]) for c in chunks], shapes or None)
 
     def _other_host(self, table: JobTable, operand: int) -> int:
-        """A host for an operand whose planned host is gone: the one that has most bytes of the inputs."""
+        """A host for an operand whose planned host is gone: the one that has most bytes of the inputs.
+
+        An operand for a GPU goes to a host with a GPU while there is one. Else it runs on cores; a host refuses one that
+        must run on a GPU.
+        """
         inputs = [table.chunk[one] for one in table.inputs[operand]]
         held, jobs = self._rows.places.held(inputs), self._rows.jobs.values()
         staying = self._rows.staying
         here = [row for row in staying if not row.suspect] or staying or list(self._rows.hosts.values())
+        if is_for_gpu(table.device, operand):
+            needs, must = _gpu_needs(table, operand), table.device[operand] == GPU_ONLY
+            fit = [row for row in here if row.fits_gpu(needs)]
+            here = fit or (must and [row for row in staying if row.may_have_gpu]) or here
         near = [row for row in here if row.number in held] or here
-        return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs) / row.workers)).number
+        return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs))).number
 
-    def _load(self, row: HostRow, jobs: Iterable[HostJob]) -> int:
-        """Operands that a host has."""
-        return sum(job.runs.get(row.number, 0) + len(job.waits.get(row.number, ())) for job in jobs)
+    def _suits(self, row: HostRow, table: JobTable, operand: int) -> bool:
+        """Whether a host has a GPU that takes an operand, if it is for one."""
+        return not is_for_gpu(table.device, operand) or row.fits_gpu(_gpu_needs(table, operand))
+
+    def _load(self, row: HostRow, jobs: Iterable[HostJob]) -> float:
+        """Operands that a host has for each worker."""
+        number = row.number
+        return sum(
+            job.runs.get(number, 0) + len(job.waits.get(number, ())) + job.for_gpus.get(number, 0) for job in jobs
+        ) / row.workers
 
     def closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
         """A host has forgotten a job, or is gone."""
@@ -360,6 +383,26 @@ class Hosts:
         elif job.closing:
             del self._rows.jobs[job.table.job]
             self._report(JobClosed(job.table.job, UNMEASURED | job.merged()))
+
+
+def _workers_of(row: HostRow, table: JobTable, operands: Sequence[int], planned: Mapping[int, int]) -> list[int]:
+    """Workers of a host for operands, by the host's own numbers: planned GPUs, else GPUs and cores in turn."""
+    chosen = []
+    for operand in operands:
+        worker = planned.get(operand, -1) - row.first
+        if not (row.gpus and is_for_gpu(table.device, operand)):
+            worker = row.turn % row.cores
+            row.turn += 1
+        elif not row.cores <= worker < row.workers:
+            worker = row.cores + row.gpu_turn % len(row.gpus)
+            row.gpu_turn += 1
+        chosen.append(worker)
+    return chosen
+
+
+def _gpu_needs(table: JobTable, operand: int) -> int:
+    """Bytes that inputs, output and scratch of an operand take on a GPU."""
+    return table.nbytes[operand] + table.work[operand] + sum(table.nbytes[one] for one in table.inputs[operand])
 
 
 def _opening(table: JobTable, row: HostRow) -> OpenJob:

@@ -188,6 +188,8 @@ class SessionActor:
         elif is_new or report.worker in self._absent:
             self._absent.discard(report.worker)
             self._host_changed(report.name, "joined")
+        if report.gpu_bytes:
+            self.plans.forget()  # they are for the GPUs that were warm
         told = {"worker": report.worker, "name": report.name, "pid": report.pid, "state": report.state}
         self.log.append(events.WORKER_MOVED, "", told)
 

@@ -339,7 +339,7 @@ def test_a_host_that_is_back_is_empty_and_its_workers_keep_their_numbers(room: A
         hosts.add(1, "b", b, workers=2, memory=1000, room=1000)
     hosts.lost(1, "silent")
     scheduler.take()
-    with pytest.raises(ValueError, match="had 2 workers and is back with 3"):
+    with pytest.raises(ValueError, match=r"had 2 workers \(0 GPUs\) and is back with 3 workers"):
         hosts.add(1, "b", b, workers=3, memory=1000, room=1000)
     again = Link()
     hosts.add(1, "b", again, workers=2, memory=1000, room=1000)
