@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import LEASE, checked_lease, whole_number
+from jmars.devices.find import gpu_names
 from jmars.units import parse_bytes
 
 __all__ = ["HostClusters"]
@@ -48,6 +49,7 @@ class HostClusters:
         memory_limit: PerHost[str | int | None] = None,
         spill_dir: PerHost[str | None] = None,
         python: PerHost[str | None] = None,
+        gpus: PerHost[int | str | Sequence[str]] = 0,
         same_bits: bool = True,
         ucx: bool | str = False,
         name: str = "",
@@ -71,6 +73,9 @@ class HostClusters:
         python
             Interpreter on machines that ssh reaches, with jmars installed; None for `python3`. Also by place. "local"
             hosts have this one.
+        gpus
+            GPUs of each host, beside the workers of its cores: "auto" for all that it has, a number, or a name such as
+            "cuda:1"; a list has a value for each place, which may be a list of names. See docs/how-to/gpu.md.
         same_bits
             Have hosts use only CPU features that all have, else the last bits of values may differ; False to go on.
         ucx
@@ -113,6 +118,7 @@ class HostClusters:
             "workers": [0 if one is None else whole_number("n_workers", one) for one in workers],
             "threads": [whole_number("threads_per_worker", one) for one in threads],
             "spill": _by_place("spill_dir", spill_dir, places, None),
+            "gpus": [_gpus(one) for one in _by_place("gpus", gpus, places, 0)],
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease), ucx=_ucx(ucx)))
@@ -163,6 +169,7 @@ class HostClusters:
         threads_per_worker: int = 1,
         memory_limit: str | int | None = None,
         spill_dir: str | None = None,
+        gpus: int | str | Sequence[str] = 0,
         addresses: Sequence[str] = (),
         same_bits: bool = True,
         ucx: bool | str = False,
@@ -183,6 +190,8 @@ class HostClusters:
             How many hosts the command starts; None within a job of SLURM.
         n_workers, threads_per_worker, memory_limit, spill_dir
             Of each host, as of `Cluster`; the defaults are those of the host.
+        gpus
+            GPUs of each host, as of `Cluster`: "auto" for all that it has.
         addresses
             Names or addresses of this machine as the hosts reach it; those that the machine knows by default.
         same_bits, ucx
@@ -211,7 +220,7 @@ class HostClusters:
             "command": words,
             "hosts": whole_number("hosts", number if hosts is None else hosts),
             "addresses": list(addresses),
-            **_settings(n_workers, threads_per_worker, memory_limit, spill_dir),
+            **_settings(n_workers, threads_per_worker, memory_limit, spill_dir, gpus),
         }
         if name:
             refuse_twin(name)
@@ -226,6 +235,7 @@ class HostClusters:
         threads_per_worker: int = 1,
         memory_limit: str | int | None = None,
         spill_dir: str | None = None,
+        gpus: int | str | Sequence[str] = 0,
         seconds: float = QUEUE_SECONDS,
         addresses: Sequence[str] = (),
     ) -> str:
@@ -242,6 +252,8 @@ class HostClusters:
             How many hosts may join by it.
         n_workers, threads_per_worker, memory_limit, spill_dir
             Of each host, as of `Cluster`; the defaults are those of the host.
+        gpus
+            GPUs of each host, as of `Cluster`: "auto" for all that it has.
         seconds
             For how long hosts may join by it, and no longer than the cluster lives.
         addresses
@@ -273,7 +285,7 @@ class HostClusters:
         """
         from jmars.deploy.batch_words import join_words
 
-        settings = _settings(n_workers, threads_per_worker, memory_limit, spill_dir)
+        settings = _settings(n_workers, threads_per_worker, memory_limit, spill_dir, gpus)
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}; give the seconds for which hosts may join")
         place = Path(path).expanduser().absolute()
@@ -288,7 +300,11 @@ class HostClusters:
 
 
 def _settings(
-    n_workers: int | None, threads: int, memory_limit: str | int | None, spill_dir: str | None
+    n_workers: int | None,
+    threads: int,
+    memory_limit: str | int | None,
+    spill_dir: str | None,
+    gpus: int | str | Sequence[str],
 ) -> dict[str, Any]:
     """Settings of a host that joins by a ticket."""
     return {
@@ -296,7 +312,17 @@ def _settings(
         "workers": None if n_workers is None else whole_number("n_workers", n_workers),
         "threads": whole_number("threads_per_worker", threads),
         "spill": spill_dir,
+        "gpus": _gpus(gpus),
     }
+
+
+def _gpus(wanted: int | str | Sequence[str]) -> int | str | list[str]:
+    """Checks the GPUs of a host, which is elsewhere: "auto", a number, or names; raises ValueError."""
+    if wanted == "auto":
+        return "auto"
+    if isinstance(wanted, int):
+        return whole_number("gpus", wanted) if wanted else 0
+    return gpu_names([wanted] if isinstance(wanted, str) else wanted)
 
 
 def _ucx(wanted: bool | str) -> str:

@@ -54,7 +54,7 @@ class BatchLaunch:
     Parameters
     ----------
     order
-        `command` (words), `hosts` (how many join), and of each host `limit`, `workers`, `threads` and `spill`;
+        `command` (words), `hosts` (how many join), and of each host `limit`, `workers`, `threads`, `spill` and `gpus`;
         `addresses` of this machine.
     output
         File for the output of the command.

@@ -198,7 +198,7 @@ class ElasticHosts:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _look(self, elastic: Elastic) -> None:
-        here, executors = self._staying, sum(row.workers for row in self._roster.hosts.staying)
+        here, executors = self._staying, sum(row.cores for row in self._roster.hosts.staying)
         wanted = elastic.look(asyncio.get_running_loop().time(), len(here), executors, self._demand())
         if here and wanted != len(here):
             log.info("%d hosts are wanted, and there are %d", wanted, len(here))

@@ -126,6 +126,7 @@ class HostLaunches:
             place["threads"],
             place["spill"],
             lease,
+            place["gpus"],
         )
         self._launched[number] = await launcher.start(ticket.line(), name, process_settings(place["threads"]))
         log.info("host %d (%s) runs: %s", number, launcher.place, self._launched[number].answer)

@@ -82,6 +82,11 @@ class HostMachine:
         """Names of the workers."""
         return [worker.name for worker in self.execution.workers]
 
+    @property
+    def n_gpus(self) -> int:
+        """Number of workers with a GPU."""
+        return sum(worker.has_gpu for worker in self.execution.workers)
+
     async def ready(self) -> None:
         """Wait until the executors are forked, and GPUs are warm; raises ClusterStartError."""
         workers = self.execution.workers

@@ -39,6 +39,7 @@ from jmars.errors import ClusterError
 from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
+from jmars.plan.cost.signature import is_gpu_key
 from jmars.scheduler import Machine
 from jmars.scheduler.host_links import HostLinks
 from jmars.scheduler.host_rows import HostRow
@@ -167,6 +168,11 @@ class HostsHead(ClusterHead):
             self.ended.set()
 
     def _costs(self, profile: dict[str, Any]) -> None:
+        """Costs that a host measured; those of GPUs stay where the host has measured none."""
+        if any(row.gpus for row in self.hosts.rows.values()):
+            known = self._profile.costs
+            on_gpus = known.as_data(filter(is_gpu_key, known))
+            profile = {"pcie": self._profile.pcie, **profile, "costs": on_gpus | profile["costs"]}
         self._profile = Profile.of(profile)
 
     def _changed(self, number: int, state: str, why: str) -> None:
@@ -220,7 +226,7 @@ class HostsHead(ClusterHead):
 
     @property
     def n_workers(self) -> int:
-        """Workers of all hosts."""
+        """Workers of all hosts, those with a GPU too."""
         return sum(row.workers for row in self._here())
 
     @property
@@ -235,7 +241,7 @@ class HostsHead(ClusterHead):
             "capacity": sum(row.memory for row in self._here()),
             "janitor": self.janitor,
             "pid": os.getpid(),
-            "workers": self.n_workers,
+            "workers": sum(row.cores for row in self._here()),
             "threads": 1,
             "limit": self.limit,
             "detached": self.orders["detach"],
@@ -283,7 +289,7 @@ class HostsHead(ClusterHead):
 
     def _host_info(self, row: HostRow, told: dict[str, Any] | None) -> dict[str, Any]:
         found = {"number": row.number, "name": row.name, "state": self._state(row)}
-        found |= {"workers": row.workers, "capacity": row.memory}
+        found |= {"workers": row.workers, "gpus": len(row.gpus), "capacity": row.memory}
         if told is None:  # it is gone, or does not answer
             return found | {"memory": None, "pid": 0, "janitor": 0, "fetched": 0, "relayed": 0}
         found |= {"memory": told["memory"], "pid": told["pid"], "janitor": told["janitor"]["pid"]}
@@ -340,16 +346,23 @@ class HostsHead(ClusterHead):
         for row in self.hosts.rows.values():
             rows = self._told[row.number]["memory"]["workers"] if row.number in self._told and row.here else []
             known = {one["name"]: one for one in rows}
-            workers += [{**nothing, **known.get(f"worker-{n}", {}), "name": name} for n, name in enumerate(row.names)]
+            workers += [{**nothing, **known.get(name.rpartition("/")[2], {}), "name": name} for name in row.names]
         told = merged_memory({number: one["memory"] for number, one in self._told.items()}, workers)
         told["peak"] = self.peak = max(self.peak, told["resident"])  # hosts that are lost tell theirs no more
         self.scheduler.note(events.MEMORY_CHANGED, "", told)
 
     # -- for the scheduler
     def _machine(self) -> Machine:
-        """The hosts as machines without common memory."""
+        """The hosts as machines without common memory, and their GPUs."""
         on = self._planned_on()
         rows = Workers.build(**self._rows(on))
+        numbers, memory = [row.first for row in on], int(rows.memory.sum())
+        gpus = [(place, worker, size) for place, row in enumerate(on) for worker, size in row.warm_gpus()]
+        if gpus:
+            from jmars.plan.cost.gpu_seconds import hosts_with_gpus  # most clusters need none of it
+
+            rows = hosts_with_gpus(rows, [(place, size) for place, _, size in gpus], self._profile.pcie)
+            numbers += [worker for _, worker, _ in gpus]
         row_of = {row.number: place for place, row in enumerate(on)}
 
         def held_by(chunk: int) -> int:
@@ -359,7 +372,6 @@ class HostsHead(ClusterHead):
             chunk = self._chunk_of(key, index)
             return -1 if chunk is None else held_by(chunk)
 
-        numbers, memory = [row.first for row in on], int(rows.memory.sum())
         return Machine(self._profile, memory, rows=rows, numbers=numbers, row_of=stored_in, row_of_chunk=held_by)
 
     def _planned_on(self) -> list[HostRow]:
@@ -371,7 +383,7 @@ class HostsHead(ClusterHead):
         numbers = [row.number for row in hosts]
         return {
             "n": len(hosts),
-            "cores": [row.workers for row in hosts],
+            "cores": [row.cores for row in hosts],
             "memory": [row.memory for row in hosts],
             "bandwidth": self._links.bandwidth(numbers).tolist(),
             "latency": self._links.latency(numbers),

@@ -28,7 +28,7 @@ class HostsHost(ControlProcess):
     places
         Of each host: name; place ("local", or as `ssh` names it); python (interpreter there, None for python3); limit
         (bytes or text, None for half of what is available); workers (None for one per core); threads; spill (folder or
-        None).
+        None); gpus ("auto", a number or names).
     same_bits
         Whether hosts with different CPUs are refused, on which the last bits of values may differ.
     detached

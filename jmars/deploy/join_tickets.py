@@ -50,7 +50,7 @@ class JoinTickets:
         Parameters
         ----------
         settings
-            Of the hosts: limit, workers, threads and spill; None for a host's defaults.
+            Of the hosts: limit, workers, threads, spill and gpus; None for a host's defaults.
         hosts
             How many may join by it.
         seconds
@@ -72,6 +72,7 @@ class JoinTickets:
             settings["threads"],
             settings["spill"],
             LEASE,
+            settings["gpus"],
         ).line()
 
     async def port(self) -> int:

@@ -59,7 +59,7 @@ class Member:
     Parameters
     ----------
     ticket
-        What the head said of the host: `workers`, `threads`, `limit`.
+        What the head said of the host: `workers`, `threads`, `limit`, and `gpus`, names of GPUs, if it has some.
 
     Attributes
     ----------
@@ -108,6 +108,7 @@ class Member:
         arena, folders = self.machine.arena, self.folders
         return {
             "workers": len(self.machine.names),
+            "gpus": self.machine.n_gpus,
             "host": own_facts().to_wire(),
             "machine": socket.gethostname(),
             "limit": self.machine.limit,
@@ -124,7 +125,10 @@ class Member:
             self.tell_carried()
         if isinstance(report, JobClosed) and time.monotonic() - self._told_costs > COSTS_SECONDS:
             self._told_costs = time.monotonic()
-            self.link.tell("reports", "costs", self.machine.execution.ledger.profile.as_data())
+            profile = self.machine.execution.ledger.profile.as_data()
+            if not self.machine.n_gpus:
+                del profile["pcie"]
+            self.link.tell("reports", "costs", profile)
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self._send)
         self._gathered.append(report)
@@ -213,6 +217,12 @@ class Member:
         self.machine.start()
         self._orders.release()
         self.started.set()
+
+    async def ready(self) -> None:
+        """Wait until workers can compute and the head knows the GPUs; raises ClusterStartError."""
+        await self.machine.ready()
+        if self.machine.n_gpus:
+            await self.link.ask("reports", "warm")
 
     async def close(self) -> None:
         """End all processes, and remove all files."""

@@ -38,6 +38,7 @@ from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import LEAVE, start_janitor
 from jmars.deploy.member import Member
 from jmars.deploy.tickets import Ticket, read_ticket
+from jmars.devices.find import gpu_names
 from jmars.errors import JmarsError, fault_of
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
@@ -187,9 +188,10 @@ class Starter:
 def _serve(ticket: Ticket, answer: Answer, source: str, starter: Starter | None) -> None:
     sweep()
     limit, workers = memory.chosen_limit(ticket.limit), ticket.workers or memory.usable_cores()
-    orders = {"limit": limit, "workers": workers, "threads": ticket.threads or 1}
+    gpus = gpu_names(ticket.gpus)
+    orders = {"limit": limit, "workers": workers, "threads": ticket.threads or 1, "gpus": gpus}
     set_engine(NoComputeEngine(limit, workers))
-    capacity = memory.room_for_chunks(limit, workers, memory.private_bytes(os.getpid()))
+    capacity = memory.room_for_chunks(limit, workers + len(gpus), memory.private_bytes(os.getpid()))
     folders = Folders.make(f"{ticket.cluster}-{ticket.host}-{secrets.token_hex(2)}", ticket.spill)
     lock = folders.lock()  # tells `sweep` that this process or the janitor lives
     log_file = _keep_log(folders) if source == "-" else ""
@@ -273,7 +275,7 @@ async def _run(
         return Again(ticket_again, told["environment"])
     os.write(alive, beats_order(ticket.head, ticket.cluster, credentials, ticket.lease))
     member.start()
-    await member.machine.ready()
+    await member.ready()
     answer.say({"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor, "log": log_file})
     waits = (_lease(link, ticket.lease), member.ended.wait(), link.ended.wait(), member.again.wait())
     ends = [asyncio.ensure_future(one) for one in waits]

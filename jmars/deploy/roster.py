@@ -227,10 +227,12 @@ class Roster:
         self.facts[number] = facts
         self.membership.joined(self.channels[number].peer, self.now())
         link = MemberLink(self.channels[number])
-        row = self.hosts.add(number, self.names[number], link, facts["workers"], facts["memory"], facts["room"])
+        sizes = (facts[name] for name in ("workers", "memory", "room", "gpus"))
+        row = self.hosts.add(number, self.names[number], link, *sizes)
         self.links[number] = link
         self.silent.discard(number)
-        log.info("host %d (%s) joined with %d workers and %d bytes", number, row.name, row.workers, row.memory)
+        what = "host %d (%s) joined with %d workers, %d of them GPUs, and %d bytes"
+        log.info(what, number, row.name, row.workers, len(row.gpus), row.memory)
         if len(self.links) > 1:
             self.tell_all("peers", "begin", self.ucx)
         for other, address in self.addresses.items():
@@ -343,6 +345,10 @@ class Seat:
     def carried(self, source: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]]) -> None:
         """Chunks came to the host from another host; `marks` as in `Transfers`."""
         self._roster.transferred(source, self.number, chunks, nbytes, seconds, marks)
+
+    @remote_method
+    def warm(self) -> None:
+        """Answers when all reports that the host sent before were taken: those of GPUs that are warm."""
 
     @remote_method
     def costs(self, profile: dict[str, Any]) -> None:

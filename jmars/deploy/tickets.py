@@ -52,6 +52,8 @@ class Ticket:
         Number of executors, and of threads in each; None for the host's defaults.
     spill
         Folder for chunks on disk; None for the host's default.
+    gpus
+        Its GPUs, as of `Cluster`: "auto" for all that the host has, a number, or names.
     lease
         Seconds after which a host ends itself that hears nothing of the head.
     """
@@ -68,6 +70,7 @@ class Ticket:
     threads: int | None = None
     spill: str | None = None
     lease: float = 30.0
+    gpus: str | int | tuple[str, ...] = 0
 
     @property
     def identity(self) -> Identity:
@@ -225,6 +228,16 @@ def _seconds(value: Any, name: str) -> float:
     return float(value)
 
 
+def _gpus(value: Any, name: str) -> str | int | tuple[str, ...]:
+    if value is None:  # of a head that knows no GPUs
+        return 0
+    if isinstance(value, str) or (type(value) is int and 0 <= value < 1000):
+        return value
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return tuple(value)
+    raise _wrong(name, 'a number, "auto" or a list of names')
+
+
 _CHECKS: dict[str, Any] = {
     "cluster": _cluster,
     "name": _text,
@@ -238,4 +251,5 @@ _CHECKS: dict[str, Any] = {
     "threads": _number_or_none,
     "spill": _folder,
     "lease": _seconds,
+    "gpus": _gpus,
 }
