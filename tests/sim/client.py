@@ -163,12 +163,18 @@ class Client:
         keys = [node.key for node in linked.nodes]
         asked = set(linked.results)
         uploaded: list[str] = []
-        for number, operand in enumerate(linked.operands):
-            if isinstance(operand, FromArray):
-                if number not in asked:  # else it keeps its name, and stays
-                    keys[number] = f"{keys[number]}-{next(self._tickets)}"
-                    uploaded.append(keys[number])
-                await self._upload(keys[number], operand.array, linked.nodes[number].chunks)
+        kept: list[str] = []
+        try:
+            for number, operand in enumerate(linked.operands):
+                if isinstance(operand, FromArray):
+                    if number not in asked:  # else it keeps its name, and stays
+                        keys[number] = f"{keys[number]}-{next(self._tickets)}"
+                        uploaded.append(keys[number])
+                    await self._upload(keys[number], operand.array, linked.nodes[number].chunks)
+                    kept.append(keys[number])
+        except BaseException:
+            await self._ask("drop", kept)
+            raise
         settings = {
             **config.task,
             "combine_size": random.choice((2, 4)),

@@ -7,7 +7,7 @@ floating-point numbers, which GPUs take; functions that GPUs lack run on cores i
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any, ClassVar, NoReturn
 
@@ -27,13 +27,14 @@ from jmars.scheduler.ranking import Machine
 from jmars.storage.arena import SLAB
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.sim.client import Client
-from tests.sim.executor import SECONDS, _Batch
+from tests.sim.executor import SECONDS, Executor, _Batch
 from tests.sim.faults import Faults
+from tests.sim.hosts import HostsWorld
 from tests.sim.processes import Child, Tokens
 from tests.sim.programs import Program
 from tests.sim.world import Report, World, run_world
 
-__all__ = ["GpuWorld", "run_gpus"]
+__all__ = ["GpuHostsWorld", "GpuWorld", "run_gpus"]
 
 N = 96  # rows and columns
 Step = Callable[[Any, Any, Any], Any]
@@ -107,9 +108,9 @@ class _Lost(Exception):
 class SimBatches(GpuBatches):
     """The real batches, on a device with streams of some order."""
 
-    def __init__(self, world: GpuWorld, order: str | int, lost_after: int | None) -> None:
-        super().__init__("a fake GPU", world.arena.memory, world.arena.memory)  # type: ignore[arg-type]
-        self._made = FakeDevice(2 * world.slab + 2**20, order, lost_after, world.lacks), world.slab
+    def __init__(self, memory: Any, device: FakeDevice, slab: int) -> None:
+        super().__init__("a fake GPU", memory, memory)
+        self._made = device, slab
 
     @property
     def evicted(self) -> int:
@@ -123,47 +124,42 @@ class SimBatches(GpuBatches):
         raise _Lost
 
 
-class GpuWorld(World):
-    """A host with GPUs, few or many faults.
+class SimGpus:
+    """What the processes of GPUs do, on one host or on several.
 
     Attributes
     ----------
+    numbers
+        Programs of the run.
+    slab
+        Bytes of each GPU for chunks.
     on_device, downs, losses
         Operands that GPUs ran, chunks that were copied down later, GPUs that lost their context.
     """
 
-    def __init__(self, seed: int, faults: Faults | None = None, gpus: int | None = None, lost: float = 0.0) -> None:
-        super().__init__(seed, faults)
-        self.faults.apart = 0  # deaths of schedulers are simulated without GPUs
+    def __init__(self, seed: int, lost: float) -> None:
         random = Random(f"gpus of {seed}")
         self.numbers = [seed] if random.random() < 0.7 else [seed, seed + 1]
         self.slab = max(program(number)[1] for number in self.numbers) // PAGE * PAGE
-        count = random.choice((1, 1, 2)) if gpus is None else gpus
-        self.gpus = [f"fake:{number}" for number in range(count)]
-        self.lacks = random.choice(((), (), (), ("function",), ("permute",)))
-        self.lost = lost  # share of processes whose GPU loses its context
-        self.left = 3  # of them, for a run has to end
-        self.machine = lambda: Machine(Profile(), self.arena.capacity, gpus=[self.slab] * count)
+        self.count = random.choice((1, 1, 2))  # of a host
+        self._lacks = random.choice(((), (), (), ("function",), ("permute",)))
+        self._lost = lost  # share of processes whose GPU loses its context
+        self._left = 3  # of them, for a run has to end
         self.on_device = self.downs = self.losses = 0
 
-    def more_mains(self) -> dict[str, Any]:
-        """A child with a GPU."""
-        return {"gpu": self._gpu}
-
-    def make_client(self, random: Random) -> Client:
-        """The client."""
-        return GpuClient(self, random)
-
-    async def _gpu(self, child: Child, *_: Any) -> None:
+    async def main(self, arena: Any, executor: Executor, child: Child, *_: Any) -> None:
+        """The process of a GPU."""
         child.link.semaphore = Tokens()  # type: ignore[assignment]
         for _ in range(child.link.waiting_batches()):
             child.link.semaphore.post()
         random = child.random
         lost_after = None
-        if self.left and random.random() < self.lost:
-            self.left -= 1
+        if self._left and random.random() < self._lost:
+            self._left -= 1
             lost_after = random.randint(15, 600)
-        batches = SimBatches(self, random.choice(("late", "early", random.randrange(1000))), lost_after)
+        order = random.choice(("late", "early", random.randrange(1000)))
+        device = FakeDevice(2 * self.slab + 2**20, order, lost_after, self._lacks)
+        batches = SimBatches(arena.memory, device, self.slab)
         await child.take(0.01)
         child.say(ExecutorReport(0, [], 0, 0, batches.warm_up(), []))
         blobs: dict[int, bytes] = {}
@@ -173,14 +169,20 @@ class GpuWorld(World):
                 if child.is_idle:
                     batches.settle(child.say)
                 message = await child.read()
-                await self._order(child, batches, blobs, ready, message)
+                await self._order(executor, child, batches, blobs, ready, message)
         except _Lost:
             self.losses += 1
             child.die("exit status 86")
             await child.take(1.0)
 
     async def _order(
-        self, child: Child, batches: SimBatches, blobs: dict[int, bytes], ready: dict[int, Any], message: Any
+        self,
+        executor: Executor,
+        child: Child,
+        batches: SimBatches,
+        blobs: dict[int, bytes],
+        ready: dict[int, Any],
+        message: Any,
     ) -> None:
         faults, random = child.children.faults, child.random
         if message[0] == "program":
@@ -199,7 +201,7 @@ class GpuWorld(World):
         elif not child.link.semaphore.acquire():  # type: ignore[union-attr]
             child.say((0, [], 0, 0, (REVOKED,), []))
         elif message[0] == "run":
-            await _Batch(self.executor, child, blobs, message[1]).run(message[2])
+            await _Batch(executor, child, blobs, message[1]).run(message[2])
         else:
             batch = RunOnDevice(*message)
             await child.take(SECONDS)
@@ -208,9 +210,50 @@ class GpuWorld(World):
                 child.die("killed by SIGKILL")
                 await child.take(1.0)
             self.on_device += len(batch.operands)
-            batches.run(ready, batch.operands, lambda: self.executor.stopped(batch.stop_flag), child.say)
+            batches.run(ready, batch.operands, lambda: executor.stopped(batch.stop_flag), child.say)
 
 
-def run_gpus(world: GpuWorld) -> Report:
+class GpuWorld(World):
+    """A host with GPUs, few or many faults."""
+
+    def __init__(self, seed: int, faults: Faults | None = None, lost: float = 0.0) -> None:
+        super().__init__(seed, faults)
+        self.faults.apart = 0  # deaths of schedulers are simulated without GPUs
+        self.made = made = SimGpus(seed, lost)
+        self.numbers = made.numbers
+        self.gpus = [f"fake:{number}" for number in range(made.count)]
+        self.machine = lambda: Machine(Profile(), self.arena.capacity, gpus=[made.slab] * made.count)
+
+    def more_mains(self) -> dict[str, Any]:
+        """A child with a GPU."""
+        return {"gpu": partial(self.made.main, self.arena, self.executor)}
+
+    def make_client(self, random: Random) -> Client:
+        """The client."""
+        return GpuClient(self, random)
+
+
+class GpuHostsWorld(HostsWorld):
+    """Hosts of which all but the first have GPUs; that one has some in every second run."""
+
+    def __init__(self, seed: int, hosts: int, faults: Faults | None = None, lost: float = 0.0) -> None:
+        super().__init__(seed, hosts, faults)
+        self.made = SimGpus(seed, lost)
+        self.numbers = self.made.numbers
+
+    def gpus_of(self, number: int) -> int:
+        """Number of GPUs of a host."""
+        return self.made.count if number > 1 or self.seed % 2 else 0
+
+    def mains_of(self, arena: Any, executor: Executor) -> dict[str, Any]:
+        """A child with a GPU."""
+        return {"gpu": partial(self.made.main, arena, executor)}
+
+    def make_client(self, random: Random) -> Client:
+        """The client."""
+        return GpuClient(self, random)
+
+
+def run_gpus(world: GpuWorld | GpuHostsWorld) -> Report:
     """Simulate the run of a world; raises `world.Failed` if a promise was broken."""
     return run_world(world, more="--gpus ")

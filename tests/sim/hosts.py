@@ -24,7 +24,8 @@ from jmars.errors import ClusterError
 from jmars.model.states import OperandState as S
 from jmars.storage.chunk_checksums import checksum, received
 from tests.sim import checks
-from tests.sim.client import Client, Wrong
+from tests.sim.client import Wrong
+from tests.sim.executor import Executor
 from tests.sim.faults import Faults
 from tests.sim.members import PAGES, SimHost
 from tests.sim.network import End, Network, Wire
@@ -117,6 +118,14 @@ class HostsWorld(World):
         """Always."""
         return True
 
+    def gpus_of(self, number: int) -> int:
+        """Number of GPUs of a host."""
+        return 0
+
+    def mains_of(self, arena: Any, executor: Executor) -> dict[str, Any]:
+        """What children of further roles do on a host."""
+        return {}
+
     async def main(self) -> None:
         """The run."""
         self.network = self.loop.network = Network(self.loop, self.loop.random, self.trace)
@@ -130,7 +139,7 @@ class HostsWorld(World):
         self._session.log._now = self.loop.time  # type: ignore[attr-defined]
         self.tap(self._session.log)
         self.head.hosts.connect(Reports(self))
-        self.client = Client(self, Random(self.random.random()))
+        self.client = self.make_client(Random(self.random.random()))
         watches = [asyncio.ensure_future(self.head.roster.watch()), asyncio.ensure_future(self._look())]
         self._plan_faults()
         self.loop.after = self._after
@@ -224,7 +233,7 @@ class HostsWorld(World):
         fd = os.memfd_create("sim")
         arena = ScribblingArena(fd, 4096 * self.random.choice(PAGES))
         arena.fd = fd  # type: ignore[attr-defined]
-        host = SimHost(self, number, arena, 1 + self.seed * number % 3)
+        host = SimHost(self, number, arena, 1 + self.seed * number % 3, self.gpus_of(number))
         self.hosts.append(host)
         return host
 

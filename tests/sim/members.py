@@ -18,6 +18,7 @@ from jmars.actors.tls_dial import connect_tls
 from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.member import Member
 from jmars.deploy.member_process import _lease
+from jmars.dispatch.workers import WARMING
 from jmars.errors import JmarsError
 from jmars.memory.chunk_reads import Pull
 from jmars.worker import ExecutionActor
@@ -54,8 +55,10 @@ class SimMachine(HostMachine):
     ) -> None:
         self.arena, self.janitor, self.limit = arena, janitor, arena.capacity
         self.children = children
+        gpus = orders["gpus"]
+        workers = orders["workers"] + len(gpus)
         self.execution = ExecutionActor(
-            arena, children, orders["workers"], 1, folders.make_spill, folders.disk_room, pull=pull
+            arena, children, workers, 1, folders.make_spill, folders.disk_room, pull=pull, gpus=gpus
         )
         self.execution.ledger.save = self.execution.ledger.load = lambda: None  # type: ignore[method-assign]
         self.store = StoreActor(self.execution)
@@ -66,7 +69,7 @@ class SimMachine(HostMachine):
 
     def standing(self) -> dict[str, Any]:
         """Memory as the head adds it up."""
-        names = ("used", "resident", "spilled", "spilled_total", "reloaded_total", "limit", "peak")
+        names = ("used", "device", "device_memory", "resident", "spilled", "spilled_total", "reloaded_total", "limit", "peak")
         return {**dict.fromkeys(names, 0), "workers": []}
 
 
@@ -104,7 +107,7 @@ class SimHost:
         Whether it is switched off or has ended: nothing of it matters any more.
     """
 
-    def __init__(self, world: HostsWorld, number: int, arena: Any, workers: int) -> None:
+    def __init__(self, world: HostsWorld, number: int, arena: Any, workers: int, gpus: int = 0) -> None:
         self.world, self.number, self.faults, self.arena = world, number, world.faults, arena
         self.identity: Identity = world.head.roster.expect(number, f"host-{number}")
         self.over = False
@@ -112,10 +115,12 @@ class SimHost:
         self.executor, self.disk = Executor(arena), Disk(arena)
         world.folders.append(str(self.disk.folder))
         mains = {"executor": self.executor.main, "mover": self.disk.main, "carrier": self._carry}
+        mains |= world.mains_of(arena, self.executor)
         self.children = SimChildren(world.loop, world.faults, mains, self._trace)
         children: Any = self.children
         folders: Any = SimFolders(self)
-        self.member = SimMember({"workers": workers}, folders, children, 0, arena)
+        orders = {"workers": workers, "gpus": [f"fake:{one}" for one in range(gpus)]}
+        self.member = SimMember(orders, folders, children, 0, arena)
         self.execution, self.store = self.member.machine.execution, self.member.machine.store
         exchange = self.member.exchange
         self.member._begin = partial(  # type: ignore[assignment]
@@ -136,6 +141,8 @@ class SimHost:
         await connect_tls(link, [address_of(0, self.world.port)], context, CLUSTER)
         await link.ask("roster", "join", member.facts())
         member.start()
+        while any(worker.state == WARMING for worker in self.execution.workers):
+            await asyncio.sleep(0.01)
         lease = _lease(link, self.world.random.choice((8.0, 30.0)))
         self._tasks = [asyncio.ensure_future(work) for work in (self._beats(), self._end(link, lease))]
 
