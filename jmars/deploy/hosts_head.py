@@ -39,6 +39,7 @@ from jmars.errors import ClusterError
 from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
+from jmars.plan.cost.gpu_seconds import hosts_with_gpus
 from jmars.plan.cost.signature import is_gpu_key
 from jmars.scheduler import Machine
 from jmars.scheduler.host_links import HostLinks
@@ -359,8 +360,6 @@ class HostsHead(ClusterHead):
         numbers, memory = [row.first for row in on], int(rows.memory.sum())
         gpus = [(place, worker, size) for place, row in enumerate(on) for worker, size in row.warm_gpus()]
         if gpus:
-            from jmars.plan.cost.gpu_seconds import hosts_with_gpus  # most clusters need none of it
-
             rows = hosts_with_gpus(rows, [(place, size) for place, _, size in gpus], self._profile.pcie)
             numbers += [worker for _, worker, _ in gpus]
         row_of = {row.number: place for place, row in enumerate(on)}

@@ -86,7 +86,8 @@ def merged_memory(told: Mapping[int, Mapping[str, Any]], workers: list[dict[str,
     workers
         Rows of the workers of all hosts that ever were.
     """
-    names = ("used", "device", "device_memory", "resident", "spilled", "spilled_total", "reloaded_total", "limit", "peak")
+    names = ["used", "device", "device_memory", "resident", "limit", "peak"]
+    names += ["spilled", "spilled_total", "reloaded_total"]
     sums = {name: sum(one[name] for one in told.values()) for name in names}
     own = ("used", "resident", "spilled", "limit")
     hosts = [{"host": number} | {name: one[name] for name in own} for number, one in told.items()]

@@ -336,10 +336,8 @@ class HostDispatch:
         self._report(WorkerMoved(worker, one.name, link.pid, GIVEN_UP, gpu_bytes=-1))
         for table in self.jobs.by_number.values():
             if table.device:
-                places = [
-                    self._of_kind(table, i, worker) if is_for_gpu(table.device, i) else -1
-                    for i in range(len(table.rank))
-                ]
+                mine = [is_for_gpu(table.device, i) for i in range(len(table.rank))]
+                places = [self._of_kind(table, i, worker) if is_mine else -1 for i, is_mine in enumerate(mine)]
                 self.queue.replan(table.number, table.rank, places)
 
     def moved(self, worker: int, pid: int, state: str) -> None:

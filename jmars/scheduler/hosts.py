@@ -8,7 +8,7 @@ Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +30,8 @@ from jmars.model.orders import (
     TakeBack,
 )
 from jmars.model.reports import ChunksKept, ChunksLost, InputsMissing, JobClosed, Refused, Report, WorkerMoved
-from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
 from jmars.scheduler.balance import Balance, HostLoad, Shift
+from jmars.scheduler.host_gpus import able_hosts, suits, workers_of
 from jmars.scheduler.host_jobs import HostJob
 from jmars.scheduler.host_reports import HostReports
 from jmars.scheduler.host_rows import HostLink, HostRow, HostRows
@@ -229,7 +229,7 @@ class Hosts:
         by_host: dict[int, list[int]] = {}
         for operand, worker in zip(operands, workers, strict=True):
             number = row_of[pinned.get(operand, worker)]
-            if not rows[number].takes or (operand not in pinned and not self._suits(rows[number], table, operand)):
+            if not rows[number].takes or (operand not in pinned and not suits(rows[number], table, operand)):
                 number = self._other_host(table, operand)
                 known.send([operand], number)  # the next one sees it there
             by_host.setdefault(number, []).append(operand)
@@ -239,7 +239,7 @@ class Hosts:
             if not row.here:
                 continue  # no host is left: the operands go to the next one that comes
             located = self._locate(table, number, some)
-            chosen = _workers_of(row, table, some, planned)
+            chosen = workers_of(row, table, some, planned)
             orders: list[Order] = [EnqueueGraph(job, some, chosen)]
             row.link.order([located, *orders] if located is not None else orders)
 
@@ -338,32 +338,22 @@ class Hosts:
         return LocateChunks(chunks, [size[c] for c in chunks], [bits(have[c]) for c in chunks], shapes or None)
 
     def _other_host(self, table: JobTable, operand: int) -> int:
-        """A host for an operand whose planned host is gone: the one that has most bytes of the inputs.
-
-        An operand for a GPU goes to a host with a GPU while there is one. Else it runs on cores; a host refuses one that
-        must run on a GPU.
-        """
+        """A host for an operand whose planned host is gone: of the able ones the one with most bytes of the inputs."""
         inputs = [table.chunk[one] for one in table.inputs[operand]]
         held, jobs = self._rows.places.held(inputs), self._rows.jobs.values()
         staying = self._rows.staying
         here = [row for row in staying if not row.suspect] or staying or list(self._rows.hosts.values())
-        if is_for_gpu(table.device, operand):
-            needs, must = _gpu_needs(table, operand), table.device[operand] == GPU_ONLY
-            fit = [row for row in here if row.fits_gpu(needs)]
-            here = fit or (must and [row for row in staying if row.may_have_gpu]) or here
+        here = able_hosts(table, operand, here, staying)
         near = [row for row in here if row.number in held] or here
         return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs))).number
-
-    def _suits(self, row: HostRow, table: JobTable, operand: int) -> bool:
-        """Whether a host has a GPU that takes an operand, if it is for one."""
-        return not is_for_gpu(table.device, operand) or row.fits_gpu(_gpu_needs(table, operand))
 
     def _load(self, row: HostRow, jobs: Iterable[HostJob]) -> float:
         """Operands that a host has for each worker."""
         number = row.number
-        return sum(
-            job.runs.get(number, 0) + len(job.waits.get(number, ())) + job.for_gpus.get(number, 0) for job in jobs
-        ) / row.workers
+        return (
+            sum(job.runs.get(number, 0) + len(job.waits.get(number, ())) + job.for_gpus.get(number, 0) for job in jobs)
+            / row.workers
+        )
 
     def closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
         """A host has forgotten a job, or is gone."""
@@ -383,26 +373,6 @@ class Hosts:
         elif job.closing:
             del self._rows.jobs[job.table.job]
             self._report(JobClosed(job.table.job, UNMEASURED | job.merged()))
-
-
-def _workers_of(row: HostRow, table: JobTable, operands: Sequence[int], planned: Mapping[int, int]) -> list[int]:
-    """Workers of a host for operands, by the host's own numbers: planned GPUs, else GPUs and cores in turn."""
-    chosen = []
-    for operand in operands:
-        worker = planned.get(operand, -1) - row.first
-        if not (row.gpus and is_for_gpu(table.device, operand)):
-            worker = row.turn % row.cores
-            row.turn += 1
-        elif not row.cores <= worker < row.workers:
-            worker = row.cores + row.gpu_turn % len(row.gpus)
-            row.gpu_turn += 1
-        chosen.append(worker)
-    return chosen
-
-
-def _gpu_needs(table: JobTable, operand: int) -> int:
-    """Bytes that inputs, output and scratch of an operand take on a GPU."""
-    return table.nbytes[operand] + table.work[operand] + sum(table.nbytes[one] for one in table.inputs[operand])
 
 
 def _opening(table: JobTable, row: HostRow) -> OpenJob:

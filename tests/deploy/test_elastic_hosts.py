@@ -242,7 +242,7 @@ def test_a_look_at_the_work_that_fails_is_told_and_the_next_one_comes(monkeypatc
             again.set()
             return Demand(0.0, 0)
 
-        row: Any = SimpleNamespace(number=1, workers=2)
+        row: Any = SimpleNamespace(number=1, cores=2)
         roster: Any = SimpleNamespace(hosts=SimpleNamespace(staying=[row]))
         nothing: Any = None
         elastic = ElasticHosts(roster, nothing, [{"place": "local"}], lambda host: False, demand)

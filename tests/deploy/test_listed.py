@@ -35,7 +35,7 @@ LISTED = {
     HostsChunks: "gather put put_piece",
     ServingActor: "read",
     MemberActor: "start_again look info rest end",
-    Seat: "join listens take carried costs read",
+    Seat: "join listens take carried costs warm read",
     PeersActor: "begin add dial drop",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     RelayedTasks: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",

@@ -69,7 +69,8 @@ class SimMachine(HostMachine):
 
     def standing(self) -> dict[str, Any]:
         """Memory as the head adds it up."""
-        names = ("used", "device", "device_memory", "resident", "spilled", "spilled_total", "reloaded_total", "limit", "peak")
+        names = ["used", "device", "device_memory", "resident", "spilled", "spilled_total", "reloaded_total"]
+        names += ["limit", "peak"]
         return {**dict.fromkeys(names, 0), "workers": []}
 
 

@@ -1,0 +1,58 @@
+"""Which hosts, and which workers of a host, take operands for GPUs: pure functions of the hosts' rows.
+
+Source: docs/explanation/devices.md, "On several hosts".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jmars.model.messages import JobTable
+from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
+from jmars.scheduler.host_rows import HostRow
+
+__all__ = ["able_hosts", "suits", "workers_of"]
+
+
+def suits(row: HostRow, table: JobTable, operand: int) -> bool:
+    """Whether a host has a warm GPU with room for an operand, if it is for one."""
+    return not is_for_gpu(table.device, operand) or row.fits_gpu(_needs(table, operand))
+
+
+def able_hosts(table: JobTable, operand: int, here: list[HostRow], staying: Sequence[HostRow]) -> list[HostRow]:
+    """Hosts for an operand, of those that take operands (`here`).
+
+    An operand for a GPU goes to a host with room for it on a GPU. Where there is none, cores run it, unless it must run
+    on a GPU: then a GPU of `staying` that warms up or is too small gets it, or a host refuses it.
+    """
+    if not is_for_gpu(table.device, operand):
+        return here
+    needs, must = _needs(table, operand), table.device[operand] == GPU_ONLY
+    fit = [row for row in here if row.fits_gpu(needs)]
+    return fit or (must and [row for row in staying if row.may_have_gpu]) or here
+
+
+def workers_of(row: HostRow, table: JobTable, operands: Sequence[int], planned: Mapping[int, int]) -> list[int]:
+    """Workers of a host for operands, by the host's own numbers: planned GPUs, else GPUs and cores in turn.
+
+    Parameters
+    ----------
+    planned
+        Number in the cluster of the worker that is planned for an operand.
+    """
+    chosen = []
+    for operand in operands:
+        worker = planned.get(operand, -1) - row.first
+        if not (row.gpus and is_for_gpu(table.device, operand)):
+            worker = row.turn % row.cores
+            row.turn += 1
+        elif not row.cores <= worker < row.workers:
+            worker = row.cores + row.gpu_turn % len(row.gpus)
+            row.gpu_turn += 1
+        chosen.append(worker)
+    return chosen
+
+
+def _needs(table: JobTable, operand: int) -> int:
+    """Bytes that inputs, output and scratch of an operand take on a GPU."""
+    return table.nbytes[operand] + table.work[operand] + sum(table.nbytes[one] for one in table.inputs[operand])
