@@ -74,8 +74,8 @@ class HostClusters:
             Interpreter on machines that ssh reaches, with jmars installed; None for `python3`. Also by place. "local"
             hosts have this one.
         gpus
-            GPUs of each host, beside the workers of its cores: "auto" for all that it has, a number, or a name such as
-            "cuda:1"; a list has a value for each place, which may be a list of names. See docs/how-to/gpu.md.
+            GPUs of a host, beside the workers of the cores: "auto" for all that the host has, a number, or a name such
+            as "cuda:1"; a list has a value for every place, perhaps a list of names. See docs/how-to/gpu.md.
         same_bits
             Have hosts use only CPU features that all have, else the last bits of values may differ; False to go on.
         ucx
@@ -191,7 +191,7 @@ class HostClusters:
         n_workers, threads_per_worker, memory_limit, spill_dir
             Of each host, as of `Cluster`; the defaults are those of the host.
         gpus
-            GPUs of each host, as of `Cluster`: "auto" for all that it has.
+            GPUs of a host, as of `Cluster`: "auto" for all that the host has.
         addresses
             Names or addresses of this machine as the hosts reach it; those that the machine knows by default.
         same_bits, ucx
@@ -253,7 +253,7 @@ class HostClusters:
         n_workers, threads_per_worker, memory_limit, spill_dir
             Of each host, as of `Cluster`; the defaults are those of the host.
         gpus
-            GPUs of each host, as of `Cluster`: "auto" for all that it has.
+            GPUs of a host, as of `Cluster`: "auto" for all that the host has.
         seconds
             For how long hosts may join by it, and no longer than the cluster lives.
         addresses
@@ -317,7 +317,7 @@ def _settings(
 
 
 def _gpus(wanted: int | str | Sequence[str]) -> int | str | list[str]:
-    """Checks the GPUs of a host, which is elsewhere: "auto", a number, or names; raises ValueError."""
+    """Checks the GPUs of a host elsewhere: "auto", a number, or names; raises ValueError."""
     if wanted == "auto":
         return "auto"
     if isinstance(wanted, int):

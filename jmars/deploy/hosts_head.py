@@ -169,7 +169,7 @@ class HostsHead(ClusterHead):
             self.ended.set()
 
     def _costs(self, profile: dict[str, Any]) -> None:
-        """Costs that a host measured; those of GPUs stay where the host has measured none."""
+        """Costs that a host measured; costs of GPUs stay where the host has measured none."""
         if any(row.gpus for row in self.hosts.rows.values()):
             known = self._profile.costs
             on_gpus = known.as_data(filter(is_gpu_key, known))
@@ -227,7 +227,7 @@ class HostsHead(ClusterHead):
 
     @property
     def n_workers(self) -> int:
-        """Workers of all hosts, those with a GPU too."""
+        """Workers of all hosts, on cores and on GPUs."""
         return sum(row.workers for row in self._here())
 
     @property

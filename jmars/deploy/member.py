@@ -59,7 +59,7 @@ class Member:
     Parameters
     ----------
     ticket
-        What the head said of the host: `workers`, `threads`, `limit`, and `gpus`, names of GPUs, if it has some.
+        What the head said of the host: `workers`, `threads`, `limit`, and `gpus`, names of GPUs.
 
     Attributes
     ----------

@@ -348,7 +348,7 @@ class Seat:
 
     @remote_method
     def warm(self) -> None:
-        """Answers when all reports that the host sent before were taken: those of GPUs that are warm."""
+        """Answers when all reports that the host sent before were taken, such as reports of warm GPUs."""
 
     @remote_method
     def costs(self, profile: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ class Ticket:
     spill
         Folder for chunks on disk; None for the host's default.
     gpus
-        Its GPUs, as of `Cluster`: "auto" for all that the host has, a number, or names.
+        GPUs of the host, as of `Cluster`: "auto" for all that the host has, a number, or names.
     lease
         Seconds after which a host ends itself that hears nothing of the head.
     """

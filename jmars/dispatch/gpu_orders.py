@@ -77,7 +77,7 @@ class GpuWorkers:
         return (pin == worker.index or pin in self.lost) and worker.has_gpu == self.on_gpu(table, operand)
 
     def refusal(self, table: JobTable, operand: int) -> ClusterError | None:
-        """The error of an operand that needs a GPU which is given up or not here; None for other operands."""
+        """The error of an operand that needs a lost or missing GPU; None for other operands."""
         must = bool(table.device) and table.device[operand] == GPU_ONLY
         if table.pinned.get(operand) in self.lost:
             why = self.lost[table.pinned[operand]]

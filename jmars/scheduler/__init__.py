@@ -42,7 +42,7 @@ failed_stage_cleanup.py   releases a stage that failed by a fault of jmars
 graph_actor.py   GraphActor: a job from submission to end
 session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
 places.py      which hosts have each chunk (Places)
-host_gpus.py   which hosts, and which workers of a host, take operands for GPUs
+host_gpus.py   chooses hosts, and workers of a host, for operands of GPUs
 host_jobs.py   a job on several hosts
 balance.py     moves waiting operands to hosts without work (Balance)
 host_links.py  bandwidth and latency between hosts (HostLinks)

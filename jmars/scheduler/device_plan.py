@@ -151,7 +151,7 @@ def on_devices(
     budget
         Seconds for planning. With 0, for short jobs, `gpu: auto` leaves operands on cores.
     copies_down
-        Whether each output of a GPU is copied to shared memory, as on several hosts; else results are.
+        Whether all outputs of a GPU are copied to shared memory, as on several hosts, or results only.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which hosts, and which workers of a host, take operands for GPUs: pure functions of the hosts' rows.
+"""Chooses hosts, and workers of a host, for operands of GPUs: pure functions of the hosts' rows.
 
 Source: docs/explanation/devices.md, "On several hosts".
 """
@@ -15,15 +15,15 @@ __all__ = ["able_hosts", "suits", "workers_of"]
 
 
 def suits(row: HostRow, table: JobTable, operand: int) -> bool:
-    """Whether a host has a warm GPU with room for an operand, if it is for one."""
+    """Whether a host has a warm GPU with room for an operand; True for operands of cores."""
     return not is_for_gpu(table.device, operand) or row.fits_gpu(_needs(table, operand))
 
 
 def able_hosts(table: JobTable, operand: int, here: list[HostRow], staying: Sequence[HostRow]) -> list[HostRow]:
-    """Hosts for an operand, of those that take operands (`here`).
+    """Hosts that may get an operand: a choice from `here`.
 
-    An operand for a GPU goes to a host with room for it on a GPU. Where there is none, cores run it, unless it must run
-    on a GPU: then a GPU of `staying` that warms up or is too small gets it, or a host refuses it.
+    Hosts with room on a warm GPU get operands for GPUs. Where there is none, cores run the operand; an operand that
+    no core may run waits on a host of `staying` for a cold GPU, or is refused by a host.
     """
     if not is_for_gpu(table.device, operand):
         return here

@@ -27,9 +27,9 @@ class HostRow:
     Attributes
     ----------
     first, workers
-        Number of the first worker in the cluster, and how many there are; those with a GPU are the last ones.
+        Number of the first worker in the cluster, and how many there are; GPUs are the last workers.
     gpus
-        Of each GPU, bytes for chunks: -1 until it is warm, 0 if it cannot be used.
+        Bytes for chunks by GPU: -1 for a cold GPU, 0 for a GPU that cannot be used.
     memory
         Bytes for chunks and scratch.
     room
@@ -64,7 +64,7 @@ class HostRow:
         return max(self.gpus, default=0) >= max(1, nbytes)
 
     def warm_gpus(self) -> list[tuple[int, int]]:
-        """Numbers of workers in the cluster whose GPU is warm, and its bytes."""
+        """Numbers in the cluster of workers with a warm GPU, and the bytes of the GPU."""
         first = self.first + self.cores
         return [(worker, size) for worker, size in enumerate(self.gpus, first) if size > 0]
 

@@ -76,7 +76,7 @@ class Hosts:
     ) -> HostRow:
         """A host joined, or a lost host is back and empty; open the running jobs there.
 
-        The last `gpus` of its workers have a GPU, which reports its bytes when it is warm.
+        The last `gpus` workers are GPUs; a report tells the bytes of a warm GPU.
 
         Raises
         ------
@@ -338,7 +338,7 @@ class Hosts:
         return LocateChunks(chunks, [size[c] for c in chunks], [bits(have[c]) for c in chunks], shapes or None)
 
     def _other_host(self, table: JobTable, operand: int) -> int:
-        """A host for an operand whose planned host is gone: of the able ones the one with most bytes of the inputs."""
+        """Another host for an operand than the planned host: the able host with most bytes of the inputs."""
         inputs = [table.chunk[one] for one in table.inputs[operand]]
         held, jobs = self._rows.places.held(inputs), self._rows.jobs.values()
         staying = self._rows.staying
@@ -348,7 +348,7 @@ class Hosts:
         return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs))).number
 
     def _load(self, row: HostRow, jobs: Iterable[HostJob]) -> float:
-        """Operands that a host has for each worker."""
+        """Operands of a host per worker."""
         number = row.number
         return (
             sum(job.runs.get(number, 0) + len(job.waits.get(number, ())) + job.for_gpus.get(number, 0) for job in jobs)

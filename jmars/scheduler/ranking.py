@@ -43,8 +43,8 @@ class Machine:
     fresh
         Bytes of it that nobody has touched yet.
     rows, numbers
-        Machines that share no memory, and the number of every machine's first worker; None for one host. Each GPU of
-        the hosts is a row of its own, behind the rows of the hosts.
+        Machines that share no memory, and the number of every machine's first worker; None for one host. GPUs
+        have rows behind the rows of the hosts.
     row_of
         Gives the row that stores a chunk of a kept tensor, by the tensor's key and the chunk's number in C order; -1
         where it is not known.
@@ -226,7 +226,7 @@ def _hosts_with_gpus(
     wanted: Mapping[int, int],
     classes: NDArray[np.uint8],
 ) -> Ranked:
-    """Order, device and worker of operands on several hosts of which some have GPUs, or had."""
+    """Order, device and worker of operands on several hosts with GPUs, perhaps lost GPUs."""
     rows = machine.rows
     assert rows is not None
     here = classes if np.any(rows.device == GPU) else None  # else GPUs are lost, or not warm yet
@@ -235,7 +235,7 @@ def _hosts_with_gpus(
 
 
 def _devices(planned: bytes, must: NDArray[np.bool_]) -> bytes:
-    """Devices of operands for a `JobTable`, from those of a plan, and from which operands must run on a GPU."""
+    """Devices of operands for a `JobTable`, from the devices of a plan; `must` marks operands that no core may run."""
     if not planned and not must.any():
         return b""
     found = np.frombuffer(planned, np.uint8) if planned else np.full(len(must), CPU, np.uint8)

@@ -91,8 +91,8 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
 def hosts_with_gpus(hosts: Workers, gpus: Sequence[tuple[int, int]], pcie: float) -> Workers:
     """Describes several hosts with their GPUs as the rows of the hosts, and behind them a row for every GPU.
 
-    A GPU exchanges chunks with its host, and with other GPUs of its host, at the speed of PCIe, with others at most at
-    the speed of the network.
+    A GPU exchanges chunks with the same host, and with the GPUs there, at the speed of PCIe; with further hosts at most
+    at the speed of the network.
 
     Parameters
     ----------
