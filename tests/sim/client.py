@@ -219,7 +219,7 @@ class Client:
             return
         expected = self.held[node.key]
         pieces: list[Any] = []
-        chunks = await self._ask("chunks", node.key)
+        (chunks,) = await self._ask("chunks", [node.key])
         shapes = [self.world.session.meta.shapes.get(chunk) for chunk in chunks]
         for chunk, shape in zip(chunks, shapes, strict=True):
             pieces.append(await world.get(chunk, shape or _planned_shape(node, len(pieces)), node.dtype))
