@@ -9,7 +9,7 @@ Source: docs/decisions/0014-stages.md; Mars (`yield` inside `tile`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -135,7 +135,12 @@ class Unfolding(UnfoldingNodes):
 
     # -- expanding
     def _expand_what_can_be(self) -> dict[int, tuple[list[int], list[int]]]:
-        """Expands dynamic operands while possible; returns the needed nodes in order, with their missing inputs."""
+        """Expands dynamic operands while possible; returns the needed nodes in order, with their missing inputs.
+
+        Without dynamic operands no input is missing, and no node is returned.
+        """
+        if not any(op.dynamic for op in self.operands.values()):
+            return {}
         while True:
             lacks: dict[int, tuple[list[int], list[int]]] = {}
             nothing: tuple[list[int], list[int]] = ([], [])
@@ -181,7 +186,7 @@ class Unfolding(UnfoldingNodes):
             number[node] = len(graph.operands)
             graph.operands.append(op)
             graph.inputs.append(inputs)
-            graph.metas.append(replace(self.meta(node), key=key))
+            graph.metas.append(self.meta(node).renamed(key))
 
         for node in computed:
             for one in self._reads(node):
@@ -195,7 +200,7 @@ class Unfolding(UnfoldingNodes):
         results: dict[str, int] = {}
         for node in kept:
             key = f"r{len(results)}"
-            graph.metas[number[node]] = replace(graph.metas[number[node]], key=key)
+            graph.metas[number[node]] = graph.metas[number[node]].renamed(key)
             graph.results.append(number[node])
             results[key] = node
         return Stage(self._number, graph, given, results, wanted, dropped)

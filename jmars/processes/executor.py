@@ -130,6 +130,7 @@ def run_executor(
     np.seterr(all="call")
     np.seterrcall(errors)
     gc.freeze()
+    gc.set_threshold(700, 10, 10)  # Python's own: cycles of users' functions may hold much memory
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
     trim = ran_functions = False
     gpu = None if open_gpu is None else open_gpu(memory, chunks)

@@ -16,6 +16,8 @@ from jmars.model.events import Event
 
 __all__ = ["EventLog", "weight"]
 
+SAMPLE = 1_000  # entries of a long list that are weighed for all
+
 
 class EventLog:
     """The last events of a cluster, at most `limit` of them and about `budget` bytes.
@@ -75,5 +77,7 @@ def weight(value: Any) -> int:
     if isinstance(value, dict):
         return 200 + sum(map(weight, value.values()))
     if isinstance(value, list | tuple):
+        if len(value) > SAMPLE:
+            return 60 + len(value) * sum(map(weight, value[:SAMPLE])) // SAMPLE
         return 60 + sum(map(weight, value))
     return 30

@@ -90,6 +90,7 @@ class ChunkGraphBuilder:
 
     def __init__(self) -> None:
         self.n = 0
+        self.made: dict[Any, Program] = {}  # programs that operands of the graph share, by their parameters
         self.programs: list[Program] = []
         self._number: dict[Program, int] = {}
         self._layers: list[GraphLayer] = []
@@ -100,11 +101,10 @@ class ChunkGraphBuilder:
         self._args: list[tuple[Any, ...]] | None = None
         self._stored: dict[int, tuple[str, int]] = {}
         self._stored_bytes: list[tuple[Ints, Ints]] = []  # (ids, bytes)
-        self._ones: list[tuple[int, Sequence[int]]] = []  # operands added singly since the last part
+        self._ones: list[tuple[int, Sequence[int], int]] = []  # operands added singly since the last part, and layers
 
     def begin(self, layer: GraphLayer) -> None:
         """Begin a layer; operands added from now on belong to `layer`."""
-        self._flush()
         self._layers.append(layer)
 
     def add(self, program: Program, inputs: Sequence[int] = (), args: tuple[Any, ...] = ()) -> int:
@@ -113,7 +113,7 @@ class ChunkGraphBuilder:
             unique = list(dict.fromkeys(inputs))
             program, inputs = share_inputs(program, [unique.index(i) for i in inputs]), unique
         assert len(program.inputs) == len(inputs), (program.name, inputs)
-        self._ones.append((self._row(program), inputs))
+        self._ones.append((self._row(program), inputs, max(len(self._layers) - 1, 0)))
         self._note_args(1, [args] if args else None)
         self.n += 1
         return self.n - 1
@@ -225,10 +225,11 @@ class ChunkGraphBuilder:
     def _flush(self) -> None:
         """Make a part of the operands that were added singly."""
         if self._ones:
-            self._program.append(np.array([row for row, _ in self._ones], np.int32))
-            self._degree.append(np.array([len(inputs) for _, inputs in self._ones], np.int64))
-            self._inputs.append(np.array(list(itertools.chain.from_iterable(i for _, i in self._ones)), np.int64))
-            self._note_layer(len(self._ones))
+            rows, inputs, layers = zip(*self._ones, strict=True)
+            self._program.append(np.array(rows, np.int32))
+            self._degree.append(np.array(list(map(len, inputs)), np.int64))
+            self._inputs.append(np.array(list(itertools.chain.from_iterable(inputs)), np.int64))
+            self._layer += [(layer, len(list(group))) for layer, group in itertools.groupby(layers)]
             self._ones = []
 
 

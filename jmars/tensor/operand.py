@@ -58,6 +58,10 @@ class TensorMeta:
         """Number of chunks along each axis."""
         return tuple(map(len, self.chunks))
 
+    def renamed(self, key: str) -> TensorMeta:
+        """Copy with another key."""
+        return TensorMeta(key, self.shape, self.dtype, self.chunks)
+
 
 class TensorData:
     """A node of the tensor graph: an operand's output. Nodes compare by identity.
@@ -85,7 +89,7 @@ class TensorData:
         self.shape = shape
         self.dtype = check_dtype(dtype)
         self.chunks = chunks
-        self.has_unknown_lengths = any(n.__class__ is Unknown for n in shape)
+        self.has_unknown_lengths = Unknown in map(type, shape)
         self.computed = False  # whether a run computed all chunks, kept or not: client/auto_persist.py
         self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: lineage.py
         self.is_lineage_copy = False

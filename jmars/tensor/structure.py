@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from operator import attrgetter
 from types import EllipsisType, FunctionType
@@ -99,7 +99,7 @@ def canonical(graph: TensorGraph) -> TensorGraph:
             value = getattr(operand, operand.binds)
             copy.__dict__[operand.binds] = Slot(slots.setdefault(value, len(slots)))
         operands.append(copy)
-    metas = [replace(meta, key=str(number)) for number, meta in enumerate(graph.metas)]
+    metas = [meta.renamed(str(number)) for number, meta in enumerate(graph.metas)]
     return TensorGraph(operands, graph.inputs, metas, graph.results)
 
 

@@ -6,7 +6,7 @@ Flat lists pickle without recursion, so a chain of 100,000 operands is no proble
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,9 +121,9 @@ class TensorGraph:
     def from_linked(cls, linked: LinkedGraph, stored: Sequence[str] | None = None) -> TensorGraph:
         """Copy a linked graph; with `stored`, its tensors get these keys and its NumPy arrays become stored leaves."""
         operands = [op if isinstance(op, Stored) else op.unlinked() for op in linked.operands]
-        metas = [node.meta for node in linked.nodes]
+        keys = [node.key for node in linked.nodes] if stored is None else stored
+        metas = [TensorMeta(key, x.shape, x.dtype, x.chunks) for key, x in zip(keys, linked.nodes, strict=True)]
         if stored is not None:
-            metas = [replace(meta, key=key) for meta, key in zip(metas, stored, strict=True)]
             operands = [Stored(line=op.line) if isinstance(op, FromArray) else op for op in operands]
         return cls(operands, linked.inputs, metas, linked.results)
 
@@ -150,4 +150,4 @@ class TensorGraph:
         """Replace operand `index` by a leaf whose chunks are stored under `key`."""
         self.operands[index] = Stored(line=self.operands[index].line)
         self.inputs[index] = ()
-        self.metas[index] = replace(self.metas[index], key=key)
+        self.metas[index] = self.metas[index].renamed(key)

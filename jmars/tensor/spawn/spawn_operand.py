@@ -30,6 +30,7 @@ __all__ = ["BYTES", "FromSpawned", "Spawn"]
 
 Array = np.ndarray[Any, Any]
 BYTES = np.dtype(np.uint8)
+_UNSIZED = ChunkType((-1,), BYTES)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,31 +77,37 @@ class Spawn(Operand):
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Add one chunk-level operand."""
-        types = [
-            _bytes(grid) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
-            for grid, is_object in zip(inputs, self.objects, strict=True)
-        ]
-        params = (self.function, self.blob, self.objects, self.outputs, self.environment)
-        step = Call(
-            call_spawned,
-            params,
-            tuple(range(len(types))),
-            ChunkType((-1,), BYTES),
-            True,
-            self.memory,
-            self.cost,
-            alone=True,
-            runs_user_code=True,
-            retries=self.retries,
+        types = tuple(
+            [
+                _bytes(grid) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
+                for grid, is_object in zip(inputs, self.objects, strict=True)
+            ]
         )
-        ids = [int(grid.ids.reshape(-1)[0]) for grid in inputs]
-        return np.array([builder.add(single(self.function, types, step), ids, (self.call,))], np.int64)
+        params = (self.function, self.blob, self.objects, self.outputs, self.environment)
+        key = params, types, self.memory, self.cost, self.retries
+        program = builder.made.get(key)
+        if program is None:
+            step = Call(
+                call_spawned,
+                params,
+                tuple(range(len(types))),
+                _UNSIZED,
+                True,
+                self.memory,
+                self.cost,
+                alone=True,
+                runs_user_code=True,
+                retries=self.retries,
+            )
+            program = builder.made[key] = single(self.function, types, step)
+        ids = [grid.ids.item(0) for grid in inputs]
+        return np.array([builder.add(program, ids, (self.call,))], np.int64)
 
 
 def _bytes(grid: ChunkGrid) -> ChunkType:
     """Return the type of a chunk of objects; the size is known if an earlier job computed the chunk."""
     length = grid.splits[0][0]
-    return ChunkType((-1 if isinstance(length, Unknown) else length,), BYTES)
+    return _UNSIZED if isinstance(length, Unknown) else ChunkType((length,), BYTES)
 
 
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
