@@ -64,7 +64,7 @@ def test_a_lost_input_of_a_job_is_computed_from_the_start(mine):
     assert int(total.fetch()) == int((np.arange(30) * 8 + 1).sum())
 
 
-def test_looks_in_a_loop_compute_what_is_new(mine):
+def test_looks_in_a_loop_compute_what_is_new(mine, only_jobs):
     x, real, counts = mt.ones(100, chunk_size=25), np.ones(100), []
     for _ in range(12):
         x, real = mt.sqrt(x[::-1].cumsum() + 1), np.sqrt(real[::-1].cumsum() + 1)
@@ -94,7 +94,7 @@ def relaxed(x):
     return new
 
 
-def test_relaxation_until_little_changes(mine):
+def test_relaxation_until_little_changes(mine, only_jobs):
     real = np.zeros((24, 24))
     real[0] = 1
     x, counts = mt.asarray(real, chunk_size=8), []
@@ -108,7 +108,7 @@ def test_relaxation_until_little_changes(mine):
     np.testing.assert_allclose(x.fetch(), real, rtol=1e-12)
 
 
-def test_power_iteration(mine):
+def test_power_iteration(mine, only_jobs):
     rng = np.random.default_rng(6)
     a = rng.random((40, 40))
     a = a + a.T
