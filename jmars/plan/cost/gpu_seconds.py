@@ -25,6 +25,7 @@ __all__ = ["gpu_seconds", "host_with_gpus", "hosts_with_gpus"]
 CALL = 50e-6  # seconds: an order taken, kernels launched, the end reported
 _LATENCY = 30e-6  # seconds until the first byte of a copy
 _BANDWIDTH = 400e9  # bytes a second of the GPU's own memory
+_AT_ONCE = 1e15  # bytes a second from a GPU to its host, which has a copy by then
 _FASTER = 25.0  # a GPU computes so many times as fast as a core
 
 
@@ -57,8 +58,8 @@ def gpu_seconds(program: Program, profile: Profile) -> float:
 def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int]) -> Workers:
     """Describes this host as a row for the cores, which share a memory, and a row for every GPU.
 
-    Chunks go from row to row at the speed of PCIe; a GPU whose memory is full moves chunks to shared memory, so PCIe
-    takes the place of its disk.
+    Chunks go between cores and a GPU at the speed of PCIe, and from one GPU to another at half of it, through shared
+    memory. A GPU with a full memory moves chunks to shared memory, so PCIe takes the place of the disk.
 
     Parameters
     ----------
@@ -74,15 +75,18 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
     >>> rows = host_with_gpus(Profile(), 8, 10**9, [40 * 10**9])
     >>> rows.cores.tolist(), rows.device.tolist(), rows.memory.tolist()
     ([8, 1], [1, 2], [1000000000, 40000000000])
+    >>> host_with_gpus(Profile(), 8, 10**9, [10**9, 10**9]).bandwidth[1].tolist()  # the diagonal is not used
+    [6000000000.0, 3000000000.0, 3000000000.0]
     """
     n = 1 + len(gpus)
     first: NDArray[np.bool_] = np.arange(n) == 0
+    by_core = first[:, None] | first[None, :]
     return Workers.build(
         n,
         cores=np.where(first, cores, 1),
         memory=np.array([memory, *gpus], np.int64),
         device=np.where(first, CPU, GPU),
-        bandwidth=profile.pcie,
+        bandwidth=np.where(by_core, profile.pcie, profile.pcie / 2),
         latency=_LATENCY,
         disk=np.where(first, profile.disk, profile.pcie),
     )
@@ -91,8 +95,8 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
 def hosts_with_gpus(hosts: Workers, gpus: Sequence[tuple[int, int]], pcie: float) -> Workers:
     """Describes several hosts with their GPUs as the rows of the hosts, and behind them a row for every GPU.
 
-    A GPU exchanges chunks with the same host, and with the GPUs there, at the speed of PCIe; with further hosts at most
-    at the speed of the network.
+    A GPU reads chunks of the same host, and of the GPUs there, at the speed of PCIe, and chunks of further hosts by the
+    network and PCIe. Copies of outputs to shared memory are no link: `on_devices` counts them, as seconds of the GPU.
 
     Parameters
     ----------
@@ -108,14 +112,13 @@ def hosts_with_gpus(hosts: Workers, gpus: Sequence[tuple[int, int]], pcie: float
     >>> rows = hosts_with_gpus(Workers.build(2, cores=4, bandwidth=1e9), [(1, 40 * 10**9)], 6e9)
     >>> rows.cores.tolist(), rows.device.tolist()
     ([4, 4, 1], [1, 1, 2])
-    >>> rows.bandwidth[2].tolist()[:2]
-    [1000000000.0, 6000000000.0]
+    >>> rows.bandwidth[:2, 2].round(-6).tolist(), rows.bandwidth[2, :2].tolist()
+    ([857000000.0, 6000000000.0], [1000000000.0, 1000000000000000.0])
     """
     n, m = len(hosts), len(gpus)
     home = np.array([*range(n), *(host for host, _ in gpus)])
     network = hosts.bandwidth[np.ix_(home, home)]
     is_gpu: NDArray[np.bool_] = np.arange(n + m) >= n
-    by_gpu = is_gpu[:, None] | is_gpu[None, :]
     near = home[:, None] == home[None, :]
     more = np.ones(m)
     return Workers.build(
@@ -124,7 +127,11 @@ def hosts_with_gpus(hosts: Workers, gpus: Sequence[tuple[int, int]], pcie: float
         speed=np.concatenate([hosts.speed, more]),
         memory=np.concatenate([hosts.memory, np.array([size for _, size in gpus], np.int64)]),
         device=np.where(is_gpu, GPU, CPU),
-        bandwidth=np.where(by_gpu, np.where(near, pcie, np.minimum(network, pcie)), network),
+        bandwidth=np.where(
+            is_gpu[None, :],
+            np.where(near, pcie, 1 / (1 / network + 1 / pcie)),
+            np.where(near & is_gpu[:, None], _AT_ONCE, network),
+        ),
         latency=hosts.latency,
         disk=np.concatenate([hosts.disk, pcie * more]),
     )
