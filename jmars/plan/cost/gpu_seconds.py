@@ -58,8 +58,8 @@ def gpu_seconds(program: Program, profile: Profile) -> float:
 def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int]) -> Workers:
     """Describes this host as a row for the cores, which share a memory, and a row for every GPU.
 
-    Chunks go between cores and a GPU at the speed of PCIe, and from one GPU to another at half of it, through shared
-    memory. A GPU with a full memory moves chunks to shared memory, so PCIe takes the place of the disk.
+    Chunks go from row to row at the speed of PCIe; a GPU whose memory is full moves chunks to shared memory, so PCIe
+    takes the place of its disk. A chunk for another GPU goes through shared memory, and counts as one copy.
 
     Parameters
     ----------
@@ -75,18 +75,15 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
     >>> rows = host_with_gpus(Profile(), 8, 10**9, [40 * 10**9])
     >>> rows.cores.tolist(), rows.device.tolist(), rows.memory.tolist()
     ([8, 1], [1, 2], [1000000000, 40000000000])
-    >>> host_with_gpus(Profile(), 8, 10**9, [10**9, 10**9]).bandwidth[1].tolist()  # the diagonal is not used
-    [6000000000.0, 3000000000.0, 3000000000.0]
     """
     n = 1 + len(gpus)
     first: NDArray[np.bool_] = np.arange(n) == 0
-    by_core = first[:, None] | first[None, :]
     return Workers.build(
         n,
         cores=np.where(first, cores, 1),
         memory=np.array([memory, *gpus], np.int64),
         device=np.where(first, CPU, GPU),
-        bandwidth=np.where(by_core, profile.pcie, profile.pcie / 2),
+        bandwidth=profile.pcie,
         latency=_LATENCY,
         disk=np.where(first, profile.disk, profile.pcie),
     )
