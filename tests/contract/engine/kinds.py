@@ -33,6 +33,7 @@ CANNOT = {
     ("dask", "test_a_function_that_does_not_end_is_ended"): "Dask cannot end a task that runs",
     ("ray-inside", "test_clusters_beside_each_other_do_not_mix"): "a node's CPUs belong to one cluster",
     ("ray-inside", "test_a_name_of_a_cluster_is_only_a_name"): "a node's CPUs belong to one cluster",
+    ("ray-inside", "test_a_client_that_connects_is_warned"): "a node's CPUs belong to one cluster",
 }
 
 RAYS_OWN = "ray::Dash", "ray::Runtime"  # agents, whose end is the end of their node
