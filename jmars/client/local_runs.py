@@ -44,6 +44,7 @@ ALL_NAMED = 2**26  # bytes of all such values of more than SMALL
 LOOK, LATER = 3, 30  # reads and writes of elements until an unknown value is computed: at first, and later
 MOST_NODES = 400  # of a graph that is computed here
 LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
+SPARES = 2**24  # bytes of dropped chunks whose memory the next run uses: fresh pages cost as much as small kernels
 PLANS = 256  # plans that are kept, one for a structure
 LATE = 10.0  # times `config.local_seconds` after which a run is ended and its structure not run here again
 
@@ -175,6 +176,7 @@ class LocalRuns:
         """Run a graph; returns the value of its first result, and numbers of nodes with texts to warn of."""
         from jmars.client.local_plans import local_plan
         from jmars.engines.task import run_steps
+        from jmars.kernels.scratch import open_spares
 
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, {})
         with self._lock:
@@ -198,6 +200,7 @@ class LocalRuns:
             chunks = [arrays[leaf][index] for leaf, index in plan.inputs]
             spec = plan.spec(bindings(linked.operands, ()).values)
             end = time.monotonic() + LATE * config.local_seconds
+            open_spares(SPARES)  # for the next run of this thread as well
             with self._few_threads():
                 report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "")
             inputs = [np.array(chunks[k], order="C") for k in plan.returned]  # which nobody else may write to, or free

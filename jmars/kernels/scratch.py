@@ -3,7 +3,8 @@
 A large array that the C library just mapped costs 2 to 9 times as much to write as an array whose pages are there.
 Dask's workers give every array back to the system at once (`MALLOC_TRIM_THRESHOLD_`), so chunks that do not leave a
 kernel or a group are kept here for the next chunk of the same type. A thread has such spares only between
-`open_spares` and `close_spares`: in a kernel, in a group, or for good in a worker of an engine.
+`open_spares` and `close_spares`: in a kernel, in a group, or for good in a worker of an engine and, a few, in a client
+that computes small values.
 """
 
 from __future__ import annotations
@@ -38,18 +39,21 @@ def scratch(slot: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 class _Spares:
     """Arrays that were given back, by shape and dtype; the type that was given back longest ago is dropped first."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most  # bytes
         self._arrays: dict[tuple[tuple[int, ...], np.dtype[Any]], list[Array]] = {}
         self._nbytes = 0
 
     def add(self, array: Array) -> None:
-        """Keep an array."""
+        """Keep an array, unless it is too large."""
+        if array.nbytes > self._most:
+            return
         kind = array.shape, array.dtype
         alike = self._arrays.pop(kind, [])
         alike.append(array)
         self._arrays[kind] = alike
         self._nbytes += array.nbytes
-        while self._nbytes > SPARE_BYTES:
+        while self._nbytes > self._most:
             oldest = next(iter(self._arrays))
             self._nbytes -= self._arrays[oldest].pop(0).nbytes
             if not self._arrays[oldest]:
@@ -67,11 +71,11 @@ class _Spares:
         return array
 
 
-def open_spares() -> bool:
-    """Keep arrays that are given back from now on; False where this thread does so already."""
+def open_spares(most: int = SPARE_BYTES) -> bool:
+    """Keep at most `most` bytes of arrays that are given back from now on; False where this thread does so already."""
     if "spare" in _own.__dict__:
         return False
-    _own.__dict__["spare"] = _Spares()
+    _own.__dict__["spare"] = _Spares(most)
     return True
 
 
@@ -105,7 +109,7 @@ def give_back(arrays: MutableSequence[Any], place: int) -> None:
         return
     if type(array) is np.ndarray and type(array.base) is np.ndarray:
         array = array.base  # the last view of an array
-    if type(array) is not np.ndarray or not SMALL < array.nbytes <= SPARE_BYTES or array.dtype.hasobject:
+    if type(array) is not np.ndarray or array.nbytes <= SMALL or array.dtype.hasobject:
         return
     held = [array]
     del array

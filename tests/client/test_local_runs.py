@@ -294,3 +294,19 @@ def test_a_buffer_of_another_library_is_copied():
     x = mt.asarray(memoryview(memory))
     memory[0] = 99
     assert x.fetch().tolist() == [0, 1, 2]
+
+
+def test_the_memory_of_a_run_is_used_again_and_that_of_a_value_never(cluster):
+    rng = np.random.default_rng(5)
+    real, runs = rng.random((20_000, 4)), cluster.local.runs
+    x, found, expected = mt.asarray(real), [], []
+    for turn in range(12):
+        w = np.full(4, turn + 1.0)
+        residual, wanted = (x @ w - 1).reshape(200, 100), (real @ w - 1).reshape(200, 100)
+        found.append(residual.T if turn % 2 else residual)
+        expected.append(wanted.T if turn % 2 else wanted)
+        assert float((x.T @ residual.ravel()).sum()) == pytest.approx((real.T @ wanted.ravel()).sum(), rel=1e-12)
+        found[-1] = found[-1].fetch()
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert cluster.local.runs > runs

@@ -75,6 +75,19 @@ def test_the_type_that_came_back_longest_ago_is_dropped(spares: None) -> None:
     assert spare_array((size,), np.dtype("u1"))[0] == 7
 
 
+def test_a_thread_keeps_as_much_as_it_was_told() -> None:
+    assert open_spares(2**20)
+    try:
+        give_back([np.zeros(2**20 + 1, np.uint8)], 0)
+        assert scratch._own.spare.take((2**20 + 1,), np.dtype("u1")) is None
+        for kind in ("u1", "i1"):
+            give_back([np.zeros(2**19 + 1, kind)], 0)
+        assert scratch._own.spare.take((2**19 + 1,), np.dtype("u1")) is None
+        assert scratch._own.spare.take((2**19 + 1,), np.dtype("i1")) is not None
+    finally:
+        close_spares()
+
+
 def test_without_spares_nothing_is_kept() -> None:
     give_back([np.zeros(10**5)], 0)
     assert open_spares()
