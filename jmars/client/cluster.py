@@ -25,7 +25,7 @@ from jmars.client.heartbeat import reason
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
-from jmars.client.local_runs import LocalRuns, load_local_runs
+from jmars.client.local_runs import LocalRuns, kept_bytes, load_local_runs
 from jmars.client.recovery import fetch_each, with_recovery
 from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
@@ -237,13 +237,13 @@ class Cluster(EngineClusters, HostClusters):
         """Status of the cluster's processes and memory.
 
         `workers` (list) and `scheduler` have `pid`, `state` and `memory` (bytes); `memory` has `limit`, `resident`,
-        `peak` and spilled bytes; `plans` counts kept graph structures: their bytes (`size`) and how often a
-        submission `found`, `missed` or `dropped` a structure. A cluster on Dask or Ray has `engine` (kind, address,
-        mode), and says what the engine promises: `security`, and `promises` that it does not keep; `pid` and `memory`
-        of a worker are absent while the engine does not tell them.
+        `peak`, spilled bytes, and `kernel`: arrays that jmars keeps in this process, beside the limit; `plans` counts
+        kept graph structures: their bytes (`size`) and how often a submission `found`, `missed` or `dropped` one. A
+        cluster on Dask or Ray has `engine` (kind, address, mode), and says what the engine promises: `security`, and
+        `promises` that it does not keep; `pid` and `memory` of a worker are absent while the engine does not tell them.
         """
         found: dict[str, Any] = self.ask("host", "info")
-        return found | {"workers": list(found["workers"])}
+        return found | {"workers": list(found["workers"]), "memory": {**found["memory"], "kernel": kept_bytes()}}
 
     def why(self, job: str = "") -> str:
         """Why a job stands as it does; of "", all running jobs, and workers that ended of late."""

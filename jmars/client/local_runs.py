@@ -27,7 +27,7 @@ from jmars.client.auto_persist import SMALL, computed_whole, named
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.local_leaves import LocalLeaves
 from jmars.config import config
-from jmars.tensor.from_array import FromArray
+from jmars.tensor.from_array import FromArray, copied_bytes
 from jmars.tensor.operand import TensorData
 from jmars.tensor.structure import bindings, digest
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from jmars.client.local_plans import LocalPlan
 
-__all__ = ["LocalRuns", "load_local_runs"]
+__all__ = ["LocalRuns", "kept_bytes", "load_local_runs"]
 
 NAMED = 2**20  # bytes of a value that is kept as long as its node lives if Python refers to it; SMALL of others
 ALL_NAMED = 2**26  # bytes of all such values of more than SMALL
@@ -68,6 +68,14 @@ def load_local_runs() -> None:
     """Import the modules of a run, all passes of a compilation: while a cluster starts, no value waits for them."""
     for name in ("jmars.client.local_plans", "jmars.engines.task", "numpy.ma", "threadpoolctl"):  # np.unique needs ma
         importlib.import_module(name)
+
+
+def kept_bytes() -> int:
+    """Bytes of arrays in this process that jmars keeps: copies of users' arrays, and values of named tensors.
+
+    Arrays of less than 64 KiB are not counted.
+    """
+    return copied_bytes() + sum(map(_nbytes, list(_large)))
 
 
 class LocalRuns:

@@ -23,7 +23,7 @@ from jmars.tensor.duck_arrays import refuse_duck_array
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["COPIED", "FromArray", "is_own", "plain_array"]
+__all__ = ["COPIED", "FromArray", "copied_bytes", "is_own", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
 _SHARED = 2**16  # bytes from which equal arrays share a copy
@@ -103,6 +103,11 @@ def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if _checksum(found) == content[0]:  # another thread wrote to it meanwhile: the copy is taken by nobody else
             _copies[content] = found
     return found
+
+
+def copied_bytes() -> int:
+    """Bytes of the copies of users' arrays that this process keeps, of 64 KiB or more each."""
+    return sum(copy.nbytes for copy in _copies.values())
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:

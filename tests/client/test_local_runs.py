@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from jmars.engines.engine import GroupReport
 from jmars.engines.task import run_steps
 from jmars.errors import ArrayChangedError, ClusterLostError
 from jmars.model.failure import Failure
+from jmars.tensor import from_array
 from tests.contract.engine.programs import CHUNKED, EXACT
 from tests.contract.engine.test_programs import assert_same_bits
 
@@ -310,3 +312,21 @@ def test_the_memory_of_a_run_is_used_again_and_that_of_a_value_never(cluster):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     assert cluster.local.runs > runs
+
+
+def test_info_counts_the_arrays_that_jmars_keeps_in_this_process(cluster, monkeypatch):
+    monkeypatch.setattr(from_array, "_copies", WeakValueDictionary())  # without those of other tests
+    monkeypatch.setattr(local_runs, "_large", WeakSet())
+
+    def counted():
+        gc.collect()
+        return cluster.info()["memory"]["kernel"]
+
+    array = np.random.default_rng(3).random(100_000)
+    x, same = mt.asarray(array), mt.asarray(array.copy())
+    assert counted() == array.nbytes  # one copy for both
+    y = x[:20_000] * 2
+    total = y.sum().fetch()
+    assert counted() == array.nbytes + 20_000 * 8 and total == pytest.approx((array[:20_000] * 2).sum())
+    del x, same, y
+    assert counted() == 0
