@@ -37,11 +37,11 @@ def test_the_pace_slows_for_late_answers_and_hidden_pages():
     assert pace.interval(2.6) == 1.0
 
 
-def test_a_large_graph_gets_three_frames_a_second_however_prompt_the_page():
+def test_a_large_graph_gets_four_frames_a_second_however_prompt_the_page():
     pace = FrameRate()
     pace.sent(1, 0.0)
     pace.answered(1, hidden=False, now=0.1)
-    assert (pace.interval(0.2), pace.interval(0.2, large=True)) == (0.1, 0.33)
+    assert (pace.interval(0.2), pace.interval(0.2, large=True)) == (0.1, 0.25)
 
 
 def test_large_traits_rest_in_proportion_to_their_size():
@@ -57,21 +57,6 @@ def test_large_traits_rest_in_proportion_to_their_size():
         sent += [(name, now) for name in frames.frame(run, now) or ()]
     assert [now for name, now in sent if name == "lanes"] == [0.5, 2.5, 4.5]
     assert len([now for name, now in sent if name == "workers"]) >= 11
-
-
-def test_tables_of_a_large_graph_come_half_as_often():
-    run, frames, log = RunState(), FrameBuilder(), started(4)
-    run.follow("job-1")
-    run.fold(log.events)
-    sent: dict[bool, int] = {}
-    for large in (False, True):
-        run.job.table.aggregated = large
-        frames.frame(run, now=100.0 * large, last=True)
-        sent[large] = 0
-        for now in np.arange(0.25, 6.1, 0.25) + 100.0 * large:
-            run.revision["lanes"] += 1
-            sent[large] += "lanes" in (frames.frame(run, now) or ())
-    assert sent[False] == 2 * sent[True]
 
 
 def test_unanswered_frames_are_forgotten():
