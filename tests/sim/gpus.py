@@ -257,4 +257,4 @@ class GpuHostsWorld(HostsWorld):
 
 def run_gpus(world: GpuWorld | GpuHostsWorld) -> Report:
     """Simulate the run of a world; raises `world.Failed` if a promise was broken."""
-    return run_world(world, more="--gpus ")
+    return run_world(world, again="pytest --all tests/devices/test_random_programs.py")

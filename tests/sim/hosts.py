@@ -29,7 +29,7 @@ from tests.sim.executor import Executor
 from tests.sim.faults import Faults
 from tests.sim.members import PAGES, SimHost
 from tests.sim.network import End, Network, Wire
-from tests.sim.world import Report, Reports, ScribblingArena, World, run_world
+from tests.sim.world import Report, Reports, ScribblingArena, World, command, run_world
 
 __all__ = ["HostsWorld", "run_hosts"]
 
@@ -368,4 +368,4 @@ def run_hosts(seed: int, hosts: int, faults: Faults | None = None) -> Report:
     Failed
         If a promise was broken.
     """
-    return run_world(HostsWorld(seed, hosts, faults), more=f"--hosts {hosts} ")
+    return run_world(HostsWorld(seed, hosts, faults), again=command(seed, hosts))

@@ -320,8 +320,13 @@ def run(seed: int, faults: Faults | None = None, prepare: Callable[[World], None
     return run_world(World(seed, faults), prepare)
 
 
-def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, more: str = "") -> Report:
-    """Simulate the run of a world; `more` are arguments that make it again."""
+def command(seed: int, hosts: int = 1) -> str:
+    """The command that simulates the run of a seed."""
+    return f"python -m tests.sim {f'--hosts {hosts} ' if hosts > 1 else ''}--from {seed} --seeds 1"
+
+
+def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, again: str = "") -> Report:
+    """Simulate the run of a world; `again` is the command that repeats a failed run, that of a host by default."""
     before = current_engine()
     set_engine(NoComputeEngine(2**30, 2))  # as in the scheduler's process; tests that come later compute values
     prepare(world)
@@ -338,7 +343,7 @@ def run_world(world: World, prepare: Callable[[World], None] = lambda _: None, m
         shown = "\n".join(world.lines[-SHOWN:])
         raise Failed(
             f"seed {world.seed}: {type(error).__name__}: {error}{raised}\nfaults: {world.drawn}\n{shown}\n"
-            f"again: python -m tests.sim {more}--from {world.seed} --seeds 1"
+            f"again: {again or command(world.seed)}"
         ) from error
     finally:
         world.loop.close()
