@@ -44,7 +44,7 @@ ALL_NAMED = 2**26  # bytes of all such values of more than SMALL
 LOOK, LATER = 3, 30  # reads and writes of elements until an unknown value is computed: at first, and later
 MOST_NODES = 400  # of a graph that is computed here
 LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
-SPARES = 2**24  # bytes of dropped chunks whose memory the next run uses: fresh pages cost as much as small kernels
+SPARES = 2**24  # bytes of dropped chunks that the next run writes to: fresh pages take as long as small kernels
 PLANS = 256  # plans that are kept, one for a structure
 LATE = 10.0  # times `config.local_seconds` after which a run is ended and its structure not run here again
 

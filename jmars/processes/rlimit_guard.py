@@ -77,7 +77,10 @@ class RlimitGuard:
         setrlimit(RLIMIT_DATA, (limit if self._soft == RLIM_INFINITY else min(limit, self._soft), self._hard))
 
     def taken(self) -> int:
-        """Bytes that the process has gained since the cap began; after a failure, whose repetition is capped anew."""
+        """Bytes that the process has gained since the cap began; called after a failure.
+
+        The next cap counts the free heap again, since the function runs a second time.
+        """
         self._count_again = 0.0
         pages = self._pages()
         return max(0, (pages[1] - pages[2]) * PAGE - self._before)
