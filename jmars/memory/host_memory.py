@@ -163,11 +163,8 @@ class HostMemory:
 
     def free_chunks(self, chunks: Iterable[int]) -> None:
         """Free the slots and files of chunks."""
-        free = self.chunks.free
-        for chunk in chunks:
-            place = free(chunk)
-            if place is not None:
-                self.buffers.delete(place)
+        for file in self.chunks.free_all(chunks):
+            self.buffers.delete(file)
         if self.buffers.queue:
             self.buffers.advance()
 

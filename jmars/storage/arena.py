@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from jmars.model.limits import PAGE, slot_size
@@ -74,6 +75,22 @@ class Allocator:
                 self._empty.add(slab)
         else:
             self._add_run(offset, slot)
+
+    def free_all(self, offsets: Iterable[int]) -> None:
+        """Free slots; neighbours become one run of pages before the free runs are searched, so that many are cheap."""
+        start = end = 0
+        for offset in sorted(offsets):
+            slot = self._sizes[offset]
+            if slot < PAGE:
+                self.free(offset)
+                continue
+            del self._sizes[offset]
+            self.used -= slot
+            if offset != end:
+                self._add_run(start, end - start)
+                start = offset
+            end = offset + slot
+        self._add_run(start, end - start)
 
     def shrink(self, offset: int, size: int) -> None:
         """Free the pages of a slot behind the first `size` bytes, but not the first page."""

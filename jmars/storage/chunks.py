@@ -95,21 +95,35 @@ class Chunks:
 
     def free(self, chunk: int) -> SpillFile | None:
         """Forget a chunk and free the slot; returns the file to delete, if any."""
-        if chunk in self.moving or chunk in self.pins:
-            self.doomed.add(chunk)
-            return None
-        offset = self.memory.pop(chunk, None)
-        if offset is not None:
-            self.allocator.free(offset)
-        if self.freed is not None:
-            self.freed(chunk)
-            self.on_device.pop(chunk, None)
-        if self.shapes:
-            self.shapes.pop(chunk, None)
-        if self.elsewhere:
-            self.elsewhere.pop(chunk, None)
-            self.copies.discard(chunk)
-        return self.disk.pop(chunk, None) if self.disk else None
+        files = self.free_all((chunk,))
+        return files[0] if files else None
+
+    def free_all(self, chunks: Iterable[int]) -> list[SpillFile]:
+        """Forget chunks and free their slots; returns the files to delete."""
+        slots: list[int] = []
+        files: list[SpillFile] = []
+        for chunk in chunks:
+            if chunk in self.moving or chunk in self.pins:
+                self.doomed.add(chunk)
+                continue
+            offset = self.memory.pop(chunk, None)
+            if offset is not None:
+                slots.append(offset)
+            if self.freed is not None:
+                self.freed(chunk)
+                self.on_device.pop(chunk, None)
+            if self.shapes:
+                self.shapes.pop(chunk, None)
+            if self.elsewhere:
+                self.elsewhere.pop(chunk, None)
+                self.copies.discard(chunk)
+            if self.disk and chunk in self.disk:
+                files.append(self.disk.pop(chunk))
+        if len(slots) == 1:
+            self.allocator.free(slots[0])
+        else:
+            self.allocator.free_all(slots)
+        return files
 
     def pin(self, chunk: int) -> None:
         """Keep a chunk in memory, in place."""

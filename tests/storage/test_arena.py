@@ -9,12 +9,12 @@ from jmars.storage.arena import HEADER, PAGE, SLAB, Allocator, Arena
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 300_000)), max_size=120))
+@given(st.lists(st.tuples(st.sampled_from(["take", "take", "free", "some"]), st.integers(0, 300_000)), max_size=120))
 def test_slots_never_overlap_and_all_memory_comes_back(steps):
     allocator = Allocator(256 * PAGE, base=PAGE)
     live = {}
-    for take, number in steps:
-        if take or not live:
+    for step, number in steps:
+        if step == "take" or not live:
             offset = allocator.allocate(number)
             if offset is None:
                 continue
@@ -24,13 +24,17 @@ def test_slots_never_overlap_and_all_memory_comes_back(steps):
             assert allocator.base <= offset and offset + size <= allocator.base + allocator.capacity
             assert all(offset + size <= o or o + s <= offset for o, s in live.items())
             live[offset] = size
-        else:
+        elif step == "free":
             offset = list(live)[number % len(live)]
             del live[offset]
             allocator.free(offset)
+        else:
+            some = [offset for index, offset in enumerate(live) if number >> index % 18 & 1]
+            for offset in some:
+                del live[offset]
+            allocator.free_all(reversed(some))
         assert allocator.used == sum(live.values())
-    for offset in live:
-        allocator.free(offset)
+    allocator.free_all(live)
     assert allocator.used == 0
     assert allocator.allocate(allocator.capacity) == allocator.base
 

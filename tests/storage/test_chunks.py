@@ -63,3 +63,16 @@ def test_a_chunk_freed_while_somebody_looks_at_it_stays_until_they_let_go():
 def test_of_thousands_some_more_go_at_once():
     chunks = _filled(50 * VICTIM_SHARE)
     assert chunks.victims(PAGE, ()) == list(range(50 * VICTIM_SHARE))[:-51:-1]  # each look goes through all of them
+
+
+def test_many_chunks_are_freed_together_but_those_that_move_or_are_pinned_later():
+    chunks = _filled(5)
+    _, size = chunks.start_spill(0)
+    assert chunks.spill_done(0, SpillFile("f", 1, size)) is None
+    chunks.start_spill(1)
+    chunks.pin(2)
+    assert chunks.free_all(range(5)) == [SpillFile("f", 1, size)]
+    assert list(chunks.memory) == [1, 2]
+    chunks.unpin(2)
+    assert chunks.spill_done(1, SpillFile("g", 1, size)) == SpillFile("g", 1, size)
+    assert not chunks.memory and not chunks.disk and chunks.allocator.used == 0
