@@ -52,7 +52,8 @@ LATE = 10.0  # times `config.local_seconds` after which a run is ended and its s
 AWAY = ("jmars.tensor.files", "jmars.tensor.ops.io", "jmars.tensor.spawn")
 
 log = logging.getLogger(__name__)
-_large: weakref.WeakSet[TensorData] = weakref.WeakSet()  # whose values of more than SMALL are kept, on any cluster
+# whose values of more than SMALL are kept, on any cluster; not a WeakSet, which breaks if threads add while one reads
+_large: weakref.WeakKeyDictionary[TensorData, None] = weakref.WeakKeyDictionary()
 _one_run = threading.Lock()  # of all clusters: a run changes the number of BLAS threads of this process meanwhile
 
 
@@ -73,9 +74,14 @@ def load_local_runs() -> None:
 def kept_bytes() -> int:
     """Bytes of arrays in this process that jmars keeps: copies of users' arrays, and values of named tensors.
 
-    Arrays of less than 64 KiB are not counted.
+    Arrays of less than 64 KiB are not counted. For any thread: the view's asks while the cell's keeps values.
     """
-    return copied_bytes() + sum(map(_nbytes, list(_large)))
+    return copied_bytes() + _large_bytes()
+
+
+def _large_bytes() -> int:
+    """Bytes of values of named tensors of more than SMALL each."""
+    return sum(_nbytes(node) for ref in _large.keyrefs() if (node := ref()) is not None)
 
 
 class LocalRuns:
@@ -163,7 +169,7 @@ class LocalRuns:
         """Whether the graph must run on the cluster; adds its small intermediates to its results."""
         if linked.unfolds or any(type(one).__module__.startswith(AWAY) for one in linked.operands):
             return True
-        has_name, room = named(linked), ALL_NAMED - sum(map(_nbytes, _large))
+        has_name, room = named(linked), ALL_NAMED - _large_bytes()
         for k, needed in enumerate(computed_whole(linked)):
             node, operand = linked.nodes[k], linked.operands[k]
             if not needed or isinstance(operand, Stored | FromArray):
@@ -275,7 +281,7 @@ def _take(linked: LinkedGraph, plan: LocalPlan, outputs: list[Array | None]) -> 
         if value.nbytes <= SMALL or values:  # the first is asked for, and kept by who asks
             node.op = FromArray(array=value, line=node.op.line)
             if value.nbytes > SMALL:
-                _large.add(node)
+                _large[node] = None
         values.append(value)
     return values[0]
 

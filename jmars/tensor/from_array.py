@@ -106,8 +106,8 @@ def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def copied_bytes() -> int:
-    """Bytes of the copies of users' arrays that this process keeps, of 64 KiB or more each."""
-    return sum(copy.nbytes for copy in _copies.values())
+    """Bytes of the copies of users' arrays that this process keeps, of 64 KiB or more each; for any thread."""
+    return sum(copy.nbytes for ref in _copies.valuerefs() if (copy := ref()) is not None)
 
 
 def _checksum(array: np.ndarray[Any, Any]) -> int:

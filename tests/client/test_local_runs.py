@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -222,7 +222,7 @@ def test_a_value_of_up_to_a_mebibyte_is_kept_here_where_a_name_refers_to_it(clus
 
 
 def test_all_large_values_that_are_kept_here_have_a_bound(cluster, monkeypatch):
-    monkeypatch.setattr(local_runs, "ALL_NAMED", sum(map(local_runs._nbytes, local_runs._large)) + 200_000)
+    monkeypatch.setattr(local_runs, "ALL_NAMED", local_runs._large_bytes() + 200_000)
     x, y = (mt.random.default_rng(seed).random(20_000) for seed in (4, 5))
     here(cluster, x.sum())
     here(cluster, y.sum())
@@ -316,7 +316,7 @@ def test_the_memory_of_a_run_is_used_again_and_that_of_a_value_never(cluster):
 
 def test_info_counts_the_arrays_that_jmars_keeps_in_this_process(cluster, monkeypatch):
     monkeypatch.setattr(from_array, "_copies", WeakValueDictionary())  # without those of other tests
-    monkeypatch.setattr(local_runs, "_large", WeakSet())
+    monkeypatch.setattr(local_runs, "_large", WeakKeyDictionary())
 
     def counted():
         gc.collect()
