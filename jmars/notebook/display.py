@@ -16,10 +16,12 @@ from weakref import ref
 
 from IPython.display import DisplayHandle
 
+from jmars.client.local_runs import kept_bytes
 from jmars.config import VIEWS, config
 from jmars.model.states import JobState
 from jmars.notebook import kernel_access
 from jmars.notebook.cell_facts import CellFacts
+from jmars.notebook.memory_state import MemoryState
 from jmars.notebook.run_state import RunState
 from jmars.notebook.running_cell import RunningCell
 from jmars.notebook.sampler import Frame, Sampler, catch_up
@@ -125,7 +127,7 @@ class WidgetDisplay:
         self._view: JobView | None = None
         self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
         self._output = {"parent": kernel_access.request_id(), "display": self._handle.display_id}
-        run = RunState(True, True, config.view, _facts(cell))
+        run = RunState(True, True, config.view, _facts(cell), memory=MemoryState(kept_bytes))
         self._held = kernel_access.HeldOutputs()
         shown = self._held.release
         self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell.line, shown)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.display import DisplayHandle
 
+from jmars.client.local_runs import kept_bytes
 from jmars.model.events import Event
 from jmars.notebook import kernel_access
+from jmars.notebook.memory_state import MemoryState
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import Frame, Sampler, catch_up
 from jmars.notebook.static_view import final_bundle
@@ -35,7 +37,7 @@ def show_job(job: Job) -> None:
     FileNotFoundError
         If the front end was not built.
     """
-    run = RunState(view="full")
+    run = RunState(view="full", memory=MemoryState(kept_bytes))
     if job.wait(0):
         run.follow(job.id, job.name)
         catch_up(_reader(job), run)

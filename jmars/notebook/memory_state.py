@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,11 @@ __all__ = ["MemoryState"]
 class MemoryState:
     """Memory of all processes of a cluster.
 
+    Attributes
+    ----------
+    kernel
+        Returns the bytes that jmars keeps in the notebook's own process; None where another process draws.
+
     Examples
     --------
     >>> memory = MemoryState()
@@ -28,6 +33,7 @@ class MemoryState:
     (4096, 8192)
     """
 
+    kernel: Callable[[], int] | None = None
     newest: Mapping[str, Any] = field(default_factory=dict)  # data of MemoryChanged
     series: BoundedSeries = field(default_factory=BoundedSeries)
 
@@ -50,6 +56,7 @@ class MemoryState:
             "peak": int(self.newest.get("peak", 0)),
             "spilled_total": int(self.newest.get("spilled_total", 0)),
             "reloaded_total": int(self.newest.get("reloaded_total", 0)),
+            "kernel": self.kernel() if self.kernel is not None else None,
             "device": int(self.newest.get("device", 0)),
             "device_memory": int(self.newest.get("device_memory", 0)),
         }

@@ -218,6 +218,7 @@ class Series(TypedDict):
     peak: int
     spilled_total: int
     reloaded_total: int
+    kernel: int | None  # bytes that jmars keeps in the notebook's own process, of arrays of 64 KiB or more; else None
     device: int  # bytes of chunks in the memory of GPUs now; each has a copy on a lower level
     device_memory: int  # bytes that chunks may take there, 0 without a GPU
 

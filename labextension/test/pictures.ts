@@ -73,7 +73,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       { name: 'worker-1', host: -1, pid: 11, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 21, stored: 64, replaced: 0 }
     ],
     hosts: [],
-    series: { t: [0, 1], used: [0, 128], resident: [2 ** 20, 2 ** 21], spilled: [0, 64], limit: 2 ** 22, engine: '', peak: 2 ** 21, spilled_total: 64, reloaded_total: 0, device: 0, device_memory: 0 },
+    series: { t: [0, 1], used: [0, 128], resident: [2 ** 20, 2 ** 21], spilled: [0, 64], limit: 2 ** 22, engine: '', peak: 2 ** 21, spilled_total: 64, reloaded_total: 0, kernel: null, device: 0, device_memory: 0 },
     lanes: null,
     plan: null,
     earlier: [],

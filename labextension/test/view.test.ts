@@ -174,6 +174,16 @@ describe('the view', () => {
     await tick();
     expect(charts()).toEqual(['memory over 1.0 s: peak 2.0 MiB']);
   });
+  test('tells the bytes that jmars keeps in the kernel, where the kernel draws', async () => {
+    const row = () => [...document.querySelectorAll('.jm-facts div')].map(it => it.textContent!).filter(text => text.includes('kernel'));
+    mount(document.body, host());
+    button('Memory & spill').click();
+    expect(row()).toEqual([]);
+    shown = picture({ series: { ...shown.series!, kernel: 2 ** 20 } });
+    changed();
+    await tick();
+    expect(row()).toEqual(['kept in the kernel now1.0 MiB']);
+  });
   test('tells the memory of GPUs where there are any', async () => {
     const words = () => texts('.jm-facts dt').filter(text => text!.includes('GPU'));
     mount(document.body, host());

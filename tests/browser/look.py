@@ -13,6 +13,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from jmars.notebook.cell_facts import CellFacts
+from jmars.notebook.memory_state import MemoryState
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import as_json
 from tests.browser.simulated import CELL, simulate
@@ -76,7 +77,8 @@ def on_each_tab(page: Page, expression: str, place: str = "body") -> dict[str, A
 
 def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict[str, Any]:
     """What is shown `t` seconds after the first event."""
-    run = RunState(attached=attached, cell=CellFacts(file="<cell>", text=CELL))
+    memory = MemoryState(lambda: 24_000_000)  # kept in the kernel
+    run = RunState(attached=attached, cell=CellFacts(file="<cell>", text=CELL), memory=memory)
     job, begun = next((event[3], event[1]) for event in events if event[2] == "JobSubmitted")
     run.follow(job)
     now = begun + t

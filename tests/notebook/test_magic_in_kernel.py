@@ -75,6 +75,8 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel, tmp_path):
     assert last["content"]["transient"] == shown["content"]["transient"]
     assert last["content"]["data"].keys() == {MIME_TYPE, "text/html", "text/plain"}
     assert last["content"]["data"][MIME_TYPE]["snap"]["state"] == "succeeded"
+    kept = last["content"]["data"][MIME_TYPE]["series"]["kernel"]
+    assert str(kept) == kernel.run("from jmars.client.local_runs import kept_bytes; kept_bytes()")
     assert kernel.run("float(x.sum())") == "300.0"
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
 from jmars.notebook.cell_facts import CellFacts
+from jmars.notebook.memory_state import MemoryState
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import Log, graph_built, started, u32
@@ -214,6 +215,15 @@ def test_memory_is_kept_from_the_submission_on():
     assert series["spilled"] == [0, 5]
     assert series["limit"] == 2**30
     assert series["t"] == [0.3, 0.4]
+
+
+def test_memory_has_what_jmars_keeps_in_the_kernel_where_the_kernel_draws():
+    kept = [70_000]
+    run = run_of(started(4).memory(10, 100), memory=MemoryState(lambda: kept[0]))
+    assert run.picture(0)["series"]["kernel"] == 70_000
+    kept[0] = 0  # at the end of the cell
+    assert run.picture(0)["series"]["kernel"] == 0
+    assert run_of(started(4).memory(10, 100)).picture(0)["series"]["kernel"] is None  # in the side bar
 
 
 def test_workers_show_what_was_assigned_runs_and_is_done():

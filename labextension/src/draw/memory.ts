@@ -30,6 +30,7 @@ export function drawMemory(el: HTMLElement, series: Series | null, groups: Group
     [live ? 'on disk now' : 'on disk at the end', last(series.spilled)],
     ['spilled in total', series.spilled_total],
     ['reloaded in total', series.reloaded_total],
+    ...(series.kernel == null ? [] : ([[live ? 'kept in the kernel now' : 'kept in the kernel at the end', series.kernel]] as [string, number][])),
     ...(series.device_memory
       ? ([
           [live ? 'on GPUs now' : 'on GPUs at the end', series.device],

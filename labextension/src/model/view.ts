@@ -160,6 +160,7 @@ export interface Series {
   peak: number;
   spilled_total: number;
   reloaded_total: number;
+  kernel: number | null;
   device: number;
   device_memory: number;
 }

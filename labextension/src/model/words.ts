@@ -36,6 +36,10 @@ const MEANINGS: Record<string, string> = {
   'on disk at the end': 'Bytes of chunks that were spilled at the end of the cell.',
   'spilled in total': 'Bytes written to disk to make room since the cluster started.',
   'reloaded in total': 'Bytes read back from disk since the cluster started.',
+  'kept in the kernel now':
+    "Bytes that jmars keeps in the notebook's own process at this moment, beside the limit: copies of your arrays, and small values of named tensors, of 64 KiB or more each.",
+  'kept in the kernel at the end':
+    "Bytes that jmars keeps in the notebook's own process at the end of the cell, beside the limit: copies of your arrays, and small values of named tensors, of 64 KiB or more each.",
   'on GPUs now': 'Bytes of chunks in the memory of GPUs at this moment; each has a copy in shared memory or on disk.',
   'on GPUs at the end': 'Bytes of chunks in the memory of GPUs at the end of the cell; each has a copy in shared memory or on disk.',
   'memory of GPUs': 'Bytes that chunks may take in the memory of all GPUs.',
