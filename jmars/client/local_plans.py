@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jmars.engines.groups import Group
-from jmars.engines.task import GroupSpec, group_spec
 from jmars.kernels.float_errors import FloatError, message
+from jmars.kernels.group_run import GroupSpec, group_spec
 from jmars.kernels.program import Program
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan.cost.roofline import prior
@@ -150,17 +149,17 @@ def _plan(after: ChunkGraph, computed: list[int], predicted: float) -> LocalPlan
     kept = list(dict.fromkeys(i for ids in after.results.values() for i in ids.ravel().tolist()))
     inputs = [after.inputs(i).tolist() for i in range(after.n)]
     rows = _Rows(0, after.programs, after.program.tolist(), after.args, inputs)
-    group = Group(tuple(computed), tuple(stored), tuple(i for i in kept if i not in after.stored), -1, 0, predicted)
+    outputs = [i for i in kept if i not in after.stored]
     leaves = list(dict.fromkeys(int(after.stored[i][0]) for i in stored))
     returned = [i for i in kept if i in after.stored]
-    place = {i: number for number, i in enumerate([*group.outputs, *returned])}
+    place = {i: number for number, i in enumerate([*outputs, *returned])}
     return LocalPlan(
         leaves,
         [(leaves.index(int(name)), index) for name, index in (after.stored[i] for i in stored)],
         [(int(name), [place[i] for i in ids.ravel().tolist()]) for name, ids in after.results.items()],
         [stored.index(i) for i in returned],
         predicted,
-        group_spec(rows, group),
+        group_spec(rows, computed, stored, outputs),
         [
             (step, k, arg[0].number)
             for step, i in enumerate(computed)

@@ -27,6 +27,9 @@ from jmars.client.auto_persist import SMALL, computed_whole, named
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.local_leaves import LocalLeaves
 from jmars.config import config
+from jmars.kernels.group_run import run_steps
+from jmars.kernels.loaded_programs import LoadedPrograms
+from jmars.kernels.scratch import open_spares
 from jmars.tensor.from_array import FromArray, copied_bytes
 from jmars.tensor.operand import TensorData
 from jmars.tensor.structure import bindings, digest
@@ -54,6 +57,7 @@ AWAY = ("jmars.tensor.files", "jmars.tensor.ops.io", "jmars.tensor.spawn")
 log = logging.getLogger(__name__)
 # whose values of more than SMALL are kept, on any cluster; not a WeakSet, which breaks if threads add while one reads
 _large: weakref.WeakKeyDictionary[TensorData, None] = weakref.WeakKeyDictionary()
+_programs = LoadedPrograms()
 _one_run = threading.Lock()  # of all clusters: a run changes the number of BLAS threads of this process meanwhile
 
 
@@ -67,7 +71,7 @@ os.register_at_fork(after_in_child=_forked)
 
 def load_local_runs() -> None:
     """Import the modules of a run, all passes of a compilation: while a cluster starts, no value waits for them."""
-    for name in ("jmars.client.local_plans", "jmars.engines.task", "numpy.ma", "threadpoolctl"):  # np.unique needs ma
+    for name in ("jmars.client.local_plans", "numpy.ma", "threadpoolctl"):  # np.unique needs ma
         importlib.import_module(name)
 
 
@@ -189,8 +193,6 @@ class LocalRuns:
     def _run(self, linked: LinkedGraph) -> tuple[Array | None, list[tuple[int, str]]]:
         """Run a graph; returns the value of its first result, and numbers of nodes with texts to warn of."""
         from jmars.client.local_plans import local_plan
-        from jmars.engines.task import run_steps
-        from jmars.kernels.scratch import open_spares
 
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, {})
         with self._lock:
@@ -216,7 +218,7 @@ class LocalRuns:
             end = time.monotonic() + LATE * config.local_seconds
             open_spares(SPARES)  # for the next run of this thread as well
             with self._few_threads():
-                report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "")
+                report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "", _programs)
             inputs = [np.array(chunks[k], order="C") for k in plan.returned]  # which nobody else may write to, or free
         error = None if report.failure is None else report.failure.unpickled()
         if isinstance(error, BaseException) and not isinstance(error, Exception):

@@ -5,7 +5,6 @@ group_graph.py  the operands of a job in the order in which groups are cut
 groups.py       which operands are a task of the engine (`plan_groups`)
 run_order.py    the order in which operands would start, each by itself (`run_order`)
 planned_groups.py  groups by the memory of the workers and predicted costs
-group_values.py  chunks of a group while it runs
 task.py         runs a group in a worker of the engine (`make_spec`, `run_group`)
 results.py      which result of the engine is which chunk
 running_group.py  a group that runs, and what became of its operands

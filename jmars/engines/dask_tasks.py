@@ -25,10 +25,11 @@ from distributed import CancelledError, Future
 from distributed.scheduler import KilledWorker
 
 from jmars.engines.dask_worker import MEGABYTE, RESOURCE, TRANSFERS, Runner, run_task
-from jmars.engines.engine import EngineEvents, GroupReport, GroupTask, Result
+from jmars.engines.engine import EngineEvents, GroupTask, Result
 from jmars.engines.links import LinkSpeed
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 
 __all__ = ["DaskTasks", "Held"]

@@ -22,8 +22,8 @@ import psutil
 from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from jmars.engines.engine import GroupReport
 from jmars.engines.parts import cut, versions
+from jmars.kernels.group_run import GroupReport
 
 __all__ = [
     "MEGABYTE",

@@ -9,16 +9,16 @@ Source: docs/explanation/seeds.md, "Execution control".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 
 __all__ = [
     "START_SECONDS",
     "EngineEvents",
     "EngineWorker",
-    "GroupReport",
     "GroupTask",
     "Promises",
     "Result",
@@ -71,7 +71,7 @@ class GroupTask:
     job
         Number of the job, whose stop flag the task reads.
     spec
-        A pickled `task.GroupSpec`.
+        A pickled `GroupSpec`.
     inputs
         Results that the task reads, in the order of the spec's inputs.
     outputs
@@ -95,34 +95,6 @@ class GroupTask:
     memory: int
     priority: int
     bundles: tuple[tuple[int, ...], ...] = ()
-
-
-@dataclass(frozen=True)
-class GroupReport:
-    """What a task says of its operands.
-
-    Attributes
-    ----------
-    worker
-        Key of the worker that ran it.
-    microseconds
-        Of each operand that ended well, in the order of the spec.
-    shapes
-        Shape of each chunk whose size only the run could tell, by place of the operand in the spec.
-    failure
-        Of the first operand that raised; None where all ended well or the task was stopped.
-    warned
-        Place of an operand in the spec and the fields of a `FloatError`, for each floating point error to warn of.
-    stopped
-        Whether the stop flag ended it. Outputs of operands that did not end well are None.
-    """
-
-    worker: str
-    microseconds: Sequence[int] = ()
-    shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    failure: Failure | None = None
-    stopped: bool = False
-    warned: Sequence[tuple[int, ...]] = ()
 
 
 class EngineEvents(Protocol):

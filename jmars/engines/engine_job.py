@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from time import monotonic, perf_counter
 
 from jmars.dispatch.state_times import pack_numbers
-from jmars.engines.engine import GroupReport, GroupTask, Result
+from jmars.engines.engine import GroupTask, Result
 from jmars.engines.groups import Group, single_group
 from jmars.engines.results import Kept, Results
 from jmars.engines.running_group import Broke, Ended, EngineLink, RunningGroup, Told, deaths_of, warned_by
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import (

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from jmars.engines.engine import EngineWorker, GroupReport, GroupTask, Result, TaskEngine
+from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
 from jmars.engines.engine_job import EngineJob
 from jmars.engines.links import BANDWIDTH
 from jmars.engines.planned_groups import planned_groups
@@ -22,6 +22,7 @@ from jmars.engines.results import Kept, Results
 from jmars.engines.running_group import EngineLink, RunningGroup
 from jmars.engines.task import make_spec
 from jmars.errors import ChunkLostError, ClusterError, fault_of
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.reports import ChunksLost, JobBroken, Report, WorkerMoved

@@ -28,9 +28,10 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.engines.engine import EngineEvents, GroupReport, GroupTask, Result
+from jmars.engines.engine import EngineEvents, GroupTask, Result
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 
 __all__ = ["RayTasks", "cause_of", "module_missing", "settled"]

@@ -19,8 +19,8 @@ import psutil
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError
 
-from jmars.engines.engine import GroupReport
 from jmars.engines.parts import cut, versions
+from jmars.kernels.group_run import GroupReport
 
 __all__ = ["Board", "Runner", "cut_values", "group_function", "inspect_node", "run_task"]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from jmars.engines.engine import GroupReport, GroupTask, Result
+from jmars.engines.engine import GroupTask, Result
 from jmars.engines.groups import Group
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Report, Warned

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from jmars.engines.engine import EngineEvents, GroupReport, GroupTask, Result
+from jmars.engines.engine import EngineEvents, GroupTask, Result
+from jmars.kernels.group_run import GroupReport
 
 __all__ = ["TaskBook", "TaskEntry"]
 

@@ -30,6 +30,9 @@ In reading order:
 - worth.py: chooses the programs that machine code makes faster
 - compile.py: `compile_program`, the entry point of this folder
 - describe.py: an exception of a kernel as a `Failure`
+- loaded_programs.py: programs as pickles, loaded and compiled once by all threads of a process
+- group_values.py: chunks of a group of operands while it runs
+- group_run.py: runs a group of operands, one after the other, in this process
 - executable.py: an operand as a document that runs apart from any cluster
 """
 

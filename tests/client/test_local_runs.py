@@ -14,9 +14,8 @@ import jmars.tensor as mt
 from jmars.client import local_runs
 from jmars.client.local_runs import NAMED, SMALL
 from jmars.config import config
-from jmars.engines.engine import GroupReport
-from jmars.engines.task import run_steps
 from jmars.errors import ArrayChangedError, ClusterLostError
+from jmars.kernels.group_run import GroupReport, run_steps
 from jmars.model.failure import Failure
 from jmars.tensor import from_array
 from tests.contract.engine.programs import CHUNKED, EXACT
@@ -127,7 +126,7 @@ def test_chunks_stay_where_they_are_while_a_run_reads_them(cluster, monkeypatch)
         seen.append(list(unpinned))
         return run_steps(*given)
 
-    monkeypatch.setattr("jmars.engines.task.run_steps", steps)
+    monkeypatch.setattr(local_runs, "run_steps", steps)
     assert here(cluster, x.sum()) == 19999900000.0
     assert seen == [[]] and len(unpinned) == 1
 
@@ -183,7 +182,7 @@ def test_an_error_is_that_of_the_cluster_with_the_users_line(cluster):
 
 def test_an_interrupt_is_an_interrupt(cluster, monkeypatch):
     failed = GroupReport("", [], {}, Failure.of(KeyboardInterrupt()), False)
-    monkeypatch.setattr("jmars.engines.task.run_steps", lambda *_: (failed, []))
+    monkeypatch.setattr(local_runs, "run_steps", lambda *_: (failed, []))
     last = last_job(cluster)
     with pytest.raises(KeyboardInterrupt):
         (mt.arange(7) * 3).fetch()
@@ -278,7 +277,7 @@ def test_a_large_array_of_the_cluster_is_read_in_place(cluster):
 
 def test_an_exception_of_a_signal_handler_is_not_lost(cluster, monkeypatch):
     failed = GroupReport("", [], {}, Failure.of(SystemExit(3)), False)
-    monkeypatch.setattr("jmars.engines.task.run_steps", lambda *_: (failed, []))
+    monkeypatch.setattr(local_runs, "run_steps", lambda *_: (failed, []))
     with pytest.raises(SystemExit):
         (mt.arange(7) * 5).fetch()
 

@@ -20,7 +20,8 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from jmars.engines.dask import DaskEngine
-from jmars.engines.engine import EngineWorker, GroupReport, GroupTask, Result
+from jmars.engines.engine import EngineWorker, GroupTask, Result
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 
 

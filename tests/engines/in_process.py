@@ -15,9 +15,10 @@ import numpy as np
 
 from jmars.client import Cluster
 from jmars.deploy.engine_host import EngineHost
-from jmars.engines.engine import EngineWorker, GroupReport, Promises, Result
+from jmars.engines.engine import EngineWorker, Promises, Result
 from jmars.engines.task import run_group
 from jmars.errors import ChunkLostError, ClusterError
+from jmars.kernels.group_run import GroupReport
 
 THREADS = 4
 

@@ -28,9 +28,10 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.engines.engine import EngineWorker, GroupReport, GroupTask, Result
+from jmars.engines.engine import EngineWorker, GroupTask, Result
 from jmars.engines.ray import RayEngine
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, JobCancelledError
+from jmars.kernels.group_run import GroupReport
 from tests.engines.dask_groups import Recorded
 
 SMALL_RAY = {"num_cpus": 2, "object_store_memory": 200_000_000, "include_dashboard": False}

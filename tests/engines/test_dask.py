@@ -18,8 +18,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from jmars.engines.dask_worker import RESOURCE
-from jmars.engines.engine import GroupReport, Result
+from jmars.engines.engine import Result
 from jmars.errors import ChunkLostError
+from jmars.kernels.group_run import GroupReport
 from tests.engines.dask_groups import group, in_head, started, whole
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from jmars.engines import planned_groups
 from jmars.engines import port as module
-from jmars.engines.engine import EngineWorker, GroupReport, Result
+from jmars.engines.engine import EngineWorker, Result
 from jmars.engines.groups import GroupLimits
 from jmars.errors import ChunkLostError, ClusterError
+from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 from jmars.model.reports import (
     ChunksLost,

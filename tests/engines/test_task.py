@@ -11,11 +11,11 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.engines import task
-from jmars.engines.engine import GroupReport
-from jmars.engines.group_values import GroupValues
 from jmars.engines.groups import Group, single_group
-from jmars.engines.task import forget_programs, group_spec, make_spec, run_group
-from jmars.kernels import Pieces
+from jmars.engines.task import forget_programs, make_spec, run_group
+from jmars.kernels import Pieces, loaded_programs
+from jmars.kernels.group_run import GroupReport, group_spec
+from jmars.kernels.group_values import GroupStep, GroupValues
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.optimize import compile_graph
@@ -101,7 +101,7 @@ def test_a_failure_ends_the_group_and_keeps_the_outputs_before() -> None:
     assert outputs[0].tolist() == [2] * 4 and outputs[1:] == [None, None]
     failure = report.failure
     assert str(failure) == "ZeroDivisionError: by 2.0" and isinstance(failure.unpickled(), ZeroDivisionError)
-    assert "in fails" in failure.traceback and "engines/task.py" not in failure.traceback
+    assert "in fails" in failure.traceback and "kernels/group_run.py" not in failure.traceback
 
 
 def test_even_an_exit_is_a_failure() -> None:
@@ -174,7 +174,8 @@ def test_a_stop_between_blocks() -> None:
 
 def test_intermediate_chunks_are_dropped_after_their_last_reader() -> None:
     table = job([call(ones), call(double, 1)], [0, 1, 1, 1], [(), (0,), (0,), (2,)])
-    spec = group_spec(table, whole(table, [3]))
+    group = whole(table, [3])
+    spec = group_spec(table, group.operands, group.inputs, group.outputs)
     values = GroupValues(spec.steps, spec.outputs, spec.shapes, [])
     held = []
     for number in range(4):
@@ -263,13 +264,13 @@ def test_uploaded_bytes_become_chunks(kind: ChunkType) -> None:
 def test_a_program_is_loaded_once_by_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_programs()
     loads: list[bytes] = []
-    usual = task.cloudpickle.loads
+    usual = loaded_programs.cloudpickle.loads
 
     def counted(blob: bytes) -> Any:
         loads.append(blob)
         return usual(blob)
 
-    monkeypatch.setattr(task.cloudpickle, "loads", counted)
+    monkeypatch.setattr(loaded_programs.cloudpickle, "loads", counted)
     table = job([call(ones)], [0], [()])
     spec, found = make_spec(table, single_group(table, 0)), []
     threads = [threading.Thread(target=lambda: found.append(run_group(spec, [], lambda: False, "w"))) for _ in range(8)]
@@ -280,25 +281,10 @@ def test_a_program_is_loaded_once_by_all_threads(monkeypatch: pytest.MonkeyPatch
     assert [outputs[0].tolist() for _, outputs in found] == [[1.0] * 4] * 8 and len(loads) == 1
 
 
-def test_programs_are_forgotten_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "REMEMBERED", 4)
-    cache: Any = task._Remembered()
-    for number in range(6):
-        assert cache.add(number, str(number), 10) == str(number)
-        cache.find(0)
-    assert [number for number in range(6) if cache.find(number)] == [0, 3, 4, 5]
-    assert cache.add(5, "other", 10) == "5"
-    monkeypatch.setattr(task, "REMEMBERED_BYTES", 45)
-    cache.add(6, "6", 10)
-    assert [number for number in range(7) if cache.find(number)] == [4, 5, 6]
-    cache.clear()
-    assert cache.find(6) is None
-
-
 def test_equal_programs_are_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_programs()
     table = job([call(ones), call(double, 1)], [0, 1, 1], [(), (0,), (0,)])
     first = task.pickle.loads(make_spec(table, single_group(table, 1)))
-    monkeypatch.setattr(task.cloudpickle, "dumps", lambda program: pytest.fail("pickled again"))
+    monkeypatch.setattr(loaded_programs.cloudpickle, "dumps", lambda program: pytest.fail("pickled again"))
     again = task.pickle.loads(make_spec(job([call(double, 1)], [-1, 0], [(), (0,)]), Group((1,), (0,), (1,), 0, 0)))
-    assert first == again and first.job == 3 and first.steps == (task.GroupStep(0, (0,), ()),)
+    assert first == again and first.job == 3 and first.steps == (GroupStep(0, (0,), ()),)

@@ -38,7 +38,7 @@ def test_a_kernel_that_was_forked_from_an_import_has_no_thread() -> None:
 
 
 SEVERAL_HOSTS = re.compile(
-    r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines\.(dask|ray|guests)"
+    r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines(\.|$)"
     r"|scheduler\.(hosts|host_|places|balance|membership|elastic|leaving|plan_links|remote_)"
     r"|deploy\.(hosts_|host_facts|roster|member|ca$|.*tickets|enrolment|beats|common_bits|launch|inside|batch|evacuation)"
     r"|plan\.(choice\.(choose|candidates)|improve\.|partition\.(km1|metis))|worker\.(carrier|chunk_exchange|serving))"
@@ -50,11 +50,12 @@ CLUSTER = """
 import sys, jmars, jmars.tensor as mt
 with jmars.Cluster(n_workers=1) as cluster:
     assert cluster.submit((mt.ones(1000, chunk_size=100) + 1).sum()).result() == 2000
+    assert mt.arange(10).sum() == 45 and cluster.local.runs == 1  # computed in the client
     sys.stderr.write("control process\\n" + cluster._host.folders.log.read_text())
 """
 
 
-def test_a_cluster_of_one_host_loads_nothing_of_several_hosts_or_gpus() -> None:
+def test_a_cluster_of_one_host_loads_nothing_of_several_hosts_engines_or_gpus() -> None:
     """In no process: not in the client, and not in the control process and its children, which write to the log."""
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}  # every import is a line on standard error
     answer = subprocess.run(

@@ -1,4 +1,4 @@
-"""Chunks of a group while it runs in a process of an engine: inputs, intermediate chunks, outputs.
+"""Chunks of a group while it runs in a process: inputs, intermediate chunks, outputs.
 
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmars.errors import ExecutionInterrupted
-from jmars.kernels import ChunkType, Program
+from jmars.kernels.program import ChunkType, Program
 from jmars.kernels.scratch import give_back
 
-__all__ = ["GroupValues"]
+__all__ = ["GroupStep", "GroupValues"]
 
 Array = np.ndarray[Any, Any]
 

@@ -1,0 +1,24 @@
+"""Programs that a process remembers: in bounds of number and bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jmars.kernels import loaded_programs
+
+
+def test_programs_are_forgotten_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaded_programs, "REMEMBERED", 4)
+    cache: Any = loaded_programs._Remembered()
+    for number in range(6):
+        assert cache.add(number, str(number), 10) == str(number)
+        cache.find(0)
+    assert [number for number in range(6) if cache.find(number)] == [0, 3, 4, 5]
+    assert cache.add(5, "other", 10) == "5"
+    monkeypatch.setattr(loaded_programs, "REMEMBERED_BYTES", 45)
+    cache.add(6, "6", 10)
+    assert [number for number in range(7) if cache.find(number)] == [4, 5, 6]
+    cache.clear()
+    assert cache.find(6) is None
