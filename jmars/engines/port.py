@@ -279,9 +279,8 @@ class EngineWorkers:
     async def look(self) -> None:
         """Ask the engine for the memory of its workers."""
         for key, found in (await self.engine.memory()).items():
-            number = self._number.get(key)
-            if number is not None:
-                row = self.rows[number]
+            if key in self._number:
+                row = self.rows[self._number[key]]
                 row.resident, row.spilled = found.get("resident"), int(found.get("spilled", 0))
                 if found.get("pid", row.pid) != row.pid:
                     row.pid = found["pid"]

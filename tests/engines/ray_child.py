@@ -32,6 +32,7 @@ from jmars.engines.engine import EngineWorker, GroupTask, Result
 from jmars.engines.ray import RayEngine
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, JobCancelledError
 from jmars.kernels.group_run import GroupReport
+from jmars.model.failure import Failure
 from tests.engines.dask_groups import Recorded
 
 SMALL_RAY = {"num_cpus": 2, "object_store_memory": 200_000_000, "include_dashboard": False}
@@ -76,8 +77,6 @@ def die(inputs: Any, stop: Any, worker: str) -> Any:
 
 
 def fail(inputs: Any, stop: Any, worker: str) -> Any:
-    from jmars.model.failure import Failure
-
     return GroupReport(worker, failure=Failure.of(ZeroDivisionError("by 0"))), [None]
 
 
