@@ -43,8 +43,8 @@ def show_improvement(search: Improvement) -> Any:
     def watch() -> None:
         while not search.wait(SECONDS):
             look()
-        stop.layout.display = "none"
         look()
+        stop.layout.display = "none"  # last: whoever sees no button sees how the search ended
 
     look()
     threading.Thread(target=watch, name="jmars-improvement-view", daemon=True).start()
