@@ -80,16 +80,16 @@ class Allocator:
         """Free slots; neighbours become one run of pages before the free runs are searched, so that many are cheap."""
         start = end = 0
         for offset in sorted(offsets):
-            slot = self._sizes[offset]
-            if slot < PAGE:
+            size = self._sizes[offset]
+            if size < PAGE:
                 self.free(offset)
                 continue
             del self._sizes[offset]
-            self.used -= slot
+            self.used -= size
             if offset != end:
                 self._add_run(start, end - start)
                 start = offset
-            end = offset + slot
+            end = offset + size
         self._add_run(start, end - start)
 
     def shrink(self, offset: int, size: int) -> None:

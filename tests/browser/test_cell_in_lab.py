@@ -156,6 +156,7 @@ def test_the_side_bar_lists_the_job_and_cancels_it(lab, lab_page):
         notebook.screenshot("side-bar")
         side.get_by_role("button", name="Cancel").first.click()
         notebook.wait_for_text(1, "was cancelled; names keep their old values", timeout=PROMPT)
+        notebook.wait_until_idle()  # until then, the kernel refuses the cells that come: Cancel ends the queue
         notebook.run(2)
         notebook.wait_for_text(2, "next old cancelled")
 

@@ -46,6 +46,7 @@ def test_a_cell_on_a_dask_cluster_is_seen_and_cancelled(lab, lab_page, place, to
         notebook.screenshot("dask-workers")
         notebook.view(1).get_by_role("button", name="Cancel").click()
         notebook.wait_for_text(1, "was cancelled; names keep their old values", timeout=PROMPT)
+        notebook.wait_until_idle()  # until then, the kernel refuses the cells that come: Cancel ends the queue
         notebook.run(2)
         notebook.wait_for_text(2, "next old cancelled")
         assert notebook.console == []

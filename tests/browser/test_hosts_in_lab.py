@@ -112,6 +112,7 @@ def test_cancel_ends_a_cell_on_two_hosts_and_the_side_bar_knows_them(lab, lab_pa
         notebook.screenshot("hosts-side-bar")
         notebook.view(1).get_by_role("button", name="Cancel").click()
         notebook.wait_for_text(1, "was cancelled; names keep their old values", timeout=PROMPT)
+        notebook.wait_until_idle()  # until then, the kernel refuses the cells that come: Cancel ends the queue
         notebook.run(2)
         notebook.wait_for_text(2, "next old cancelled")
         notebook.run(3, wait=True)
