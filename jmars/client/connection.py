@@ -69,6 +69,7 @@ class Connection:
 
     def __init__(self, path: Path, token: str, mailbox: Mailbox, lost: Callable[[], None]) -> None:
         self._loop = _acquire_loop()
+        self._pid = os.getpid()  # of the only process whose loop runs
         self._closed = False
         self._beating: asyncio.Task[None] | None = None
         self._scheduling = threading.RLock()  # between the look at `_closed` and the call nobody closes
@@ -124,7 +125,9 @@ class Connection:
                 future.cancel()
 
     def tell(self, actor: str, method: str, *args: Any) -> None:
-        """Call without waiting; from any thread, a finalizer too."""
+        """Call without waiting; from any thread, a finalizer too. No effect in a forked child."""
+        if os.getpid() != self._pid:  # a thread that the child lacks may have held the lock
+            return
         with self._scheduling:
             self._batch = None
             if self._closed:
@@ -138,8 +141,10 @@ class Connection:
         """Call `actor.method(items)` without waiting: items that are told one after the other travel in one message.
 
         From any thread, a finalizer too. An item goes after all that was told before it and all that was answered
-        before it, and before all that is told or asked after it.
+        before it, and before all that is told or asked after it. No effect in a forked child.
         """
+        if os.getpid() != self._pid:
+            return
         with self._scheduling:
             batch = self._batch
             if batch is not None and batch[:2] == (actor, method):

@@ -1,5 +1,7 @@
 """Messages that a client's thread sends: their order, and which travel together."""
 
+import os
+import signal
 import threading
 
 import pytest
@@ -80,6 +82,28 @@ def test_an_item_overtakes_no_earlier_message(connection, channel):
         ("store", "unpin", ["d"]),
         ("session", "jobs"),
     ]
+
+
+def test_a_finalizer_in_a_forked_child_waits_for_no_thread_of_the_parent(connection):
+    held, end = threading.Event(), threading.Event()
+
+    def hold():
+        with connection._scheduling:
+            held.set()
+            end.wait(60)
+
+    threading.Thread(target=hold).start()
+    assert held.wait(10)
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)  # ends the child if it hangs
+        connection.tell("session", "drop", ["a"])
+        connection.tell_together("session", "drop", "a")
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    end.set()
+    assert status == 0
 
 
 def test_an_item_goes_after_what_was_answered_before_it(connection, channel):
