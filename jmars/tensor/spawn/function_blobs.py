@@ -90,6 +90,7 @@ def _parts(function: FunctionType) -> Iterator[Any]:
     yield len(function.__defaults__ or ())
     yield from function.__defaults__ or ()
     for named in (function.__kwdefaults__, function.__dict__, function.__annotations__):
+        yield len(named or ())
         for name, value in (named or {}).items():
             yield name
             yield value
@@ -113,7 +114,9 @@ def _is_importable(part: Any) -> bool:
     """Whether a module, function or class is pickled by its name."""
     if type(part) is ModuleType:
         return sys.modules.get(part.__name__) is part
-    module = getattr(part, "__module__", None)
-    if module in (None, "__main__") or not isinstance(part, FunctionType | BuiltinFunctionType | type):
+    if not isinstance(part, FunctionType | BuiltinFunctionType | type):
+        return False  # without a look at its attributes: those of a user's object may raise anything
+    module = part.__module__
+    if module in (None, "__main__"):
         return False
     return getattr(sys.modules.get(module), getattr(part, "__qualname__", ""), None) is part

@@ -120,6 +120,31 @@ def test_objects_with_a_state_of_their_own_are_pickled_anew(held):
     assert function_blob(f) is not function_blob(f)
 
 
+def test_a_default_is_told_from_an_attribute_of_the_same_name():
+    f, _ = made("def f(*, x=1):\n    return x")
+    assert called(f) == 1
+    f.x, f.__kwdefaults__ = f.__kwdefaults__["x"], None
+    with pytest.raises(TypeError, match="keyword-only"):
+        called(f)
+
+
+class Proxy:
+    """Stands for an object that is not there yet."""
+
+    def __getattribute__(self, name):
+        if name == "__module__":
+            raise RuntimeError("nothing is there")
+        return object.__getattribute__(self, name)
+
+    def __reduce_ex__(self, protocol):
+        return int, (5,)
+
+
+def test_attributes_of_an_object_are_not_asked_for():
+    f, _ = made("def f():\n    return held", held=Proxy())
+    assert called(f) == 5
+
+
 def test_other_callables_are_pickled_each_time():
     assert called(functools.partial(max, 2), 1) == 2
     assert called(len, "abc") == 3
