@@ -218,11 +218,15 @@ class Member:
         self._orders.release()
         self.started.set()
 
-    async def ready(self) -> None:
-        """Wait until workers can compute and the head knows the GPUs; raises ClusterStartError."""
+    async def ready(self, seconds: float) -> None:
+        """Wait until workers can compute and the head knows the GPUs.
+
+        Raises ClusterStartError, and TimeoutError if the head does not answer within `seconds` then.
+        """
         await self.machine.ready()
         if self.machine.n_gpus:
-            await self.link.ask("reports", "warm")
+            async with asyncio.timeout(seconds):
+                await self.link.ask("reports", "warm")
 
     async def close(self) -> None:
         """End all processes, and remove all files."""

@@ -275,7 +275,7 @@ async def _run(
         return Again(ticket_again, told["environment"])
     os.write(alive, beats_order(ticket.head, ticket.cluster, credentials, ticket.lease))
     member.start()
-    await member.ready()
+    await member.ready(JOIN_SECONDS)
     answer.say({"host": ticket.host, "pid": os.getpid(), "janitor": member.machine.janitor, "log": log_file})
     waits = (_lease(link, ticket.lease), member.ended.wait(), link.ended.wait(), member.again.wait())
     ends = [asyncio.ensure_future(one) for one in waits]

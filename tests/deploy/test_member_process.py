@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from jmars.deploy import member_process
-from jmars.deploy.member import MemberActor
+from jmars.deploy.member import Member, MemberActor
 
 STOPS = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
@@ -39,3 +39,24 @@ def test_the_head_may_ask_before_the_executors_are_forked() -> None:
         assert info["pid"] == os.getpid()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_a_host_with_gpus_does_not_wait_for_ever_for_the_head(gpus: int) -> None:
+    asked: list[str] = []
+
+    async def no_answer(actor: str, method: str) -> None:
+        asked.append(method)
+        await asyncio.Event().wait()
+
+    async def ready() -> None:
+        """The machine is."""
+
+    member = MagicMock(spec=["machine", "link"], machine=MagicMock(ready=ready, n_gpus=gpus))
+    member.link.ask = no_answer
+    if gpus:
+        with pytest.raises(TimeoutError):
+            asyncio.run(Member.ready(member, 0.01))
+    else:
+        asyncio.run(Member.ready(member, 0.01))
+    assert asked == ["warm"] * gpus
