@@ -85,7 +85,11 @@ class UserArrays:
             if array is host:
                 self._note(array, whole)
             elif (path := path_to(host, array)) is not None:
-                self._note(array, path(whole))
+                view = path(whole)
+                place = view.state().place
+                if isinstance(place, View) and not array.flags.writeable:
+                    place.writeable = False
+                self._note(array, view)
             else:
                 self._note(array, self._enter_whole(array, name, line))
 

@@ -348,8 +348,10 @@ def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: in
 
 def _strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
     """Strides of a new array with the order of axes in memory of `made`; None for C order."""
+    if made.ndim != len(shape):  # of a broadcast to more axes
+        return None
     order = sorted(range(len(shape)), key=lambda axis: (-abs(made.strides[axis]), axis))
-    if made.ndim != len(shape) or order == list(range(len(shape))):
+    if order == list(range(len(shape))):
         return None
     found, step = [0] * len(shape), itemsize
     for axis in reversed(order):

@@ -228,6 +228,8 @@ class Tensor(TensorMethods):
         entries = basic_index(index)
         if entries is None and isinstance(part._place, Buffer) and not part.data.has_unknown_lengths:
             part._place.strides = taken_strides(self._place, index, part.shape, part.itemsize)
+        if entries is not None and not part.ndim and self.dtype.names is not None:
+            entries = (*entries, *(() if Ellipsis in entries else (Ellipsis,)))  # a record is a view of its array
         if entries is None or not part.ndim and Ellipsis not in entries:
             return part
         return part._as_view_of(self, index_step(entries))

@@ -73,6 +73,10 @@ def test_another_shape_is_that_of_the_name(notebook):
 def test_arrays_that_are_read_only_refuse_as_numpy_does(notebook):
     notebook("import numpy as np\na = np.arange(6.0)\na.flags.writeable = False")
     assert "assignment destination is read-only" in str(notebook.run("%%jmars\na[0] = 1").error)
+    notebook("b = np.arange(4.0).reshape(2, 2)\nd = np.diagonal(b)")
+    assert "is read-only" in str(notebook.run("%%jmars\nb[0] = 1\nd[0] = 5").error)
+    notebook("%%jmars\nb[0] = 1\ntotal = d.sum()")
+    assert notebook["d"].tolist() == [1, 3] and float(notebook["total"]) == 4
 
 
 def test_memory_that_is_shared_in_another_way_is_named(notebook):

@@ -122,6 +122,25 @@ def test_halves_of_complex_numbers_and_fields_are_written():
     assert records.tolist() == [(2, 7.0), (8, 9.0), (2, 0.0)] and column.tolist() == [2, 8, 2]
 
 
+def test_a_record_is_a_view_of_its_array():
+    start = np.array([(k, 2 * k) for k in range(6)], [("x", "i8"), ("y", "i8")])
+    records = mt.asarray(start, chunk_size=2)
+    first = records[0]
+    records[0]["x"] = 5
+    for record in records[1:3]:
+        record["y"] = 9
+    assert records.tolist() == [(5, 0), (1, 9), (2, 9), (3, 6), (4, 8), (5, 10)] and first.tolist() == (5, 0)
+    assert np.shares_memory(first, records) and not np.shares_memory(records[[0]], records)
+
+
+def test_transposed_arrays_are_broadcast_and_copied_without_leading_axes():
+    x = mt.arange(6, chunk_size=2).reshape(2, 3)
+    wide = np.broadcast_to(x.T, (2, 3, 2))
+    assert wide.tolist() == [[[0, 3], [1, 4], [2, 5]]] * 2
+    np.copyto(x, np.zeros((1, 1, 2, 3), int))
+    assert wide.tolist() == [[[0, 0]] * 3] * 2
+
+
 def test_views_in_lists_dicts_and_loops_write_to_the_whole():
     x = mt.zeros((3, 2), chunk_size=2)
     rows, named = [x[0], x[1]], {"last": x[2:]}

@@ -239,6 +239,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         return
     weak = type(src) in (bool, int, float, complex)  # takes its dtype from dst
     value = as_tensor(np.asarray(src, np.result_type(dst.dtype, src)) if weak else src)
+    while value.ndim > dst.ndim and value.shape[0] == 1:
+        value = squeeze(value, 0)  # as NumPy ignores leading axes of one element
     dst._assign(value if where is True else _where(where, value, dst), casting)
 
 
