@@ -55,7 +55,7 @@ LATE = 10.0  # times `config.local_seconds` after which a run is ended and its s
 AWAY = ("jmars.tensor.files", "jmars.tensor.ops.io", "jmars.tensor.spawn")
 
 log = logging.getLogger(__name__)
-# whose values of more than SMALL are kept, on any cluster; not a WeakSet, which breaks if threads add while one reads
+# tensors of all clusters with a kept value of more than SMALL; a WeakSet must not be read while threads add to the set
 _large: weakref.WeakKeyDictionary[TensorData, None] = weakref.WeakKeyDictionary()
 _programs = LoadedPrograms()
 _one_run = threading.Lock()  # of all clusters: a run changes the number of BLAS threads of this process meanwhile

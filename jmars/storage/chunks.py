@@ -119,7 +119,7 @@ class Chunks:
                 self.copies.discard(chunk)
             if self.disk and chunk in self.disk:
                 files.append(self.disk.pop(chunk))
-        if len(slots) == 1:
+        if len(slots) == 1:  # the usual case during a run: nothing to sort and join
             self.allocator.free(slots[0])
         else:
             self.allocator.free_all(slots)
