@@ -35,6 +35,8 @@ LEAST_SECONDS = 0.05
 MOST_OUTPUTS = 8  # a task with k bundles of outputs costs Dask about as much as k tasks
 SMALL = 2**16  # bytes of an output that travels with all small outputs of the group, whatever groups read it
 AHEAD = 64  # operands that a group may grow beyond its last possible end, in search of the next one
+AWAITED = 1 / 4  # of a group's seconds: operands of other workers for which an operand is the last input
+PATIENCE = 1 / 8  # of a group's seconds: for how long such an operand's group goes on after it
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,12 @@ def single_group(table: JobTable, operand: int, worker: int = -1, seconds: float
 
 
 def plan_groups(
-    table: JobTable, workers: ArrayLike, seconds: ArrayLike, kept: Collection[int], limits: GroupLimits
+    table: JobTable,
+    workers: ArrayLike,
+    seconds: ArrayLike,
+    kept: Collection[int],
+    limits: GroupLimits,
+    waited: ArrayLike | None = None,
 ) -> list[Group]:
     """Divides the operands of a job into groups; stored operands are in no group.
 
@@ -153,6 +160,9 @@ def plan_groups(
         Operands whose chunks outlive the job.
     limits
         Limits of a group.
+    waited : shape (n,), optional
+        Whether the worker of an operand would have nothing else to do before it, were each operand a task
+        (`run_order.RunOrder`): the group of its last input ends soon after that input.
 
     Returns
     -------
@@ -162,9 +172,10 @@ def plan_groups(
     """
     graph = GroupGraph.of(table, seconds, kept)
     planned = graph.followed(np.asarray(workers, np.int64))
-    found, interrupted = _Cutter(graph, planned, limits).groups()
+    idle = np.zeros(len(planned), bool) if waited is None else np.asarray(waited, bool)
+    found, interrupted = _Cutter(graph, planned, limits, idle).groups()
     if 2 * interrupted > len(found) and planned.max(initial=0) > planned.min(initial=0):
-        free, _ = _Cutter(graph, np.zeros_like(planned), limits).groups()
+        free, _ = _Cutter(graph, np.zeros_like(planned), limits, idle).groups()
         if 2 * len(free) <= len(found):
             found = free
     places, labels, cost, ranks = graph.place, planned.tolist(), graph.seconds, table.rank
@@ -233,7 +244,9 @@ class _Piece(NamedTuple):
 class _Cutter:
     """Cuts runs into groups; a run holds the operands of a level that are planned for a worker."""
 
-    def __init__(self, graph: GroupGraph, workers: NDArray[np.int64], limits: GroupLimits) -> None:
+    def __init__(
+        self, graph: GroupGraph, workers: NDArray[np.int64], limits: GroupLimits, waited: NDArray[np.bool_]
+    ) -> None:
         self._graph, self._limits = graph, limits
         label = graph.block * (int(workers.max(initial=0)) + 2) + workers + 1
         run = graph.order[np.argsort(label[graph.order], kind="stable")]
@@ -248,6 +261,7 @@ class _Cutter:
         stays = np.frombuffer(graph.kept, np.uint8).copy()
         stays[source[far]] = 1
         self._stays = stays.tolist()
+        self._awaited = _awaited(graph, workers, waited, AWAITED * limits.seconds)
         is_large = (np.asarray(graph.nbytes) > limits.small) | (np.frombuffer(graph.kept, np.uint8) > 0)
         self._counts = is_large.astype(np.int64).tolist()  # towards the limit of outputs
 
@@ -267,8 +281,9 @@ class _Cutter:
     def _next(self, run: list[int], start: int, end: int) -> tuple[_Piece, bool]:
         """The group that begins at a place of a run, and whether a late input cut the group short.
 
-        The group grows until a limit is reached, and then ends where at most `outputs` chunks leave: in its second half
-        where the fewest bytes are cut off from readers soon after, as behind a subtree of a reduction.
+        The group grows until a limit is reached, or soon after an operand that others wait for, and then ends where at
+        most `outputs` chunks leave: in its second half where the fewest bytes are cut off from readers soon after, as
+        behind a subtree of a reduction.
         """
         inputs, nbytes, work, seconds, kept, readers, _, place, *_ = self._graph
         limits, stays, counts = self._limits, self._stays, self._counts
@@ -300,6 +315,8 @@ class _Cutter:
                     outside.popitem()
                 break
             at, spent, read, peak = at + 1, more, read + fresh, need
+            if self._awaited[operand]:
+                longest = min(longest, spent + PATIENCE * limits.seconds)
             count = readers[operand]
             if count or kept[operand]:
                 left[operand] = count
@@ -335,3 +352,16 @@ class _Cutter:
         outputs = tuple([i for i in operands if kept[i] or left.get(i)])
         piece = _Piece(operands, tuple(outside)[:best_inputs], outputs, best_memory, best_spent)
         return piece, late and 4 * best_spent < limits.seconds
+
+
+def _awaited(graph: GroupGraph, workers: NDArray[np.int64], waited: NDArray[np.bool_], least: float) -> list[bool]:
+    """Operands that other workers have nothing to do without: the last input of `least` seconds of their operands."""
+    source, target, n = graph.source, graph.target, len(workers)
+    place, seconds = np.asarray(graph.place, np.int64), np.asarray(graph.seconds)
+    last = np.full(n, -1)
+    np.maximum.at(last, target, place[source])
+    held_up = (place[source] == last[target]) & (workers[source] != workers[target])
+    source, target = source[held_up], target[held_up]
+    found = np.bincount(source, weights=seconds[target], minlength=n) >= least
+    found &= np.bincount(source, weights=waited[target], minlength=n) > 0
+    return list(found.tolist())

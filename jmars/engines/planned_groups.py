@@ -50,8 +50,8 @@ def planned_groups(
     limits = GroupLimits(group_seconds(*task_seconds, slots, float(seconds.sum())), least)
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
     near = _near(table, planned, there)
-    rank = run_order(table, near, seconds, slots // len(workers), there, bandwidth)
-    return plan_groups(replace(table, rank=rank.tolist()), near, seconds, table.results, limits)
+    rank, waited = run_order(table, near, seconds, slots // len(workers), there, bandwidth)
+    return plan_groups(replace(table, rank=rank.tolist()), near, seconds, table.results, limits, waited)
 
 
 def _near(table: JobTable, planned: ArrayLike, there: Mapping[int, int]) -> ArrayLike:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +19,30 @@ from jmars.graph import Dag
 from jmars.model.messages import JobTable
 from jmars.plan import PlanGraph, Workers, simulate
 
-__all__ = ["run_order"]
+__all__ = ["RunOrder", "run_order"]
+
+GAP = 1e-4  # seconds: a shorter pause of a core is none
+
+
+class RunOrder(NamedTuple):
+    """How a job's operands would run, each by itself; arrays of shape (n,).
+
+    Attributes
+    ----------
+    rank
+        Place by start.
+    waited
+        Whether a core of its worker had nothing to do just before it started.
+    """
+
+    rank: NDArray[np.int64]
+    waited: NDArray[np.bool_]
 
 
 def run_order(
     table: JobTable, workers: ArrayLike, seconds: ArrayLike, cores: int, there: Mapping[int, int], bandwidth: float
-) -> NDArray[np.int64]:
-    """Rank of each operand by its start.
+) -> RunOrder:
+    """The order of the starts.
 
     Parameters
     ----------
@@ -47,7 +65,7 @@ def run_order(
     runs[stored] = False
     runs[np.asarray(table.program, np.int64) < 0] = False
     if not np.any(runs) or assigned[runs].min() < 0 or assigned[runs].min() == assigned[runs].max():
-        return rank
+        return RunOrder(rank, np.zeros(n, bool))
     placed = np.full(n, -1)
     placed[~runs] = 0  # a chunk that any worker may have
     for operand, worker in there.items():
@@ -64,4 +82,10 @@ def run_order(
     assert trace is not None
     found = np.empty(n, np.int64)
     found[np.lexsort((distinct, trace.start))] = np.arange(n)
-    return found
+    waited = np.zeros(n, bool)
+    for worker in range(count):
+        own = np.flatnonzero(runs & (assigned == worker))
+        before = trace.start[own] - GAP
+        begun, ended = (np.searchsorted(np.sort(times[own]), before) for times in (trace.start, trace.end))
+        waited[own] = (begun - ended < cores) & (before > 0)
+    return RunOrder(found, waited)

@@ -281,6 +281,18 @@ def test_the_planned_worker_is_kept_where_groups_are_large_enough() -> None:
     assert len(groups) <= 24 and {group.worker for group in groups} == {0, 1, 2, 3}
 
 
+def test_a_group_ends_soon_after_an_operand_without_which_another_worker_has_nothing_to_do() -> None:
+    n = 40
+    inputs: list[tuple[int, ...]] = [(), *[(0,)] * (2 * n)]
+    job, workers = table(inputs), [0] * (n + 1) + [1] * n
+    seconds, limits = [0.001] * (2 * n + 1), GroupLimits(0.1, 10**9)
+    for first, ends in ((True, 13), (False, n + 1)):  # it goes on for an eighth of a group's seconds
+        waited = [first and i == n + 1 for i in range(2 * n + 1)]
+        groups = plan_groups(job, workers, seconds, set(), limits, waited)
+        check(job, groups, set(), limits, seconds)
+        assert groups[0].operands == tuple(range(ends))
+
+
 def test_an_assignment_that_would_cut_groups_to_pieces_gives_way() -> None:
     inputs = tree(1024, 4)
     workers = np.arange(len(inputs)) % 4

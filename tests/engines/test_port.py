@@ -34,7 +34,7 @@ from tests.engines.noted_port import Port, chain, run
 def port(monkeypatch):
     """Groups of at most two operands."""
 
-    def two(table, planned, seconds, kept, limits):
+    def two(table, planned, seconds, kept, limits, *_):
         limits = GroupLimits(2.0, 2**30)
         return plan(table, planned, np.ones(len(table.program)), kept, limits)
 

@@ -30,7 +30,7 @@ def test_an_operand_that_waits_for_another_worker_comes_behind_operands_that_do_
     inputs, kinds, workers = columns(4, 10)
     job = table(inputs, kinds, planned=workers)
     seconds = np.where(np.asarray(kinds) < 0, 0.0, 1.0)
-    rank = run_order(job, workers, seconds, 1, {}, 1e9)
+    rank, _ = run_order(job, workers, seconds, 1, {}, 1e9)
     assert sorted(rank) == list(range(len(inputs)))
     assert all(rank[i] < rank[reader] for reader, read in enumerate(inputs) for i in read)
     second = (
@@ -43,9 +43,16 @@ def test_an_operand_that_waits_for_another_worker_comes_behind_operands_that_do_
 def test_without_a_plan_or_with_one_worker_the_rank_holds() -> None:
     job = table([(), (0,), (1,)], rank=[2, 0, 1])
     for workers in ([-1, -1, -1], [0, -1, 1], [1, 1, 1]):
-        assert run_order(job, workers, [1.0, 1.0, 1.0], 1, {}, 1e9).tolist() == [2, 0, 1]
+        assert run_order(job, workers, [1.0, 1.0, 1.0], 1, {}, 1e9).rank.tolist() == [2, 0, 1]
 
 
 def test_no_operands_no_order() -> None:
-    assert run_order(table([]), [], [], 1, {}, 1e9).tolist() == []
-    assert run_order(table([()], [-1]), [-1], [0.0], 1, {0: 1}, 1e9).tolist() == [0]
+    assert run_order(table([]), [], [], 1, {}, 1e9).rank.tolist() == []
+    assert run_order(table([()], [-1]), [-1], [0.0], 1, {0: 1}, 1e9).rank.tolist() == [0]
+
+
+def test_a_worker_waits_for_the_first_of_the_operands_that_another_worker_holds_up() -> None:
+    job = table([(), (), (0,), (2,), (2,)])
+    seconds, workers = [3.0, 1.0, 1.0, 1.0, 1.0], [0, 1, 0, 1, 1]
+    order = run_order(job, workers, seconds, 1, {}, 1e9)
+    assert order.waited.tolist() == [False, False, False, True, False]
