@@ -35,7 +35,7 @@ LEAST_SECONDS = 0.05
 MOST_OUTPUTS = 8  # a task with k bundles of outputs costs Dask about as much as k tasks
 SMALL = 2**16  # bytes of an output that travels with all small outputs of the group, whatever groups read it
 AHEAD = 64  # operands that a group may grow beyond its last possible end, in search of the next one
-AWAITED = 1 / 4  # of a group's seconds: operands of other workers for which an operand is the last input
+AWAITED = 1 / 2  # of a group's seconds: operands of other workers for which an operand is the last input
 PATIENCE = 1 / 8  # of a group's seconds: for how long such an operand's group goes on after it
 
 

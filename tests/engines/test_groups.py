@@ -282,7 +282,7 @@ def test_the_planned_worker_is_kept_where_groups_are_large_enough() -> None:
 
 
 def test_a_group_ends_soon_after_an_operand_without_which_another_worker_has_nothing_to_do() -> None:
-    n = 40
+    n = 60
     inputs: list[tuple[int, ...]] = [(), *[(0,)] * (2 * n)]
     job, workers = table(inputs), [0] * (n + 1) + [1] * n
     seconds, limits = [0.001] * (2 * n + 1), GroupLimits(0.1, 10**9)
