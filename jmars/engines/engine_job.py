@@ -148,16 +148,17 @@ class EngineJob:
             seen[0] += 1
             seen[1] += report.microseconds[place]
         for operand in plan.inputs:
-            kept = self._kept(operand)
-            if kept is not None and 0 <= kept.worker != worker:
-                self._moved += kept.nbytes
+            source = self._kept(operand)
+            if source is not None and 0 <= source.worker != worker:
+                self._moved += source.nbytes
         missing = set(plan.operands[n:])
         dropped = []
         for number, operand in enumerate(plan.outputs):
             if operand in missing:
                 dropped.append(Result(task, number))
             else:
-                self._results.add(self.table.chunk[operand], Kept(Result(task, number), self._bytes(operand), worker))
+                kept = Kept(Result(task, number), self._bytes(operand), worker, report.values.get(number))
+                self._results.add(self.table.chunk[operand], kept)
         self._peak = max(self._peak, self._results.used)
         if dropped:
             self._link.release(dropped)

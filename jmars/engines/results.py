@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from jmars.engines.engine import Result
+from jmars.engines.parts import cut
+from jmars.errors import ClusterError
 
 __all__ = ["Kept", "Results"]
 
+MOST_VALUES = 2**24  # bytes that reports told, in this process at once
+
 
 class Kept(NamedTuple):
-    """A chunk that the engine keeps; worker -1 made chunks that a client brought."""
+    """A chunk that the engine keeps; worker -1 made chunks that a client brought.
+
+    Attributes
+    ----------
+    value
+        All its bytes in C order, if the report of its task had them.
+    """
 
     result: Result
     nbytes: int
     worker: int
+    value: bytes | None = None
+
+    def told(self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes | None:
+        """A part (`TaskEngine.read`) that is known here; None if the engine must read it.
+
+        Raises
+        ------
+        ClusterError
+            If it is no part of the chunk.
+        """
+        last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+        if start < 0 or itemsize < 1 or min(strides, default=0) < 0 or start + last + itemsize > self.nbytes:
+            if math.prod(shape):
+                raise ClusterError(f"bytes {start} to {start + last + itemsize} are no part of chunk {chunk}")
+            return b""
+        if self.value is None:
+            return None
+        return cut(np.frombuffer(self.value, np.uint8), start, itemsize, shape, strides)
 
 
 class Results:
@@ -39,11 +70,17 @@ class Results:
     def __init__(self, release: Callable[[Sequence[Result]], None]) -> None:
         self.used = self.peak = 0
         self._kept: dict[int, Kept] = {}
+        self._values = 0  # bytes of the values
         self._release = release
 
     def add(self, chunk: int, kept: Kept) -> None:
         """A chunk is there; an earlier result of the same chunk is released."""
         self.free([chunk])
+        if kept.value is not None:
+            if self._values + len(kept.value) > MOST_VALUES:
+                kept = kept._replace(value=None)
+            else:
+                self._values += len(kept.value)
         self._kept[chunk] = kept
         self.used += kept.nbytes
         self.peak = max(self.peak, self.used)
@@ -62,6 +99,7 @@ class Results:
         freed = [self._kept.pop(chunk) for chunk in chunks if chunk in self._kept]
         if freed:
             self.used -= sum(kept.nbytes for kept in freed)
+            self._values -= sum(len(kept.value) for kept in freed if kept.value is not None)
             self._release([kept.result for kept in freed])
 
     def made_by(self, tasks: Iterable[str]) -> list[int]:

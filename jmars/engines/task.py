@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from jmars.tensor.ops.blockwise.map_blocks import unpickled
 __all__ = ["forget_programs", "make_spec", "run_group"]
 
 Array = np.ndarray[Any, Any]
+TOLD = 2**15  # bytes of final chunks that a report has, so that no task of the engine reads them; Dask keeps reports
 
 _programs = LoadedPrograms(unpickled.cache_clear)  # of a worker
 
@@ -39,7 +41,18 @@ def make_spec(table: JobTable, group: Group, shapes: Mapping[int, tuple[int, ...
     Parameters and exceptions as of `group_spec`.
     """
     spec = group_spec(table, group.operands, group.inputs, group.outputs, shapes)
-    return pickle.dumps(spec, pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps(replace(spec, told=_told(table, group)), pickle.HIGHEST_PROTOCOL)
+
+
+def _told(table: JobTable, group: Group) -> tuple[int, ...]:
+    """Places of the first outputs that no operand reads, as far as all of them have at most TOLD bytes."""
+    found, room = [], TOLD
+    for place, operand in enumerate(group.outputs):
+        output = table.programs[table.program[operand]].output
+        if not table.readers[operand] and output.is_sized and not output.dtype.hasobject and output.nbytes <= room:
+            room -= output.nbytes
+            found.append(place)
+    return tuple(found)
 
 
 def run_group(

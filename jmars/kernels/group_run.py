@@ -68,6 +68,8 @@ class GroupSpec:
         Steps whose chunks are returned, in this order.
     shapes
         Shapes of external inputs that arrive as bytes and that programs know without a length, by place.
+    told
+        Places in `outputs` of chunks whose bytes the report has too.
     """
 
     job: int
@@ -75,6 +77,7 @@ class GroupSpec:
     steps: tuple[GroupStep, ...]
     outputs: tuple[int, ...]
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    told: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class GroupReport:
         Place of an operand in the spec and the fields of a `FloatError`, for each floating point error to warn of.
     stopped
         Whether the stop flag ended it. Outputs of operands that did not end well are None.
+    values
+        Bytes of the chunks of `GroupSpec.told`, in C order, by place in the outputs.
     """
 
     worker: str
@@ -103,6 +108,7 @@ class GroupReport:
     failure: Failure | None = None
     stopped: bool = False
     warned: Sequence[tuple[int, ...]] = ()
+    values: dict[int, bytes] = field(default_factory=dict)
 
 
 def group_spec(
@@ -201,7 +207,9 @@ def run_steps(
                 shapes[number] = chunk.shape
             values.keep(number, chunk)
             microseconds.append(int((perf_counter() - before) * 1e6))
-    return GroupReport(worker, microseconds, shapes, failure, stopped, tuple(warned)), values.outputs()
+    chunks = values.outputs()
+    told = {place: chunk.tobytes() for place in group.told if (chunk := chunks[place]) is not None}
+    return GroupReport(worker, microseconds, shapes, failure, stopped, tuple(warned), told), chunks
 
 
 def _run(program: Program, kernel: Any, read: list[Array], args: Sequence[Any], stop: Callable[[], bool]) -> Array:

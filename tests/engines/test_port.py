@@ -9,8 +9,10 @@ import pytest
 
 from jmars.engines import planned_groups
 from jmars.engines import port as module
+from jmars.engines import results as results_module
 from jmars.engines.engine import EngineWorker, Result
 from jmars.engines.groups import GroupLimits
+from jmars.engines.results import Kept, Results
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
@@ -187,6 +189,28 @@ async def test_a_chunk_that_cannot_be_read_is_lost(port):
     assert await port.told() == [ChunksLost([7], "it is gone")]
     with pytest.raises(ChunkLostError, match="no longer"):
         await port.read(7, 0, 1, (3,), (1,))
+
+
+@run
+async def test_a_chunk_whose_bytes_were_reported_is_read_without_the_engine(port):
+    port.open_job(chain((0, 1), n=2))
+    told = bytes(range(80))
+    port.ended(port.task(0, 1), GroupReport("k0", [1, 1], values={0: told}))
+    assert await port.read(101, 1, 1, (2, 3), (40, 2)) == bytes([1, 3, 5, 41, 43, 45])
+    assert await port.read(101, 0, 8, (10,), (8,)) == told
+    with pytest.raises(ClusterError, match="no part of chunk 101"):
+        await port.read(101, 79, 2, (1,), (2,))
+
+
+def test_reported_bytes_are_kept_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr(results_module, "MOST_VALUES", 8)
+    results = Results(lambda freed: None)
+    for chunk in (1, 2):
+        results.add(chunk, Kept(Result("a", chunk), 5, 0, b"12345"))
+    assert [results.find(chunk).value for chunk in (1, 2)] == [b"12345", None]
+    results.free([1])
+    results.add(3, Kept(Result("a", 3), 5, 0, b"12345"))
+    assert results.find(3).value == b"12345" and results.used == 10
 
 
 @run

@@ -104,6 +104,16 @@ def test_a_failure_ends_the_group_and_keeps_the_outputs_before() -> None:
     assert "in fails" in failure.traceback and "kernels/group_run.py" not in failure.traceback
 
 
+def test_a_report_has_small_chunks_that_no_operand_reads() -> None:
+    large = call(ones, output=ChunkType((task.TOLD // 8,), np.dtype("f8")))
+    table = job([call(ones), call(double, 1), large], [0, 1, 2, 1], [(), (0,), (), (0,)])
+    report, outputs = run(table, whole(table, [0, 1, 2, 3]))
+    assert report.values == {1: outputs[1].tobytes(), 3: outputs[3].tobytes()}  # 0 is read, 2 would be too much
+    table = job([call(ones), call(fails, 1)], [0, 1, 0], [(), (0,), ()])
+    report, _ = run(table, whole(table, [1, 2]))
+    assert report.failure is not None and report.values == {}
+
+
 def test_even_an_exit_is_a_failure() -> None:
     table = job([call(leaves)], [0], [()])
     assert run(table, single_group(table, 0))[0].failure.name == "SystemExit"
@@ -258,7 +268,10 @@ def test_uploaded_bytes_become_chunks(kind: ChunkType) -> None:
         shapes = {0: kind.shape if kind.is_sized else (2, 2)[: len(kind.shape)] if kind.shape[0] == 2 else (4,)}
         for known in (shapes, None):
             report, (found,) = run_group(make_spec(table, whole(table, [1]), known), [given], lambda: False, "w")
-            assert report == GroupReport("w", report.microseconds) and found.tolist() == [6] * 4
+            assert (
+                report == GroupReport("w", report.microseconds, values={0: found.tobytes()})
+                and found.tolist() == [6] * 4
+            )
 
 
 def test_a_program_is_loaded_once_by_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
