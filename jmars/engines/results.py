@@ -99,7 +99,7 @@ class Results:
         freed = [self._kept.pop(chunk) for chunk in chunks if chunk in self._kept]
         if freed:
             self.used -= sum(kept.nbytes for kept in freed)
-            self._values -= sum(len(kept.value) for kept in freed if kept.value is not None)
+            self._values -= sum(len(kept.value or b"") for kept in freed)
             self._release([kept.result for kept in freed])
 
     def made_by(self, tasks: Iterable[str]) -> list[int]:

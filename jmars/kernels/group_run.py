@@ -208,7 +208,7 @@ def run_steps(
             values.keep(number, chunk)
             microseconds.append(int((perf_counter() - before) * 1e6))
     chunks = values.outputs()
-    told = {place: chunk.tobytes() for place in group.told if (chunk := chunks[place]) is not None}
+    told = {place: found.tobytes() for place in group.told if (found := chunks[place]) is not None}
     return GroupReport(worker, microseconds, shapes, failure, stopped, tuple(warned), told), chunks
 
 
