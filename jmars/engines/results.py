@@ -76,11 +76,10 @@ class Results:
     def add(self, chunk: int, kept: Kept) -> None:
         """A chunk is there; an earlier result of the same chunk is released."""
         self.free([chunk])
-        if kept.value is not None:
-            if self._values + len(kept.value) > MOST_VALUES:
-                kept = kept._replace(value=None)
-            else:
-                self._values += len(kept.value)
+        size = len(kept.value or b"")
+        if self._values + size > MOST_VALUES:
+            kept, size = kept._replace(value=None), 0
+        self._values += size
         self._kept[chunk] = kept
         self.used += kept.nbytes
         self.peak = max(self.peak, self.used)
