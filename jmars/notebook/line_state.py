@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from jmars.model.states import STATE_NAMES
 from jmars.model.timing import Spans
 from jmars.notebook.cell_facts import CellFacts
-from jmars.notebook.operand_table import OperandTable
+from jmars.notebook.operand_table import OperandTable, summed
 from jmars.notebook.view import CodeLine, plain_text
 
 __all__ = ["LineState"]
@@ -50,8 +50,9 @@ class LineState:
         self._table: OperandTable | None = None
         self._bits: NDArray[np.uint64] = np.zeros((1, 1), np.uint64)  # see `lines_of`; the last row is of no operand
         self._stage: tuple[str, int] = ("", 0)  # job and number of the stage of `_table`
-        self._rows: NDArray[np.int64] = np.zeros(0, np.int64)  # of the members of the fused operands
-        self._operand = self._last = self._nbytes = self._rows
+        self._rows: NDArray[np.int16] = np.zeros(0, np.int16)  # of the members of the fused operands
+        self._of_tensor = self._last = self._rows  # of the tensor operands; of each fused operand's output, -1 none
+        self._nbytes: NDArray[np.int64] = np.zeros(0, np.int64)
         self._mixed: NDArray[np.bool_] = np.zeros(0, bool)
         for number, text in enumerate(cell.text, 1):
             self._number(cell.file, number, text, "")
@@ -62,20 +63,17 @@ class LineState:
             self._past += self._now()
         self._table, self._stage = table, (job, number)
         stages = [self._of_stage(stage) for stage in table.data["stages"]] or [self._number("", 0, "", "")]
-        stage = np.frombuffer(table.data["before_stage"], "<u4").astype(np.int64)
-        members = table.members[table.members < len(stage)]
-        self._rows = np.array(stages, np.int64)[np.clip(stage[members], 0, len(stages) - 1)]
-        self._operand = table.group[members]
-        low, self._last = np.full(table.n_after, MOST), np.full(table.n_after, -1)
-        high = self._last.copy()
-        np.minimum.at(low, self._operand, self._rows)
-        np.maximum.at(high, self._operand, self._rows)
-        self._last[self._operand] = self._rows  # the member that makes the output comes last
-        self._mixed = low < high
+        self._of_tensor = np.array(stages, np.int16)
+        self._rows = self._of_tensor[table.tensor[table.members]]
+        operand = table.group[table.members]
+        self._last = np.full(table.n_after, -1, np.int16)
+        self._last[operand] = self._rows  # the member that makes the output comes last
+        self._mixed = np.zeros(table.n_after, bool)
+        self._mixed[operand[self._rows != self._last[operand]]] = True
         words = len(self.code) // 64 + 1
         self._bits = np.zeros((table.n_after + 1, words), np.uint64)
         bit = np.left_shift(np.uint64(1), (self._rows % 64).astype(np.uint64))
-        np.bitwise_or.at(self._bits.reshape(-1), self._operand * words + self._rows // 64, bit)
+        np.bitwise_or.at(self._bits.reshape(-1), operand * words + self._rows // 64, bit)
         nbytes = np.frombuffer(table.data.get("after_nbytes", b""), "<i8")
         self._nbytes = np.maximum(nbytes, 0) if len(nbytes) == table.n_after else np.zeros(table.n_after, np.int64)
 
@@ -89,10 +87,9 @@ class LineState:
         size = last - first
         place = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
         rows = self._rows[place]
-        took = np.maximum(0.0, np.diff(found[:, :5], axis=1)) / np.maximum(size, 1)[:, None]
-        each = np.repeat(np.column_stack([took, took[:, 2:].sum(1) * self._mixed[ids]]), size, axis=0)
-        for column in range(_WIDTH - 1):
-            self._costs[:, column] += np.bincount(rows, each[:, column], MOST)
+        took = np.maximum(0.0, np.diff(found[:, :5].T, axis=0)) / np.maximum(size, 1)
+        for column, each in enumerate([*took, took[2:].sum(0) * self._mixed[ids]]):
+            self._costs[:, column] += np.bincount(rows, np.repeat(each, size), MOST)
         made = self._last[ids] >= 0
         self._costs[:, _WIDTH - 1] += np.bincount(self._last[ids][made], self._nbytes[ids][made], MOST)
 
@@ -113,8 +110,7 @@ class LineState:
         """Operands before fusion of the newest stage, by line and state; shape (MOST, states)."""
         if self._table is None:
             return np.zeros((MOST, _N_STATES), np.int64)
-        cell = self._rows * _N_STATES + self._table.states[self._operand]
-        return np.bincount(cell, minlength=MOST * _N_STATES).reshape(MOST, _N_STATES)
+        return summed(self._table.tensor_counts, self._of_tensor, MOST)
 
     def _of_stage(self, stage: Any) -> int:
         name, file, line, text = stage[:4]

@@ -57,16 +57,16 @@ class Marks:
 
     def __init__(
         self,
-        box: NDArray[np.int64],
+        box: NDArray[np.integer[Any]],
         n_boxes: int,
         most: int = MAX_MARKS,
-        operand: NDArray[np.int64] | None = None,
+        operand: NDArray[np.integer[Any]] | None = None,
     ) -> None:
         sizes = np.bincount(box, minlength=n_boxes)
         level = bisect_right(range(1, MAX_DRAWN + 1), most, key=lambda one: int(np.minimum(sizes, one).sum()))
         counts = np.minimum(sizes, max(1, level))
         self.counts: list[int] = counts.tolist()  # marks of each box
-        order = np.argsort(box, kind="stable")
+        order = np.argsort(box, kind="stable").astype(np.int32)
         self._order = order if operand is None else operand[order]
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         runs = within * np.repeat(sizes, counts) // np.repeat(np.maximum(counts, 1), counts)

@@ -17,7 +17,7 @@ from jmars.model.states import STATE_NAMES, OperandState
 from jmars.notebook.marks import Marks, notable
 from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, BoxGraph, DrawnGraph, Kind, StageRow, plain_text
 
-__all__ = ["OperandTable"]
+__all__ = ["OperandTable", "summed"]
 
 N_STATES = len(STATE_NAMES)
 _PRUNED = 0xFFFFFFFF
@@ -41,21 +41,25 @@ class OperandTable:
         self._workers = np.full(self.n_after, -1, np.int16)
         self._graph: DrawnGraph | None = None
         self._since = np.zeros(self.n_after)  # when a running operand began to run, in seconds since the epoch
-        self._place = np.zeros(self.n_after, np.int64)  # scratch: place of an operand in the moves that are applied
+        self._place = np.zeros(self.n_after, np.int32)  # scratch: place of an operand in the moves that are applied
         self.assigned = _padded(np.frombuffer(data["assigned"], "<i2"), self.n_after, -1)
-        group = _padded(np.frombuffer(data["before_group"], "<u4").astype(np.int64), self.n_before, _PRUNED)
-        self.group = np.where(group < self.n_after, group, -1)
+        self.n_assigned: list[int] = np.bincount(self.assigned[self.assigned >= 0]).tolist()  # by worker
+        group = _padded(np.frombuffer(data["before_group"], "<i4"), self.n_before, -1)
+        self.group = np.where((group >= 0) & (group < self.n_after), group, -1)  # -1: pruned
         self.n_pruned = int(np.count_nonzero(self.group < 0))
         n_stages = len(data["stages"])
         self.bucket = _stage_rows(data["stages"])  # row in the table per stage
-        stage = _padded(np.frombuffer(data["before_stage"], "<u4").astype(np.int64), self.n_before, 0)
-        self.stage = self.bucket[np.clip(stage, 0, max(0, n_stages - 1))] if n_stages else stage * 0
-        label = _padded(np.frombuffer(data["after_group"], "<u4").astype(np.int64), self.n_after, 0)
+        stage = _padded(np.frombuffer(data["before_stage"], "<u4"), self.n_before, 0)
+        self.tensor = np.minimum(stage, max(0, n_stages - 1))  # row in `stages` of each operand before fusion
+        self.stage = self.bucket[self.tensor] if n_stages else np.zeros(self.n_before, np.int16)
+        label = _padded(np.frombuffer(data["after_group"], "<u4"), self.n_after, 0)
         n_labels = len(data["group_labels"])
         self._labels_bucket = _kind_rows(data["group_labels"], label)
-        self.label = self._labels_bucket[np.clip(label, 0, max(0, n_labels - 1))] if n_labels else label * 0
+        rows = np.minimum(label, max(0, n_labels - 1))
+        self.label = self._labels_bucket[rows] if n_labels else np.zeros(self.n_after, np.int16)
         self._names = self._label_names()
-        self._words = np.append(np.array(self._names, object)[self.label], "")  # of each operand
+        self._words = np.array([*self._names, ""], object)  # by row of kinds; the last is of unknown operands
+        self._word = np.append(self.label, np.int16(len(self._names)))  # row there of each operand
         self._plain = n_labels == _rows(self._labels_bucket)  # a row has a single kind
         self._program = _padded(np.frombuffer(data.get("group_program", b""), "<u4"), n_labels, _PRUNED)
         self.seconds = np.zeros(self.n_after, np.float32)  # measured, 0 before the end
@@ -68,7 +72,7 @@ class OperandTable:
             self.marks.append(Marks(self.label, _rows(self._labels_bucket)))
         self._counts = np.zeros(N_STATES, np.int64)
         self._counts[OperandState.UNSCHEDULED] = self.n_after
-        self._stage_counts = self._counts_of(self.stage[self.group >= 0], _rows(self.bucket))
+        self._tensor_counts = self._counts_of(self.tensor[self.group >= 0], max(1, n_stages))
         self._label_counts = self._counts_of(self.label, _rows(self._labels_bucket))
 
     def move(self, ids: bytes, state: int, worker: int, time: float) -> None:
@@ -102,7 +106,7 @@ class OperandTable:
         place = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
         _move_counts(self._counts[None], ids * 0, old, new)
         _move_counts(self._label_counts, self.label[ids], old, new)
-        _move_counts(self._stage_counts, self._member_stage[place], np.repeat(old, size), np.repeat(new, size))
+        _move_counts(self._tensor_counts, self._member_tensor[place], np.repeat(old, size), np.repeat(new, size))
         return self
 
     @property
@@ -121,9 +125,15 @@ class OperandTable:
         return self._applied()._counts
 
     @property
+    def tensor_counts(self) -> NDArray[np.int64]:
+        """Operands before fusion by tensor operand of the cell (row in `stages` of the event) and state."""
+        return self._applied()._tensor_counts
+
+    @property
     def stage_counts(self) -> NDArray[np.int64]:
         """Operands before fusion by row of stages and state."""
-        return self._applied()._stage_counts
+        rows = self.bucket if len(self.bucket) else np.zeros(1, np.int16)  # a graph without stages has one row
+        return summed(self.tensor_counts, rows, _rows(rows))
 
     @property
     def label_counts(self) -> NDArray[np.int64]:
@@ -177,22 +187,15 @@ class OperandTable:
             found[worker] = float(self._since[mine].min()), len(mine), label
         return found
 
-    def running_by_worker(self, n: int) -> list[int]:
-        """Number of running operands per worker, of `n` workers."""
-        return _by_worker(self.workers[self.states == OperandState.RUNNING], n)
-
-    def done_by_worker(self, n: int) -> list[int]:
-        """Number of finished operands per worker, of `n` workers."""
-        done = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
-        return _by_worker(self.workers[np.isin(self.states, done)], n)
-
-    def assigned_by_worker(self, n: int) -> list[int]:
-        """Number of operands initially assigned per worker, of `n` workers."""
-        return _by_worker(self.assigned, n)
+    def by_worker(self, n: int) -> NDArray[np.int64]:
+        """Number of operands by worker and state, shape (n, states), of `n` workers."""
+        cell = (self.workers.astype(np.int64) + 1) * N_STATES + self._states
+        counts: NDArray[np.int64] = np.bincount(cell, minlength=(n + 1) * N_STATES)
+        return counts[N_STATES : (n + 1) * N_STATES].reshape(n, N_STATES)  # the first are of no worker
 
     def words(self, operands: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """The labels of operands after fusion, their kinds; "" for unknown operands."""
-        words: NDArray[Any] = self._words[np.minimum(operands, self.n_after)]
+        words: NDArray[Any] = self._words[self._word[np.minimum(operands, self.n_after)]]
         return words
 
     def graph(self, job: str) -> DrawnGraph:
@@ -248,20 +251,20 @@ class OperandTable:
 
     def _index_members(self) -> None:
         """Indexes operands before fusion by operand after fusion: a flat array of stages with offsets."""
-        kept = np.flatnonzero(self.group >= 0)
+        kept = np.flatnonzero(self.group >= 0).astype(np.int32)
         kept = kept[np.argsort(self.group[kept], kind="stable")]
         self.members = kept  # operands before fusion, by the operand that they are fused into
-        self._member_stage = self.stage[kept]
+        self._member_tensor = self.tensor[kept]
         sizes = np.bincount(self.group[kept], minlength=self.n_after)
-        self.member_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.member_ptr = np.concatenate([[0], np.cumsum(sizes)])
 
     def _stages_of_kinds(self, n: int) -> list[list[int]]:
         """Rows in `stages` of the operands that each of `n` kinds was fused from."""
         found = np.zeros((n, _rows(self.bucket)), bool)
-        found[self.label[self.group[self.members]], self._member_stage] = True
+        found[self.label[self.group[self.members]], self.stage[self.members]] = True
         return [np.flatnonzero(row).tolist() for row in found]
 
-    def _counts_of(self, rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    def _counts_of(self, rows: NDArray[np.integer[Any]], n: int) -> NDArray[np.int64]:
         """Counts by row and state while all operands are unscheduled."""
         counts = np.zeros((n, N_STATES), np.int64)
         counts[:, OperandState.UNSCHEDULED] = np.bincount(rows, minlength=n)[:n] if n else 0
@@ -298,19 +301,20 @@ def _padded(values: NDArray[Any], n: int, fill: int) -> NDArray[Any]:
     )
 
 
-def _buckets(n: int) -> NDArray[np.int64]:
+def _buckets(n: int) -> NDArray[np.int16]:
     """Rows of `n` items in a table of at most MAX_BOXES rows; neighbours share a row."""
-    return np.arange(n) if n <= MAX_BOXES else np.arange(n) * MAX_BOXES // n
+    rows = np.arange(n) if n <= MAX_BOXES else np.arange(n) * MAX_BOXES // n
+    return rows.astype(np.int16)
 
 
-def _stage_rows(stages: Sequence[Sequence[Any]]) -> NDArray[np.int64]:
+def _stage_rows(stages: Sequence[Sequence[Any]]) -> NDArray[np.int16]:
     """Row of each stage; stages of an operand each with the same name and line, as a loop makes them, share a row."""
     rows: dict[Any, int] = {}
     alike = [rows.setdefault(tuple(stage[:4]) if stage[4] == 1 else at, len(rows)) for at, stage in enumerate(stages)]
     return _buckets(len(rows))[alike] if alike else _buckets(0)
 
 
-def _kind_rows(labels: Sequence[str], label: NDArray[np.int64]) -> NDArray[np.int64]:
+def _kind_rows(labels: Sequence[str], label: NDArray[np.uint32]) -> NDArray[np.int16]:
     """Row of each kind of fused operand; if there are too many, single operands of the same name share a row."""
     if len(labels) <= MAX_BOXES:
         return _buckets(len(labels))
@@ -320,11 +324,11 @@ def _kind_rows(labels: Sequence[str], label: NDArray[np.int64]) -> NDArray[np.in
     return _buckets(len(rows))[alike]
 
 
-def _rows(bucket: NDArray[np.int64]) -> int:
+def _rows(bucket: NDArray[np.int16]) -> int:
     return int(bucket.max()) + 1 if len(bucket) else 1
 
 
-def _bucket_names(names: list[str], bucket: NDArray[np.int64]) -> list[str]:
+def _bucket_names(names: list[str], bucket: NDArray[np.int16]) -> list[str]:
     """Names of the rows; a row of several names says how many."""
     found: list[dict[str, int]] = [{} for _ in range(_rows(bucket))]
     for name, row in zip(names, bucket.tolist(), strict=True):
@@ -337,7 +341,7 @@ def _row_name(names: Mapping[str, int]) -> str:
     return first if len(names) == 1 else f"{first} and {more} more"
 
 
-def _layer(src: Any, dst: Any, label: NDArray[np.int64], labels: list[str], size: list[int]) -> BoxGraph:
+def _layer(src: Any, dst: Any, label: NDArray[np.integer[Any]], labels: list[str], size: list[int]) -> BoxGraph:
     """A graph in the page's form; `src` and `dst` are arrays or little-endian uint32 bytes."""
     ends = [np.frombuffer(end, "<u4").tolist() if isinstance(end, bytes) else list(end) for end in (src, dst)]
     n = len(label)
@@ -347,21 +351,23 @@ def _layer(src: Any, dst: Any, label: NDArray[np.int64], labels: list[str], size
     )
 
 
-def _edges(pairs: Any, bucket: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+def _edges(pairs: Any, bucket: NDArray[np.int16]) -> tuple[list[int], list[int]]:
     """Edges between rows, without duplicates and loops."""
     seen = sorted({(int(bucket[a]), int(bucket[b])) for a, b in pairs if a < len(bucket) and b < len(bucket)})
     return [a for a, b in seen if a != b], [b for a, b in seen if a != b]
 
 
+def summed(counts: NDArray[np.int64], rows: NDArray[np.integer[Any]], n: int) -> NDArray[np.int64]:
+    """Sums of the rows of `counts`, shape (n, states): row k goes to `rows[k]`."""
+    found = np.zeros((n, counts.shape[1]), np.int64)
+    np.add.at(found, rows, counts)
+    return found
+
+
 def _move_counts(
-    counts: NDArray[np.int64], rows: NDArray[np.int64], old: NDArray[np.int64], new: NDArray[np.int64]
+    counts: NDArray[np.int64], rows: NDArray[np.integer[Any]], old: NDArray[np.int64], new: NDArray[np.int64]
 ) -> None:
     """Moves operands of `rows` from their old states to new ones."""
     cells = counts.size
     change = np.bincount(rows * N_STATES + new, minlength=cells) - np.bincount(rows * N_STATES + old, minlength=cells)
     counts += change.reshape(counts.shape)
-
-
-def _by_worker(workers: NDArray[np.integer[Any]], n: int) -> list[int]:
-    counts: list[int] = np.bincount(workers[(workers >= 0) & (workers < n)].astype(np.int64), minlength=n).tolist()
-    return counts

@@ -6,10 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from jmars.model.states import STATE_NAMES, OperandState
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.view import WorkerRow, plain_text
 
 __all__ = ["WorkerState"]
+
+_DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
 
 
 @dataclass
@@ -50,10 +55,9 @@ class WorkerState:
     def rows(self, table: OperandTable | None, host_of: Callable[[str], int]) -> list[WorkerRow]:
         """A row per executor process, in the order of worker numbers; `host_of` is `HostState.of_worker`."""
         n = max(self.known, default=-1) + 1
-        nothing = [0] * n
-        assigned = table.assigned_by_worker(n) if table else nothing
-        running = table.running_by_worker(n) if table else nothing
-        done = table.done_by_worker(n) if table else nothing
+        counts = table.by_worker(n) if table else np.zeros((n, len(STATE_NAMES)), np.int64)
+        assigned = dict(enumerate(table.n_assigned)) if table else {}
+        running, done = counts[:, OperandState.RUNNING].tolist(), counts[:, _DONE].sum(1).tolist()
         rows = []
         for at, worker in sorted(self.known.items()):
             row = self.memory.get(worker["name"], {})
@@ -63,7 +67,7 @@ class WorkerState:
                     host=host_of(worker["name"]),
                     pid=int(row.get("pid") or worker["pid"] or 0),
                     state=worker["state"] if not running[at] or worker["state"] in ("lost", "left") else "busy",
-                    assigned=assigned[at],
+                    assigned=assigned.get(at, 0),
                     running=running[at],
                     done=done[at],
                     memory=int(row.get("pss", 0)),

@@ -368,3 +368,16 @@ def test_events_folded_together_show_what_they_show_one_by_one(steps, large):
         one_by_one.picture(0)
     assert one_by_one.picture(0) == together.picture(0)
     assert one_by_one.revision == together.revision
+
+
+def test_workers_are_counted_by_what_their_operands_are_and_numbers_beyond_them_by_nobody():
+    log = started(4).moved(S.RUNNING, [0], worker=1).moved(S.FREED, [1, 2], worker=0).moved(S.RUNNING, [3], worker=9)
+    rows = run_of(log).picture(0)["workers"]
+    assert [(row["assigned"], row["running"], row["done"]) for row in rows] == [(2, 0, 2), (2, 1, 0)]
+
+
+def test_a_graph_without_stages_counts_its_operands_in_one_row():
+    log = Log().add("JobSubmitted", 0.0, name="cell").add("GraphBuilt", 0.1, **(graph_built(2) | {"stages": []}))
+    run = run_of(log.moved(S.RUNNING, [0], worker=0))
+    assert [sum(row) for row in run.picture(0)["stages"]] == [5]
+    assert run.lines.costs()[0, 6:].sum() == 5

@@ -37,11 +37,11 @@ def test_the_pace_slows_for_late_answers_and_hidden_pages():
     assert pace.interval(2.6) == 1.0
 
 
-def test_a_large_graph_gets_four_frames_a_second_however_prompt_the_page():
+def test_a_large_graph_gets_five_frames_in_two_seconds_however_prompt_the_page():
     pace = FrameRate()
     pace.sent(1, 0.0)
     pace.answered(1, hidden=False, now=0.1)
-    assert (pace.interval(0.2), pace.interval(0.2, large=True)) == (0.1, 0.25)
+    assert (pace.interval(0.2), pace.interval(0.2, large=True)) == (0.1, 0.4)
 
 
 def test_large_traits_rest_in_proportion_to_their_size():
