@@ -88,16 +88,16 @@ class Member:
         reports = RemoteScheduler(self._report, known)
         execution.connect(reports)
         self.mailbox = Mailbox()
-        self._orders = Orders(execution, reports, known)
+        self.exchange = ChunkExchange(
+            execution, self.machine.children, folders.spill, self._pull_by_head, self._listening
+        )
+        self._orders = Orders(execution, reports, known, self.exchange.open_lanes)
         self._orders.hold()  # those of running jobs come with the answer to the join
         self.mailbox.add("workers", self._orders)
         self.mailbox.add("passing", ChunkPiecesActor(self.machine.store, arena.memory))
         self.mailbox.add("serving", ServingActor(execution, arena.memory, folders.spill))
         self.mailbox.add("member", MemberActor(self))
         self.mailbox.add("keeping", ChunkKeepingActor(execution))
-        self.exchange = ChunkExchange(
-            execution, self.machine.children, folders.spill, self._pull_by_head, self._listening
-        )
         self.mailbox.add("peers", PeersActor(self.exchange, self._begin_carrier))
         self._gathered: list[Report] = []
         self._told_costs = 0.0

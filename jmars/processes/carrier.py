@@ -69,6 +69,7 @@ class Carrier:
             "begin": self._begin,
             "peer": self._add_peer,
             "gone": self._drop_peer,
+            "open": self._open_lanes,
             "pull": self._pull,
             "withdraw": self._withdraw,
             "give": self._give,
@@ -131,6 +132,9 @@ class Carrier:
     def _drop_peer(self, host: int, incarnation: int) -> None:
         self._server.drop_peer((host, incarnation))
         self._puller.drop_peer((host, incarnation), monotonic())
+
+    def _open_lanes(self) -> None:
+        self._puller.open_lanes(monotonic())
 
     def _pull(self, ticket: int, urgency: int, chunk: int, start: int, stop: int, offset: int, holders: Any) -> None:
         order = PullOrder(ticket, urgency, chunk, start, stop, offset, [(host, number) for host, number in holders])

@@ -1,7 +1,7 @@
 """Puller: brings ranges of chunks from other hosts into the arena. Dials lanes, and acts for `Pulls`.
 
-Lanes to a host are dialled when a range is due, and again after they broke, less and less often while the host does not
-answer. Reports are messages to the control process (processes/carrier.py).
+Lanes to a host are dialled when a job begins or a range is due, and again after they broke, less and less often while
+the host does not answer. Reports are messages to the control process (processes/carrier.py).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ LOOK_SECONDS = 0.5  # between looks for silent hosts, while pulls are under way
 NEWS_SECONDS = 0.2  # between reports of one link
 DIAL_SECONDS, LONGEST_DIAL = 0.05, 1.0  # before the first and the longest retry of a connection; doubled each time
 SHARE = 4  # at most one fourth of the arena is under way
+FEW = 8  # hosts to which lanes are dialled before there is a range to bring
 
 
 class _Route:
@@ -85,6 +86,13 @@ class Puller:
         route = self._routes.pop(holder, None)
         for lane in route.lanes if route is not None else ():
             lane.inbox.put(("close", "the host is gone"))
+
+    def open_lanes(self, now: float) -> None:
+        """Dial each host that has no lane, if the hosts are few: a job begins, and its first range need not wait."""
+        if len(self._routes) <= FEW:
+            for holder, route in self._routes.items():
+                if not route.lanes and now >= route.not_before:
+                    self._dial(holder, route, now)
 
     def pull(self, pull: PullOrder, now: float) -> None:
         """Bring bytes of a chunk from the first holder that has them; "pulled" follows."""

@@ -152,6 +152,10 @@ class CarrierLink:
         self.transports.pop(host, None)
         self._tell("gone", host, incarnation)
 
+    def open_lanes(self) -> None:
+        """A job begins: connect to the other hosts, where there is no connection yet."""
+        self._tell("open")
+
     def close(self) -> None:
         """The cluster ends: start no carrier any more."""
         self._closed = True

@@ -81,6 +81,11 @@ class ChunkExchange:
         if self._begun:
             self.carrier.drop_peer(host, incarnation)
 
+    def open_lanes(self) -> None:
+        """A job begins: connect to the other hosts before an operand waits for a chunk of theirs."""
+        if self._begun and self._incarnations:
+            self.carrier.open_lanes()
+
     def pull(
         self,
         chunk: int,

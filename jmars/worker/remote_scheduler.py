@@ -99,10 +99,19 @@ class RemoteScheduler:
 
 
 class Orders:
-    """The actor "workers": acts on orders of a scheduler process. Orders about jobs that are not open are ignored."""
+    """The actor "workers": acts on orders of a scheduler process. Orders about jobs that are not open are ignored.
 
-    def __init__(self, workers: HostPort, reports: RemoteScheduler, known: RecoverySnapshot) -> None:
-        self._workers, self._reports, self._known = workers, reports, known
+    `opened` is called when a job has been opened.
+    """
+
+    def __init__(
+        self,
+        workers: HostPort,
+        reports: RemoteScheduler,
+        known: RecoverySnapshot,
+        opened: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._workers, self._reports, self._known, self._opened = workers, reports, known, opened
         self._held: list[Order] | None = None
 
     def hold(self) -> None:
@@ -155,6 +164,7 @@ class Orders:
             self._reports.report(Refused(job, -1, Failure.of(error)))
         else:
             self._known.opened(table)
+            self._opened()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run ready operands."""

@@ -61,3 +61,26 @@ def test_a_host_that_agrees_on_ucx_is_not_silent(puller: Puller) -> None:
     assert list(lanes(puller)) == [1]
     puller.advance(100.0 + LAST_SECONDS + STALL_SECONDS)
     assert sorted(lanes(puller)) == [1, 2]
+
+
+def test_a_job_dials_each_host_without_a_lane_and_none_twice(puller: Puller) -> None:
+    first = lanes(puller)[1]
+    puller.open_lanes(100.0)
+    assert sorted(lanes(puller)) == [1, 2] and lanes(puller)[1] is first
+    puller.open_lanes(100.1)
+    assert [len(route.lanes) for route in puller._routes.values()] == [1, 1]
+
+
+def test_a_job_dials_nobody_where_hosts_are_many(puller: Puller) -> None:
+    for host in range(3, 3 + pulling.FEW):
+        puller.add_peer((host, 1), "127.0.0.1:1")
+    puller.open_lanes(100.0)
+    assert list(lanes(puller)) == [1]
+
+
+def test_a_host_that_did_not_answer_is_not_dialled_by_a_job_before_its_time(puller: Puller) -> None:
+    puller._routes[2, 1].not_before = 101.0
+    puller.open_lanes(100.9)
+    assert list(lanes(puller)) == [1]
+    puller.open_lanes(101.0)
+    assert sorted(lanes(puller)) == [1, 2]

@@ -37,7 +37,7 @@ MOST_QUANTILES = 8  # more quantiles at once are cheaper by sorting
 SAMPLES = 2**17  # samples of all chunks together, about
 EVERY = 128  # elements per sample, at least
 SIGMAS = 6.0  # half width of a range around the expected quantile, in standard deviations
-_BLOCK = 2**15  # elements compared at a time
+_BLOCK = 2**16  # elements compared at a time
 _BYTES = np.dtype(np.uint8)
 
 
@@ -182,17 +182,21 @@ def count_ranges(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any
     some: list[list[Array]] = [[] for _ in bounds]
     for start in range(0, len(line), _BLOCK):
         block = line[start : start + _BLOCK]
-        numbers += int(np.count_nonzero(block == block)) if block.dtype.kind == "f" else len(block)
+        n = int(np.count_nonzero(block == block)) if block.dtype.kind == "f" else len(block)
+        numbers += n
         for row, (low, high), parts in zip(counts, bounds, some):
-            under_high = block < high
-            row[0] += np.count_nonzero(block < low)
-            up_to_low = block <= low
-            row[1] += np.count_nonzero(up_to_low)
-            row[2] += np.count_nonzero(under_high)
-            row[3] += np.count_nonzero(block <= high)
-            np.greater(under_high, up_to_low, out=under_high)
-            if under_high.any():
-                parts.append(block[under_high])
+            from_low = block >= low
+            below = n - np.count_nonzero(from_low)
+            np.logical_and(from_low, block <= high, out=from_low)
+            inside = block.compress(from_low)
+            is_low, is_high = inside == low, inside == high
+            up_to_high = below + len(inside)
+            n_low, n_high = np.count_nonzero(is_low), np.count_nonzero(is_high)
+            row += (below, below + n_low, up_to_high - n_high, up_to_high)
+            if n_low or n_high:
+                inside = inside[~(is_low | is_high)]
+            if len(inside):
+                parts.append(inside)
     elements = [part.tobytes() for parts in some for part in parts]
     return np.frombuffer(b"".join([np.int64(numbers).tobytes(), counts.tobytes(), *elements]), _BYTES)
 
