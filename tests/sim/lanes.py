@@ -327,6 +327,9 @@ class Carrier:
         self.server.drop_peer((host, incarnation))
         self.puller.drop_peer((host, incarnation), self.host.world.loop.now)
 
+    def _open(self) -> None:
+        self.puller.open_lanes(self.host.world.loop.now)
+
     def _pull(self, ticket: int, urgency: int, chunk: int, start: int, stop: int, offset: int, holders: Any) -> None:
         order = PullOrder(ticket, urgency, chunk, start, stop, offset, [(host, number) for host, number in holders])
         self.puller.pull(order, self.host.world.loop.now)
