@@ -82,12 +82,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--all`."""
     text = "run the tests marked long too, and all examples of Hypothesis"
     parser.addoption("--all", action="store_true", help=text)
+    parser.addoption("--examples", type=int, help="so many examples of Hypothesis a test, drawn by --hypothesis-seed")
     parser.addoption("--hosts", type=int, default=0, help="the cluster of most tests has so many hosts on this machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Settings of this run; with several processes, turns."""
-    if not config.getoption("--hypothesis-profile", None):
+    if (examples := config.getoption("--examples")) is not None:
+        settings.register_profile("examples", settings.get_profile("long"), max_examples=examples)
+        settings.load_profile("examples")
+    elif not config.getoption("--hypothesis-profile", None):
         settings.load_profile("everywhere" if config.getoption("--all") else "short")
     worker = getattr(config, "workerinput", None)  # None also for pytest run by a test of such a process
     if worker is not None:
@@ -114,7 +118,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.hook.pytest_deselected(items=left_out)
             gone = set(left_out)
             items[:] = [item for item in items if item not in gone]
-        if not config.getoption("--hypothesis-profile", None):
+        if not config.getoption("--hypothesis-profile", None) and config.getoption("--examples") is None:
             for holder, name in {key: None for item in items for key in _settings_of(item)}:
                 setattr(holder, name, _fewer(getattr(holder, name)))
     items.sort(key=_place)

@@ -159,7 +159,13 @@ class UserArrays:
         return self._real(place)
 
     def _real(self, place: Place) -> Array:
-        return place.step.layout(self._real(place.parent)) if isinstance(place, View) else self._own[id(place)].array
+        if not isinstance(place, View):
+            return self._own[id(place)].array
+        array = place.step.layout(self._real(place.parent))
+        if array.flags.writeable and not place.writeable:
+            array = array.view()
+            array.flags.writeable = False
+        return array
 
     def write_back(self, fetch: Callable[[Any, bool], Array]) -> None:
         """Write the cell's values to the arrays.

@@ -296,19 +296,24 @@ def can_ravel(place: Place, order: str = "C") -> bool:
     return layout is not None and bool(layout.flags.c_contiguous if order == "C" else layout.flags.f_contiguous)
 
 
-def strides_like(places: Sequence[Place], shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
-    """Strides of a new array that NumPy allocates in the order of its inputs (order "K"); None for C order."""
+def strides_like(
+    places: Sequence[Place], shape: tuple[int, ...], itemsize: int, is_copy: bool = False
+) -> tuple[int, ...] | None:
+    """Strides of a new array that NumPy allocates in the order of its inputs (order "K"); None for C order.
+
+    An axis along which an input is broadcast is the last in memory of a copy, and where it was in a ufunc's result.
+    """
     if len(shape) < 2 or not any(place.permuted for place in places):
         return None
     layouts = [layout_of(place) for place in places]
     if None in [None if one is None else 0 for one in layouts]:
         return None
-    small = [_small(one) for one in layouts if one is not None]
+    small = [_small(one, not is_copy) for one in layouts if one is not None]
     return _strides_in_order(np.nditer([*small, None], flags=["zerosize_ok"]).operands[-1], shape, itemsize)
 
 
 def ordered_strides(
-    order: str, places: Sequence[Place], shape: tuple[int, ...], itemsize: int
+    order: str, places: Sequence[Place], shape: tuple[int, ...], itemsize: int, is_copy: bool = False
 ) -> tuple[int, ...] | None:
     """Strides of a new array that NumPy makes of arrays at these places with `order=`; None for C order.
 
@@ -320,7 +325,7 @@ def ordered_strides(
     if order not in ("C", "F", "A", "K"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     if order == "K":
-        return strides_like(places, shape, itemsize)
+        return strides_like(places, shape, itemsize, is_copy)
     layouts = [layout_of(place) for place in places] if order == "A" and any(one.permuted for one in places) else [None]
     if order == "F" or all(one is not None and one.flags.f_contiguous for one in layouts):
         return _strides_in_order(np.empty([2] * len(shape), np.int8, order="F"), shape, itemsize)
@@ -360,8 +365,10 @@ def _strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tup
     return tuple(found)
 
 
-def _small(layout: Array) -> Array:
-    """An array with at most two elements along each axis, in memory in the order of `layout`."""
+def _small(layout: Array, is_broadcast: bool = False) -> Array:
+    """An array with at most two elements along each axis, in memory in the order of `layout`; broadcast if asked."""
     order = sorted(range(layout.ndim), key=lambda axis: (-abs(layout.strides[axis]), axis))
-    made = np.zeros([min(layout.shape[axis], 2) for axis in order], np.int8)
-    return made.transpose(np.argsort(order)) if layout.ndim else made
+    shape = [min(n, 2) for n in layout.shape]
+    kept = [1 if is_broadcast and not step and n else n for n, step in zip(shape, layout.strides)]
+    made = np.zeros([kept[axis] for axis in order], np.int8)
+    return np.broadcast_to(made.transpose(np.argsort(order)), shape) if layout.ndim else made

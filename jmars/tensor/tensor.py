@@ -250,10 +250,11 @@ class Tensor(TensorMethods):
         place.buffer.share(self)
         return self
 
-    def _laid_out_like(self, places: Sequence[Place], order: str = "K") -> Tensor:
-        """Take the order of axes in memory that a result has in NumPy with `order=`, of inputs at these places."""
+    def _laid_out_like(self, places: Sequence[Place], order: str = "K", is_copy: bool = False) -> Tensor:
+        """Take the order of axes in memory that a result, or a copy, has in NumPy with `order=`, of inputs there."""
         if isinstance(self._place, Buffer) and not self.data.has_unknown_lengths:
-            self._place.strides = ordered_strides(order, places, self.data.shape, self.data.dtype.itemsize)
+            shape, itemsize = self.data.shape, self.data.dtype.itemsize
+            self._place.strides = ordered_strides(order, places, shape, itemsize, is_copy)
         return self
 
     def _put(self, value: Tensor) -> None:
@@ -294,6 +295,8 @@ class Tensor(TensorMethods):
             return call(f"method.{method}", ufunc, *inputs, **kwargs)
         out = kwargs.get("out")
         if out is not None:
+            if not all(one._place.writeable for one in out if isinstance(one, Tensor)):
+                raise ValueError("output array is read-only")  # NumPy's words, before any other fault
             kwargs["out"] = out[0] if len(out) == 1 else out
         return function(*inputs, **kwargs)
 

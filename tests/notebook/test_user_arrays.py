@@ -77,6 +77,8 @@ def test_arrays_that_are_read_only_refuse_as_numpy_does(notebook):
     assert "is read-only" in str(notebook.run("%%jmars\nb[0] = 1\nd[0] = 5").error)
     notebook("%%jmars\nb[0] = 1\ntotal = d.sum()")
     assert notebook["d"].tolist() == [1, 3] and float(notebook["total"]) == 4
+    notebook("%%jmars\ne = d[::-1]")
+    assert not notebook["e"].flags.writeable and np.shares_memory(notebook["e"], notebook["b"])
 
 
 def test_memory_that_is_shared_in_another_way_is_named(notebook):

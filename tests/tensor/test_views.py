@@ -50,7 +50,7 @@ MAKES = {  # views, or copies where NumPy copies
     "real": lambda a, n: a.real,
     "imaginary": lambda a, n: a.imag if a.dtype.kind == "c" else a,
     "diagonal": lambda a, n: np.diagonal(a) if a.ndim > 1 else a,
-    "broadcast": lambda a, n: np.broadcast_to(a, (2, *a.shape)),
+    "broadcast": lambda a, n: np.broadcast_to(a, (2, *a.shape)) if a.size < 100 else a,
     "list": lambda a, n: [a[..., :1], a.T, a] if a.ndim else [a, a],
     "rows": lambda a, n: list(a)[:3] if a.ndim > 1 else [a],
 }
@@ -82,7 +82,7 @@ WRITES = {
     "record": lambda a, n: operator.setitem(a, n % 3, (n, n + 1)) if a.dtype.names and a.ndim == 1 else None,
     "field of a record": lambda a, n: operator.setitem(a[n % 2], "x", n) if a.dtype.names else None,
     "fields of records": lambda a, n: [operator.setitem(one, "y", n) for one in a] if a.dtype.names else None,
-    "diagonal": lambda a, n: np.fill_diagonal(a, n) if not a.dtype.names else None,
+    "diagonal": lambda a, n: np.fill_diagonal(a, n),
     "put": lambda a, n: np.put(a, [0, -1], n) if not a.dtype.names else None,  # NumPy's also clears other fields
     "list": lambda a, n: [operator.iadd(one, n) for one in [a[:1], a.T, a[..., 1:]]],
     "out of a part": lambda a, n: np.negative(a[:-1], out=a[1:]),
@@ -90,12 +90,16 @@ WRITES = {
 BETWEEN = {  # from one array to another
     "out": lambda a, b, n: np.add(a, n, out=b),
     "multiply out": lambda a, b, n: np.multiply(a, b, out=a),
-    "sum out": lambda a, b, n: np.sum(a, axis=0, out=b) if not a.dtype.names else None,
+    "sum out": lambda a, b, n: None if a.dtype.names or b.dtype.names else np.sum(a, axis=0, out=b),
     "add": lambda a, b, n: operator.iadd(a, b),
     "all": lambda a, b, n: operator.setitem(a, ..., b),
     "first": lambda a, b, n: operator.setitem(a, 0, b) if a.ndim > 1 else None,
     "part": lambda a, b, n: operator.setitem(a, slice(n % 2, None), b[..., :1]),
     "copyto": lambda a, b, n: np.copyto(a, b),
+}
+ALLOWED = {  # classes of errors of jmars and of NumPy that may differ
+    ("TypeError", "_UFuncNoLoopError"): "a private class of NumPy, which no `except` can name, and a TypeError",
+    ("TypeError", "_UFuncOutputCastingError"): "a private class too",
 }
 RECORDS = np.array([(k, 2 * k) for k in range(6)], [("x", "i8"), ("y", "i8")])
 STARTS = (
@@ -140,22 +144,17 @@ def between(name, one, two, n):
 
 
 def error_of(names, statement):
-    """The class of the error that a statement raises, as `except` can name it; None for none."""
+    """The class of the error that a statement raises; None for none."""
     try:
         run(names, *statement)
     except Exception as error:
-        return public_class(error)
+        return type(error)
     return None
 
 
-def public_class(error):
-    """The class of an error that `except` can name: NumPy's ufuncs raise private ones."""
-    return next(one for one in type(error).__mro__ if "._" not in one.__module__)
-
-
 def same_error(found, expected):
-    """Whether `except` catches what is found where it catches what is expected; classes or None."""
-    return found is expected or bool(found and expected and issubclass(found, expected))
+    """Whether an error of jmars is of NumPy's class, or of one that stands for it in `ALLOWED`; classes or None."""
+    return found is expected or bool(found and expected and (found.__qualname__, expected.__qualname__) in ALLOWED)
 
 
 def flat(names):
@@ -174,7 +173,7 @@ class KnowsElements(OneByOne):
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("engine", [OneByOne, KnowsElements])
-@given(st.sampled_from(STARTS), st.lists(STATEMENTS, min_size=1, max_size=30), st.integers(1, 5))
+@given(st.sampled_from(STARTS), st.lists(STATEMENTS, min_size=30, max_size=30), st.integers(1, 5))
 def test_programs_with_views_give_what_numpy_gives(engine, starts, statements, chunk):
     set_engine(engine())
     theirs, ours = [one.copy() for one in starts], [mt.asarray(one, chunk_size=chunk) for one in starts]
@@ -291,3 +290,48 @@ def test_a_view_of_a_single_element_is_let_go():
     for x in (mt.flip(mt.asarray(array)[()]), mt.asarray(array)[()]):
         assert x.fetch() == 3 and x.flags.c_contiguous
     assert layout_of(mt.arange(5)[2]._place).shape == layout_of(mt.asarray(array)[()]._place).shape == ()
+
+
+def test_an_element_takes_no_array_with_axes_where_numpy_takes_none():
+    for kind in ("i8", "f8", "c16", "M8[s]", "U3"):
+        for value in (np.ones(1), np.ones((1, 1)), np.ones(2)):
+            given, theirs = value.astype("i8").astype(kind), np.zeros(3, kind)
+            with pytest.raises((ValueError, TypeError)) as expected:
+                theirs[0] = given
+            for mine in (given, mt.asarray(given)):
+                x = mt.zeros(3, kind)
+                with pytest.raises(expected.type):
+                    x[0] = mine
+    x, records = mt.zeros(3, bool), mt.asarray(RECORDS, chunk_size=2)
+    x[0] = mt.ones(1)
+    records[0] = records[2:3]
+    x[1, ...] = mt.ones((1, 1))
+    assert x.tolist() == [True, True, False] and records[0].tolist() == (2, 4)
+
+
+def test_diagonals_of_records_and_unsigned_numbers_are_filled():
+    records = mt.asarray(RECORDS.reshape(3, 2), chunk_size=1)
+    np.fill_diagonal(records, (8, 9))
+    assert records.tolist() == [[(8, 9), (1, 2)], [(2, 4), (8, 9)], [(4, 8), (5, 10)]]
+    large = mt.full((2, 2), 2**64 - 1, dtype="u8", chunk_size=1)
+    np.fill_diagonal(large, mt.arange(2) + 3)
+    assert large.tolist() == [[3, 2**64 - 1], [2**64 - 1, 4]]  # by float64, 2**64 would be what is left
+
+
+def test_faults_are_found_in_the_order_of_numpy():
+    x = mt.arange(6, chunk_size=2).reshape(2, 3)
+    with pytest.raises(ValueError, match="could not broadcast"):  # before the warning of discarded imaginary parts
+        x[0] = mt.zeros((2, 3), complex)
+    with pytest.raises(ValueError, match="output array is read-only"):
+        np.add(x, 1.5, out=np.broadcast_to(x, (2, 3)))
+    with pytest.raises(TypeError, match="Cannot cast"):
+        np.copyto(mt.asarray(RECORDS), 0)
+    with pytest.raises(ValueError, match="non-broadcastable output"):
+        np.multiply(mt.ones((1, 3)), 2, out=np.zeros(3))
+
+
+def test_a_broadcast_axis_is_the_last_in_memory_of_a_copy_alone():
+    wide = np.broadcast_to(mt.arange(6).reshape(2, 3), (2, 2, 3))
+    theirs = np.broadcast_to(np.arange(6).reshape(2, 3), (2, 2, 3))
+    for function in (np.negative, np.copy, lambda a: a.astype("f4"), lambda a: a.astype(a.dtype), lambda a: a + 1):
+        assert function(wide).strides == function(theirs).strides

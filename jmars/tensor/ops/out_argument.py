@@ -39,6 +39,11 @@ def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") 
     if isinstance(out, np.ndarray):
         if not np.can_cast(result.dtype, out.dtype, casting):
             raise TypeError(f"Cannot cast {name} output from {result.dtype!r} to {out.dtype!r} with rule {casting!r}")
+        if result.ndim > out.ndim:
+            raise ValueError(
+                f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape "
+                f"{result.shape}"
+            )
         np.copyto(out, result.fetch(copy=False), casting=casting)
         return out
     raise TypeError("return arrays must be of ArrayType")

@@ -120,7 +120,7 @@ def _constant_like(
 
 def _in_order_of(x: Tensor, made: Tensor, order: str) -> Tensor:
     """Lay out a new array as NumPy's `_like` functions do; with another number of axes, "K" is "C"."""
-    return made._laid_out_like([x._place], "C" if order == "K" and made.ndim != x.ndim else order)
+    return made._laid_out_like([x._place], "C" if order == "K" and made.ndim != x.ndim else order, is_copy=True)
 
 
 def _known_order(order: str | None) -> str:

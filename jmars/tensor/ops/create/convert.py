@@ -107,7 +107,7 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     x = asarray(a, dtype, chunk_size=chunk_size, chunks=chunks)
     if x.ndim < ndmin:
         x = x.reshape((1,) * (ndmin - x.ndim) + x.shape)
-    return Tensor(x.data)._laid_out_like([x._place], order or "K")
+    return Tensor(x.data)._laid_out_like([x._place], order or "K", is_copy=True)
 
 
 @offers("method.view")

@@ -189,7 +189,7 @@ class Formula:
         made = Tensor(new_data(op, whole, expression.dtype, chunks))
         if order == "K" and not any(place.permuted for place in self._places):
             return made
-        return made._laid_out_like(self._places, order)
+        return made._laid_out_like(self._places, order, self.name == "astype")
 
     def _expression(self, value: FormulaValue) -> tuple[list[TensorData], Expression]:
         """Inputs and nodes that lead to a value, in order and densely numbered."""

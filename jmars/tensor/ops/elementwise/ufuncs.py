@@ -262,7 +262,7 @@ def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], 
 def _cast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any, warns: int) -> Tensor:
     """Casts and broadcasts; `warns` are the floating point errors to warn of (float_handling.py)."""
     if x.dtype == dtype and x.shape == shape:
-        return Tensor(x.data)._laid_out_like([x._place])
+        return Tensor(x.data)._laid_out_like([x._place], is_copy=True)
     formula = Formula("astype" if x.shape == shape else "broadcast_to")
     value = formula.read(x)
     formula.warns = warns
@@ -275,7 +275,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
     x = as_tensor(a)
     made = Tensor(x.data)
     made._place.is_array = x._place.is_array
-    return made._laid_out_like([x._place], order)
+    return made._laid_out_like([x._place], order, is_copy=True)
 
 
 @offers("angle")

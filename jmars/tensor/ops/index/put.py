@@ -9,6 +9,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import where
 from jmars.tensor.ops.index.take import take_positions
@@ -106,9 +107,17 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("All dimensions of input must be of equal length")
     step = x.shape[1] + 1 if x.ndim == 2 else 1 + int(np.cumprod(x.shape[:-1]).sum())
     end = x.shape[1] * x.shape[1] if x.ndim == 2 and not wrap else x.size
-    at = arange(x.size).reshape(x.shape)
-    put = _cycle_values(ravel(val), at // step)
-    x[...] = where((at % step == 0) & (at < end), put, x)
+    values = ravel(val.astype(x.dtype) if isinstance(val, Tensor) else np.array(val, x.dtype))
+    if values.size:
+        at = arange(x.size).reshape(x.shape)
+        inputs = [Tensor(x.data), Tensor(rechunked(at.data, x.chunks)), values.rechunk(-1)]
+        x[...] = blockwise("fill diagonal", _fill_diagonal_block, inputs, x.chunks, x.dtype, (step, end))
+
+
+def _fill_diagonal_block(block: Array, at: Array, values: Array, step: int, end: int) -> Array:
+    result, on = block.copy(), (at % step == 0) & (at < end)
+    result[on] = values[at[on] // step % len(values)]
+    return result
 
 
 def _require_tensor(name: str, x: Any) -> Tensor:

@@ -50,12 +50,15 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
     ):
         value = np.array(value, x.dtype)  # a tuple is an element of a structured dtype
+    if np.ndim(value) and _is_element(x, index):
+        value = _as_element(value, x.dtype)
     written = _as_scalar(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
         if written.dtype.kind == "c" and x.dtype.kind not in "cb":
+            result = setitem(x, index, as_tensor(written.real))
             text = "Casting complex values to real discards the imaginary part"
             warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=3)
-            written = as_tensor(written.real)
+            return result
         written = astype(written, x.dtype)
     mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if is_bool_scalar(mask):
@@ -74,6 +77,24 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     if not at:
         return _set_slice(x, meaning, written)
     return set_by_arrays(x, meaning, as_tensor(written))
+
+
+def _is_element(x: Tensor, index: Any) -> bool:
+    """Whether an index has an int for each axis, and nothing else."""
+    entries = index if isinstance(index, tuple) else (index,)
+    return len(entries) == x.ndim and all(
+        isinstance(one, int | np.integer) and type(one) is not bool for one in entries
+    )
+
+
+def _as_element(value: Any, dtype: np.dtype[Any]) -> Any:
+    """What an array with axes writes to an element of `dtype`; raises NumPy's errors, in most dtypes for any array."""
+    element = np.zeros(1, dtype)
+    if not isinstance(value, Tensor):
+        element[0] = value
+        return element[0]
+    element[0] = np.zeros([min(n, 2) for n in value.shape], value.dtype)
+    return reshape(value, ())
 
 
 def _as_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -237,7 +258,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not isinstance(dst, Tensor):
         np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
         return
-    weak = type(src) in (bool, int, float, complex)  # takes its dtype from dst
+    weak = type(src) in (bool, int, float, complex) and dst.dtype.names is None  # takes its dtype from dst
     value = as_tensor(np.asarray(src, np.result_type(dst.dtype, src)) if weak else src)
     while value.ndim > dst.ndim and value.shape[0] == 1:
         value = squeeze(value, 0)  # as NumPy ignores leading axes of one element
