@@ -50,7 +50,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
     ):
         value = np.array(value, x.dtype)  # a tuple is an element of a structured dtype
-    if np.ndim(value) and _is_element(x, index):
+    if _is_element(x, index) and (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
         value = _as_element(value, x.dtype)
     written = _as_scalar(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
