@@ -69,9 +69,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
             written = squeeze(written, 0)
         return cast_and_broadcast(where(mask, written, x), x.dtype, x.shape, x.chunks)
     if isinstance(mask, Tensor | np.ndarray) and mask.dtype == np.dtype(bool) and mask.ndim:
-        result = _set_by_mask(x, as_tensor(mask), written)
-        if result is not None:
-            return result
+        by_mask = _set_by_mask(x, as_tensor(mask), written)
+        if by_mask is not None:
+            return by_mask
     meaning = Index.of(index, x.shape)
     at = meaning.arrays
     if not at:
