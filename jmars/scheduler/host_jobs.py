@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
-from jmars.plan.plan_graph import is_for_gpu
+from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
 
-__all__ = ["HostJob"]
+__all__ = ["HostJob", "gpu_bytes"]
+
+
+def gpu_bytes(table: JobTable, operand: int) -> int:
+    """Bytes that inputs, output and scratch of an operand take on a GPU."""
+    return table.nbytes[operand] + table.work[operand] + sum(table.nbytes[one] for one in table.inputs[operand])
 
 
 @dataclass(eq=False)
@@ -54,6 +60,12 @@ class HostJob:
     closing: bool = False
     measured: list[Mapping[str, Any]] = field(default_factory=list)
     refused: Failure | None = None
+
+    @cached_property
+    def neediest(self) -> int:
+        """The operand that takes most memory of a GPU, of those that must run on one; -1 if there are none."""
+        must = [one for one, device in enumerate(self.table.device) if device == GPU_ONLY]
+        return max(must, key=lambda one: gpu_bytes(self.table, one), default=-1)
 
     def send(self, operands: Iterable[int], host: int) -> None:
         """A host is sent operands; those that another host gave up wait here now."""

@@ -47,7 +47,7 @@ class HostRow:
     room: int
     here: bool = True
     suspect: bool = False  # silent of late: it gets no new operands while another host is heard
-    leaving: bool = False  # about to leave: it gets no new operands while another host is here
+    leaving: bool = False  # about to leave: it gets no new operands that another host can run
     names: list[str] = field(default_factory=list)
     turn: int = 0  # worker to send the next operand to
     done: int = 0  # operands that ended there on cores
@@ -62,6 +62,10 @@ class HostRow:
     def fits_gpu(self, nbytes: int) -> bool:
         """Whether a warm GPU here has so many bytes for chunks."""
         return max(self.gpus, default=0) >= max(1, nbytes)
+
+    def may_fit_gpu(self, nbytes: int) -> bool:
+        """Whether a GPU here has so many bytes for chunks, or is cold and may turn out to have them."""
+        return -1 in self.gpus or self.fits_gpu(nbytes)
 
     def warm_gpus(self) -> list[tuple[int, int]]:
         """Numbers in the cluster of workers with a warm GPU, and the bytes of the GPU."""
@@ -110,3 +114,7 @@ class HostRows:
         """Hosts that the cluster has and keeps; leaving hosts only where there are no further hosts."""
         here = self.here
         return [row for row in here if not row.leaving] or here
+
+    def leaving(self, job: HostJob) -> list[HostRow]:
+        """Hosts that are about to leave and have a job open until then."""
+        return [row for row in self.here if row.leaving and row.number in job.opened - job.leaving]

@@ -137,13 +137,14 @@ class Hosts:
 
     # -- a host leaves
     def leave(self, number: int) -> None:
-        """A host is about to leave: no new operands go there, and waiting operands go elsewhere."""
+        """A host is about to leave: operands go elsewhere, except for those that only its GPUs can run."""
         row = self._rows.hosts[number]
         row.leaving = True
         self._told_state(row, "leaving")
         for job in self._rows.jobs.values():
             waiting = [one for one, at in job.at.items() if at == number and one not in job.running]
-            targets = {one: self._other_host(job.table, one) for one in waiting if one not in job.called_back}
+            targets = {one: self._other_host(job, one) for one in waiting if one not in job.called_back}
+            targets = {one: to for one, to in targets.items() if to != number}
             if targets and not job.closing:
                 self._call_back(job, number, targets)
 
@@ -163,8 +164,15 @@ class Hosts:
             self._report(ChunksKept(list(chunks), row.first))
 
     def is_busy(self, number: int) -> bool:
-        """Whether a host has operands: running operands, or operands that were not returned yet."""
-        return any(number in job.at.values() for job in self._rows.jobs.values())
+        """Whether a host has operands that were not returned yet, or the only GPUs for a job that must use one."""
+        return any(number in job.at.values() or self._has_only_gpus(number, job) for job in self._rows.jobs.values())
+
+    def _has_only_gpus(self, number: int, job: HostJob) -> bool:
+        """Whether a leaving host may get operands of a job, since no other host has GPUs for them."""
+        if job.closing or job.refused is not None or job.neediest < 0:
+            return False
+        staying, leaving = self._rows.staying, self._rows.leaving(job)
+        return self._rows.hosts[number] in able_hosts(job.table, job.neediest, staying, staying, leaving)
 
     def close_at(self, number: int) -> bool:
         """Close all jobs on a leaving host; returns whether no job is open there any more."""
@@ -230,7 +238,7 @@ class Hosts:
         for operand, worker in zip(operands, workers, strict=True):
             number = row_of[pinned.get(operand, worker)]
             if not rows[number].takes or (operand not in pinned and not suits(rows[number], table, operand)):
-                number = self._other_host(table, operand)
+                number = self._other_host(known, operand)
                 known.send([operand], number)  # the next one sees it there
             by_host.setdefault(number, []).append(operand)
         for number, some in by_host.items():
@@ -337,13 +345,14 @@ class Hosts:
         shapes = {chunk: shape[chunk] for chunk in chunks if chunk in shape} if shape else {}
         return LocateChunks(chunks, [size[c] for c in chunks], [bits(have[c]) for c in chunks], shapes or None)
 
-    def _other_host(self, table: JobTable, operand: int) -> int:
+    def _other_host(self, job: HostJob, operand: int) -> int:
         """Another host for an operand than the planned host: the able host with most bytes of the inputs."""
+        table = job.table
         inputs = [table.chunk[one] for one in table.inputs[operand]]
         held, jobs = self._rows.places.held(inputs), self._rows.jobs.values()
         staying = self._rows.staying
         here = [row for row in staying if not row.suspect] or staying or list(self._rows.hosts.values())
-        here = able_hosts(table, operand, here, staying)
+        here = able_hosts(table, operand, here, staying, self._rows.leaving(job))
         near = [row for row in here if row.number in held] or here
         return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs))).number
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jmars.model.messages import JobTable
 from jmars.model.orders import EnqueueGraph, Order, TakeBack
-from jmars.model.reports import ChunksLost, Finished, InputsMissing, OperandsReturned, Started, WorkerMoved
+from jmars.model.reports import (
+    ChunksLost,
+    Finished,
+    InputsMissing,
+    JobClosed,
+    OperandsReturned,
+    Started,
+    WorkerMoved,
+)
 from jmars.plan import CPU, GPU
 from jmars.plan.plan_graph import GPU_ONLY
 from jmars.scheduler.balance import Shift
@@ -126,6 +135,59 @@ def test_a_host_that_leaves_gives_up_what_waits_for_its_gpu() -> None:
     assert links[0].take() == [TakeBack("job-1", [0, 1])]
     hosts.take(0, [OperandsReturned("job-1", [0, 1])])
     assert links[1].take() == [([0, 1], [2, 2])]
+
+
+def test_the_only_host_with_a_gpu_stays_until_jobs_that_must_use_it_have_ended() -> None:
+    hosts, links, (a, _), _ = _hosts([1000], [])
+    hosts.open_job(_table([GPU_ONLY, GPU_ONLY, CPU, CPU]))
+    hosts.enqueue_graph("job-1", [0, 2], [2, 0])
+    links[0].take()
+    hosts.leave(0)
+    assert links[0].take() == [TakeBack("job-1", [2])], "what a core can run goes elsewhere"
+    hosts.take(0, [OperandsReturned("job-1", [2])])
+    hosts.enqueue_graph("job-1", [1, 3], [2, 0])
+    assert links[0].take() == [([1], [2])] and links[1].take() == [([2], [0]), ([3], [1])]
+    hosts.take(0, [Finished("job-1", [0, 1], 2)])
+    assert hosts.is_busy(0), "what a lost host had may have to be computed again"
+    hosts.open_job(replace(_table([GPU_ONLY]), job="job-2"))
+    hosts.close_job("job-1")
+    assert not hosts.is_busy(0), "jobs that began later are not open there"
+    hosts.take(0, [JobClosed("job-1", {})])
+    assert hosts.close_at(0) and a.leaving
+
+
+def test_a_leaving_host_is_not_kept_where_another_gpu_will_do_or_cores() -> None:
+    for others, device in (([1000], GPU_ONLY), ([-1], GPU_ONLY), ([], GPU)):
+        hosts, links, rows, _ = _hosts([1000], [abs(size) for size in others])
+        rows[1].gpus[:] = others
+        hosts.open_job(_table([device]))
+        hosts.leave(0)
+        assert not hosts.is_busy(0)
+        hosts.enqueue_graph("job-1", [0], [2])
+        assert not links[0].take() and len(links[1].take()) == 1
+
+
+def test_a_gpu_that_is_too_small_does_not_stand_in_for_that_of_a_leaving_host() -> None:
+    hosts, links, (a, _), _ = _hosts([1000], [50])
+    hosts.open_job(_table([GPU_ONLY]))
+    hosts.leave(0)
+    hosts.enqueue_graph("job-1", [0], [2])
+    assert links[0].take() == [([0], [2])] and not links[1].take() and hosts.is_busy(0)
+    hosts.take(0, [Finished("job-1", [0], 2)])
+    a.gpus[0] = 0  # its GPU is given up
+    assert not hosts.is_busy(0)
+
+
+def test_a_leaving_host_that_has_closed_a_job_gets_nothing_of_it() -> None:
+    hosts, links, _, _ = _hosts([1000], [1000])
+    hosts.open_job(_table([GPU_ONLY]))
+    hosts.leave(0)
+    assert not hosts.close_at(0)
+    hosts.lost(1, "unplugged")
+    hosts.add(1, "b", links[1], 3, 1000, 1000, 1).gpus[0] = 0
+    hosts.enqueue_graph("job-1", [0], [5])
+    assert not links[0].take() and links[1].take() == [([0], [2])], "where it is refused"
+    assert not hosts.is_busy(0)
 
 
 def test_a_host_that_is_back_has_the_same_gpus() -> None:
