@@ -20,7 +20,7 @@ import numpy as np
 __all__ = ["close_spares", "give_back", "open_spares", "scratch", "spare_array"]
 
 Array = np.ndarray[Any, Any]
-SPARE_BYTES = 2**26  # of arrays that a thread keeps
+SPARE_BYTES = 3 * 2**25  # of arrays that a thread keeps: of two chunks of 32 MiB, each a little longer or shorter
 SMALL = 2**16  # bytes of an array that the C library keeps by itself
 
 _own = threading.local()

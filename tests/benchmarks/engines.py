@@ -184,7 +184,7 @@ def _told(seconds: dict[str, float]) -> str:
 def races(given: argparse.Namespace) -> list[float]:
     """Speed of jmars on Dask relative to dask.array, by work."""
     ratios = []
-    for work in WORKS:
+    for work in [one for one in WORKS if one.name in given.works.split(",")]:
         runs: dict[str, list[dict[str, Any]]] = {"jmars-dask": [], "distributed": []}
         for number in range(given.rounds):
             for engine in [*runs][:: 1 if number % 2 else -1]:
@@ -211,6 +211,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="size of the works, 1 is half a gigabyte")
     parser.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="for the share")
+    parser.add_argument("--works", default=",".join(work.name for work in WORKS), help="for the races")
     parser.add_argument("--runs", type=int, default=4, help="of each program; the first one knows no costs")
     parser.add_argument("--only", choices=["share", "races"])
     given = parser.parse_args()
