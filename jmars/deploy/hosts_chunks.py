@@ -30,12 +30,13 @@ class HostsChunks:
     ) -> tuple[bytes, bytes]:
         """Elements of a chunk in C order, at `strides` bytes from byte `start` on, and their checksum."""
         error: Exception | None = None
-        for number in self._roster.holders(chunk):
-            link = self._roster.links.get(number)
-            if link is None:
-                continue
+        asked: set[int] = set()
+        while further := [number for number in self._roster.holders(chunk) if number not in asked]:
+            number = further[0]
+            asked.add(number)
+            channel = self._roster.links[number].channel
             try:
-                data, sent = await link.channel.ask("passing", "gather", chunk, start, itemsize, shape, strides)
+                data, sent = await channel.ask("passing", "gather", chunk, start, itemsize, shape, strides)
             except (ChunkLostError, ClusterLostError) as problem:  # of a copy that was evicted, or of a host that went
                 error = problem
                 if isinstance(problem, ChunkLostError):

@@ -256,8 +256,11 @@ class Roster:
 
     def left(self, number: int) -> None:
         """A host leaves; further hosts keep the chunks."""
-        self.links[number].channel.tell("member", "end", "the host was evacuated")
+        channel = self.links[number].channel
+        channel.tell("member", "end", "the host was evacuated")
         self.lost(number, "it was evacuated", "left")
+        patience = self.membership.silence.gone  # seconds; a host that is not reached meanwhile answers nothing more
+        asyncio.get_running_loop().call_later(patience, channel.give_up, f"host {number} was evacuated")
 
     def heard_of(self, number: int) -> None:
         """The state of a host has changed."""
@@ -267,8 +270,7 @@ class Roster:
     def lost(self, number: int, why: str, state: str = "lost") -> None:
         """A host is gone for good."""
         self.membership.end(self.channels[number].peer, self.now(), why)
-        link = self.links.pop(number, None)
-        if link is not None:
+        if self.links.pop(number, None) is not None:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)
             self.addresses.pop(number, None)
             self.tell_all("peers", "drop", *self.channels[number].peer)

@@ -167,9 +167,12 @@ class Orders:
             self._opened()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run ready operands."""
+        """Run ready operands; those that come after a stop of their job do not run."""
         if job in self._known.jobs:
             self._known.queued(job, operands)
+            if self._known.jobs[job].stopped:
+                self._reports.report(Interrupted(job, list(operands), -1))
+                return
             self._carefully(job, self._workers.enqueue_graph, operands, workers)
 
     def stop_execution(self, job: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jmars.errors import MemoryLimitError
 from jmars.model.orders import EnqueueGraph, FreeChunks
-from jmars.model.reports import ChunksLost, Finished, JobClosed, Refused, Started, WorkerLost
+from jmars.model.reports import ChunksLost, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
 
@@ -144,3 +144,12 @@ def test_a_job_that_cannot_be_unpickled_here_is_refused_with_the_reason():
     (refused,) = sent
     assert (refused.job, refused.operand) == ("job-1", -1) and "no_such_module" in refused.failure.text
     assert not known.jobs and not workers.ordered
+
+
+def test_operands_that_come_after_a_stop_of_their_job_do_not_run():
+    known, sent, _, orders, workers = host()
+    orders.open_job("job-1", table())
+    orders.stop_execution("job-1")
+    orders.enqueue_graph("job-1", [0, 1], [0, 0])
+    assert sent == [Interrupted("job-1", [0, 1], -1)] and workers.ordered == ["open_job", ("stop_execution", "job-1")]
+    assert unpacked(known.as_data([])["jobs"]["job-1"]["queued"]) == []
