@@ -84,6 +84,16 @@ class CupyDevice(Device):
         with _translated():
             return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
 
+    def pin(self, memory: Array) -> None:
+        """Register the pages with CUDA; that touches them."""
+        with _translated():
+            cupy.cuda.runtime.hostRegister(memory.ctypes.data, memory.nbytes, 0)
+
+    def unpin(self, memory: Array) -> None:
+        """Give the pages free."""
+        with _translated():
+            cupy.cuda.runtime.hostUnregister(memory.ctypes.data)
+
     def view(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A CuPy array in the slab."""
         return cupy.ndarray(shape, dtype, self._slab + offset)

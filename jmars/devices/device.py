@@ -85,6 +85,15 @@ class Device(Protocol):
     def copy_out(self, target: Array, offset: int, stream: Any) -> None:
         """Copy bytes of the slab to pinned bytes `target`."""
 
+    def pin(self, memory: Array) -> None:
+        """Let copies of streams read and write bytes of host memory as those of `pinned`, until `unpin`.
+
+        Raises an error where the system does not allow that.
+        """
+
+    def unpin(self, memory: Array) -> None:
+        """End `pin` of the same bytes; no copy of them may be under way."""
+
     def view(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An array in the slab, C-contiguous."""
 

@@ -91,6 +91,8 @@ class FakeDevice(Device):
         self._streams: list[_Stream] = []
         self._slab = np.empty(0, np.uint8)
         self._bound = total
+        self._pinned: dict[int, int] = {}  # bytes of pinned memory, by address
+        self.can_pin = True
 
     def _check(self) -> None:
         """Count a call; raise if the context is lost."""
@@ -127,7 +129,29 @@ class FakeDevice(Device):
     def pinned(self, size: int) -> Array:
         """Plain memory."""
         self._check()
-        return np.zeros(size, np.uint8)
+        memory = np.zeros(size, np.uint8)
+        self._pinned[memory.ctypes.data] = size
+        return memory
+
+    def pin(self, memory: Array) -> None:
+        """Remember the bytes."""
+        self._check()
+        if not self.can_pin:
+            raise OSError("the fake device cannot pin memory")
+        assert memory.ctypes.data not in self._pinned
+        self._pinned[memory.ctypes.data] = memory.nbytes
+
+    def unpin(self, memory: Array) -> None:
+        """Forget the bytes."""
+        self._check()
+        assert self._pinned.pop(memory.ctypes.data) == memory.nbytes
+
+    def _copy(self, target: Array, source: Array, host: Array) -> None:
+        """Copy now, while the host's side is still pinned, in one range."""
+        start = host.ctypes.data
+        held = any(at <= start and start + host.nbytes <= at + size for at, size in self._pinned.items())
+        assert held, "the host's memory is not pinned"
+        np.copyto(target, source)
 
     def view(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """An array in the slab."""
@@ -188,12 +212,12 @@ class FakeDevice(Device):
     def copy_in(self, offset: int, source: Array, stream: Any) -> None:
         """Copy later, from the bytes in `source` at that time."""
         self._check()
-        stream.work.append(partial(np.copyto, self._slab[offset : offset + source.size], source))
+        stream.work.append(partial(self._copy, self._slab[offset : offset + source.size], source, source))
 
     def copy_out(self, target: Array, offset: int, stream: Any) -> None:
         """Copy later."""
         self._check()
-        stream.work.append(partial(np.copyto, target, self._slab[offset : offset + target.size]))
+        stream.work.append(partial(self._copy, target, self._slab[offset : offset + target.size], target))
 
     def launch(
         self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any, first: int | None = None

@@ -79,11 +79,11 @@ def _products(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -
     """Sums of matrix products, as `sum_products`."""
     _, _, _, orders, _ = params
     for i in range(0, len(inputs), 2):
-        product = xp.matmul(inputs[i].transpose(orders[0]), inputs[i + 1].transpose(orders[1]))
+        a, b = inputs[i].transpose(orders[0]), inputs[i + 1].transpose(orders[1])
         if i:
-            xp.add(out, product, out=out)
+            xp.add(out, xp.matmul(a, b), out=out)
         else:
-            out[...] = product
+            xp.matmul(a, b, out=out)
 
 
 def _function(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from jmars.devices.contents import DeviceContents
 from jmars.devices.device import Array, Device, DeviceLostError
 from jmars.devices.device_program import DeviceProgram
+from jmars.devices.pinned_segments import PinnedSegments
 from jmars.devices.staging import STAGING, Staging
 from jmars.errors import ExecutionError
 
@@ -49,6 +50,8 @@ class DeviceRunner:
     ----------
     staging
         Bytes of a pinned buffer; there are two for each direction.
+    segments
+        Of the shared memory that holds the chunks; None to copy all through buffers.
 
     Attributes
     ----------
@@ -56,12 +59,13 @@ class DeviceRunner:
         Operands that were submitted and not finished, the oldest first.
     """
 
-    def __init__(self, device: Device, staging: int = STAGING) -> None:
+    def __init__(self, device: Device, staging: int = STAGING, segments: PinnedSegments | None = None) -> None:
         self.contents = DeviceContents()
         self.ahead: deque[Submitted] = deque()
         self._device = device
         self._in, self._compute, self._out = device.stream(), device.stream(), device.stream()
-        self._inward, self._outward = Staging(device, staging), Staging(device, staging)
+        self._segments = segments
+        self._inward, self._outward = Staging(device, staging, segments), Staging(device, staging, segments)
 
     @property
     def copied(self) -> tuple[int, int]:
@@ -74,7 +78,7 @@ class DeviceRunner:
         return inward[0] + outward[0], inward[1] + outward[1]
 
     def submit(self, program: DeviceProgram, inputs: Sequence[InSlab], out: InSlab, scratch: int, args: Any) -> None:
-        """Give an operand's work to the streams; shared memory of the inputs is read before this returns.
+        """Give an operand's work to the streams; shared memory of the inputs is read until the operand is done.
 
         Raises
         ------
@@ -82,6 +86,7 @@ class DeviceRunner:
             If an input is neither on the device nor in shared memory, by a fault of jmars.
         """
         device, contents = self._device, self.contents
+        self._renew()
         brought: list[InSlab] = []
         for one in inputs:
             if contents.holds(one.offset, one.chunk):
@@ -130,6 +135,7 @@ class DeviceRunner:
         """
         if one.host is None or not self.contents.holds(one.offset, one.chunk):
             raise ExecutionError(f"chunk {one.chunk} is not on the GPU at {one.offset}; please report that")
+        self._renew()
         self._copy_out(one, one.host)
 
     def came_down(self, one: InSlab) -> None:
@@ -157,6 +163,10 @@ class DeviceRunner:
         self.ahead.clear()
         self._inward.forget()
         self._outward.forget()
+
+    def _renew(self) -> None:
+        if self._segments is not None:
+            self._segments.renew((self._in, self._out))
 
     def _copy_out(self, one: InSlab, host: Array) -> None:
         self._wait(self._out, self.contents.before_read(one.offset, one.stop))

@@ -6,7 +6,7 @@ A job keeps the stop flag until the job is closed, when no operand runs; no two 
 from __future__ import annotations
 
 from jmars.errors import ClusterError
-from jmars.storage.arena import HEADER
+from jmars.storage.arena import REMOVALS
 
 __all__ = ["StopFlags"]
 
@@ -15,7 +15,7 @@ class StopFlags:
     """The stop flags of open jobs."""
 
     def __init__(self, header: memoryview) -> None:
-        self._flags = header[:HEADER].cast("I")
+        self._flags = header[:REMOVALS].cast("I")
         self._free = list(range(len(self._flags)))
         self._index: dict[int, int] = {}  # of the flag, by job number
 

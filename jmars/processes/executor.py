@@ -112,7 +112,7 @@ def run_executor(
     semaphore: BatchSemaphore,
     threads: int,
     workers: int = 1,
-    open_gpu: Callable[[mmap.mmap, mmap.mmap], Any] | None = None,
+    open_gpu: Callable[[mmap.mmap], Any] | None = None,
 ) -> None:
     """Serve until the control process hangs up; `workers` is the number of executors of the host.
 
@@ -133,7 +133,7 @@ def run_executor(
     gc.set_threshold(700, 10, 10)  # Python's own: cycles of users' functions may hold much memory
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
     trim = ran_functions = False
-    gpu = None if open_gpu is None else open_gpu(memory, chunks)
+    gpu = None if open_gpu is None else open_gpu(memory)
     if gpu is not None:
         link.sendall(pack(ExecutorReport(0, [], 0, 0, gpu.warm_up(), [])))
     while True:

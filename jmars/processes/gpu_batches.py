@@ -15,6 +15,7 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -23,6 +24,7 @@ import numpy as np
 from jmars.devices.device import Device, DeviceLostError
 from jmars.devices.device_program import device_program
 from jmars.devices.find import most_bytes, open_device, slab_bytes
+from jmars.devices.pinned_segments import PinnedSegments
 from jmars.devices.runner import DeviceRunner, InSlab
 from jmars.devices.staging import STAGING
 from jmars.errors import ExecutionInterrupted
@@ -41,6 +43,7 @@ from jmars.processes.executor_messages import (
     OperandFailed,
     RefusedByGpu,
 )
+from jmars.storage.arena import removals
 
 __all__ = ["GpuBatches"]
 
@@ -58,13 +61,12 @@ class GpuBatches:
     ----------
     name
         Of the GPU, as `devices.find` names it.
-    memory, chunks
-        Shared memory, to write and to read.
+    memory
+        Shared memory of the host.
     """
 
-    def __init__(self, name: str, memory: mmap.mmap, chunks: mmap.mmap) -> None:
-        self._memory, self._chunks = memory, chunks
-        self._bytes, self._read = np.frombuffer(memory, np.uint8), np.frombuffer(chunks, np.uint8)
+    def __init__(self, name: str, memory: mmap.mmap) -> None:
+        self._memory, self._bytes = memory, np.frombuffer(memory, np.uint8)
         self._name = name
         self._told: set[int] = set()  # programs whose back end was reported
         self._downs: deque[InSlab] = deque()  # chunks on their way to shared memory
@@ -79,7 +81,7 @@ class GpuBatches:
             self._device = device
             device.reserve(slab)
             device.bound_scratch(device.memory()[0])
-            self._runner = DeviceRunner(device, min(STAGING, max(PAGE, slab // 16)))
+            self._runner = DeviceRunner(device, min(STAGING, max(PAGE, slab // 16)), self._segments(device))
         except Exception as error:  # no driver, no memory, no CuPy: the process computes on the CPU
             log.exception("%s cannot be used", self._name)
             return DeviceReady(DEVICE, 0, perf_counter() - began, self._name, f"{type(error).__name__}: {error}")
@@ -90,6 +92,9 @@ class GpuBatches:
         device = open_device(self._name)
         free = slab_bytes(*device.memory())
         return device, min(free, most_bytes(self._name) or free) // PAGE * PAGE
+
+    def _segments(self, device: Device) -> PinnedSegments:
+        return PinnedSegments(device, self._bytes, partial(removals, self._memory))
 
     def forget(self) -> None:
         """Programs have other numbers from now on."""
@@ -174,7 +179,7 @@ class GpuBatches:
             assert found is not None  # dispatch sends no other
             places, chunks, out_at, out_chunk, scratch = grant
             inputs = [
-                InSlab(chunk, at, kind.nbytes, self._read[offset : offset + kind.nbytes] if offset >= 0 else None)
+                InSlab(chunk, at, kind.nbytes, self._bytes[offset : offset + kind.nbytes] if offset >= 0 else None)
                 for chunk, at, offset, kind in zip(chunks, places, ins, program.inputs, strict=True)
             ]
             size = program.output.nbytes

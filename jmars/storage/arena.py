@@ -17,10 +17,11 @@ from heapq import heappop, heappush
 
 from jmars.model.limits import PAGE, slot_size
 
-__all__ = ["HEADER", "PAGE", "Allocator", "Arena"]
+__all__ = ["HEADER", "PAGE", "REMOVALS", "Allocator", "Arena", "removals"]
 
 SLAB = 16 * PAGE  # bytes that are cut into small slots at once
 HEADER = PAGE  # bytes at the start of the mapping that hold flags, not chunks
+REMOVALS = HEADER - 8  # place there of a number, see `removals`
 
 
 class Allocator:
@@ -179,6 +180,11 @@ class Allocator:
         del self._runs[bisect_left(self._runs, (size, offset))]
 
 
+def removals(memory: mmap.mmap) -> int:
+    """How often pages of an arena's mapping went back to the system: what a process pinned before does not count."""
+    return int.from_bytes(memory[REMOVALS:HEADER], "little")
+
+
 class Arena(Allocator):
     """The shared memory of a host: a memfd, mapped, with an allocator over it.
 
@@ -207,6 +213,7 @@ class Arena(Allocator):
         offset = self.allocate(size)
         if offset is not None and size >= PAGE and 2 * (self.resident + size) > self.capacity:
             self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
+            self.memory[REMOVALS:HEADER] = (removals(self.memory) + 1).to_bytes(8, "little")
         return offset
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ def ours(function: Callable[..., Any], *arrays: Any) -> DeviceProgram:
     graph = TensorGraph.of([function(mt, *tensors).data])
     for number, *_ in graph.arrays():
         graph.replace_by_stored(number, f"array-{number}")
-    (program,) = compile_graph(graph, {}).after.programs
+    (program,) = [one for one in compile_graph(graph, {}).after.programs if one.name != "rechunk"]
     found = device_program(program)
     assert found is not None, "a GPU runs it"
     return found
@@ -188,9 +188,9 @@ def in_process(gpu: InProcess, size: int, side: int, rounds: int, judge: Judge) 
     each = slot_size(matrices[0].nbytes)
     gpu.put(0, matrices[0])
     gpu.put(each, matrices[1])
-    a, b = (device.view(at, (side, side), np.dtype("f4")) for at in (0, each))
-    program = ours(product, *matrices)
-    print(f"product of {side} x {side} matrices of float32")
+    program = ours(product, *matrices)  # jmars divides the first matrix where it is large
+    a, b = (device.view(at, kind.shape, kind.dtype) for at, kind in zip((0, each), program.types))
+    print(f"product of matrices of float32, {a.shape} and {b.shape}")
     took = interleaved(
         gpu,
         {
@@ -222,21 +222,29 @@ def beside_cores(name: str, size: int, rounds: int, judge: Judge, cores: int | N
     judge.ratio("chain beside cores", statistics.median(seconds["off"]) / statistics.median(seconds["only"]))
 
 
-def beyond_memory(name: str, pcie: float, limit: str | None, judge: Judge) -> None:
-    """Four times the data that the GPU may hold: made there, copied out as a result, and read there twice."""
+def beyond_memory(name: str, pcie: float, limit: str | None, rounds: int, judge: Judge) -> None:
+    """Four times the data that the GPU may hold: made there, copied out as a result, and read there twice.
+
+    The first round compiles kernels and touches the pages of shared memory; it is printed and does not count.
+    """
     with jmars.Cluster(n_workers=1, gpus=[name], memory_limit=limit) as cluster:
         room = int(cluster.info()["workers"][-1]["device"]["memory"])
         n = BEYOND * room // 8
         size = -(-n // (8 * BEYOND))
         print(f"{BEYOND} times {room / MIB:g} MiB of chunks")
-        start = time.perf_counter()
-        x = mt.linspace(0, 1, n, chunk_size=size)
-        y = jmars.execute(x * 2.0, gpu="only")
-        found = float(jmars.execute(((y - y.mean()) ** 2).sum(), gpu="only").fetch())
-        took = time.perf_counter() - start
-    judge.value("data beyond the GPU's memory", found, n * (n + 1) / (3 * (n - 1)))
-    least = LEAST_COPIED * room
-    print(f"  {took:.2f} s for {least / MIB:g} MiB at least over PCIe: {least / took / 1e9:.2f} GB/s")
+        seconds = []
+        for _ in range(rounds + 1):
+            start = time.perf_counter()
+            x = mt.linspace(0, 1, n, chunk_size=size)
+            y = jmars.execute(x * 2.0, gpu="only")
+            between = time.perf_counter()
+            found = float(jmars.execute(((y - y.mean()) ** 2).sum(), gpu="only").fetch())
+            seconds.append(time.perf_counter() - start)
+            print(f"  {between - start:.3f} s to make it and copy it out, {seconds[-1]:.3f} s with two reads")
+            judge.value("data beyond the GPU's memory", found, n * (n + 1) / (3 * (n - 1)))
+            del x, y
+    least, took = LEAST_COPIED * room, statistics.median(seconds[1:])
+    print(f"  {took:.3f} s for {least / MIB:g} MiB at least over PCIe: {least / took / 1e9:.2f} GB/s")
     judge.ratio("spilling beside PCIe", least / took / pcie)
 
 
@@ -267,7 +275,8 @@ def main() -> int:
     in_process(gpu, size, given.side, given.rounds, judge)
     pcie = gpu.pcie(slab)
     gpu.device.close()
-    beyond_memory(f"fake:{given.slab}" if given.fake else f"{name}:{given.slab}", pcie, given.memory, judge)
+    bounded = f"fake:{given.slab}" if given.fake else f"{name}:{given.slab}"
+    beyond_memory(bounded, pcie, given.memory, min(given.rounds, 5), judge)
     missed = [one for one, value in judge.ratios.items() if value < GOALS[one]]
     if given.fake:
         print(f"a GPU made of NumPy: speeds are not judged; values {'WRONG' if judge.wrong else 'right'}")

@@ -29,7 +29,13 @@ def _address_in_torch(torch: ModuleType, value: Any) -> int:
 
 
 def _address_in_jax(jax: ModuleType, value: Any) -> int:
-    return int(jax.dlpack.from_dlpack(value, copy=False).unsafe_buffer_pointer())
+    with _float64(jax):
+        return int(jax.dlpack.from_dlpack(value, copy=False).unsafe_buffer_pointer())
+
+
+def _float64(jax: ModuleType) -> Any:
+    """JAX has float64 only within this."""
+    return jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64()
 
 
 def _address_in_numba(numba: ModuleType, value: Any) -> int:
@@ -49,7 +55,7 @@ def test_of_the_host_to_torch(fetched: Any) -> None:
 def test_of_the_host_to_jax(fetched: Any) -> None:
     """JAX copies where the memory does not begin at a multiple of 64 bytes, as NumPy's rarely does."""
     jax = pytest.importorskip("jax", reason="jax is not installed")
-    with jax.experimental.enable_x64() if hasattr(jax.experimental, "enable_x64") else jax.enable_x64(True):
+    with _float64(jax):
         np.testing.assert_array_equal(np.asarray(jax.dlpack.from_dlpack(fetched)), X * 2)
         buffer = np.empty(X.nbytes + 64, np.uint8)
         first = -buffer.ctypes.data % 64

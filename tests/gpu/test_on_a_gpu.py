@@ -1,11 +1,14 @@
-"""A cluster with a GPU: on the first GPU of this machine (`pytest -m gpu`), and on a GPU made of NumPy as well."""
+"""A cluster with a GPU: on the first GPU of this machine (`pytest -m gpu`), and on a GPU made of NumPy as well.
+
+Two workers may share a GPU, each with a slab of its own, so that what needs two GPUs is tried with one.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.devices.find import find_gpus
+from tests.sim.gpus import STEPS, program
 
 REAL = pytest.param("cuda", marks=pytest.mark.gpu)
 X = np.random.default_rng(0).random((600, 500)) - 0.5
@@ -28,9 +32,20 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[jmars.Cluster]:
         found = find_gpus()
         if not found:
             pytest.skip("no GPU of NVIDIA here, or CuPy is not installed")
-        name = found[0]
+        name = f"{found[0]}:64MiB"
     with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=[name]) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module", params=["fake", REAL])
+def gpu_name(request: pytest.FixtureRequest) -> str:
+    """The first GPU, to be bounded in bytes."""
+    if request.param == "fake":
+        return "fake"
+    found = find_gpus()
+    if not found:
+        pytest.skip("no GPU of NVIDIA here, or CuPy is not installed")
+    return found[0]
 
 
 def _gpu(cluster: jmars.Cluster) -> dict[str, Any]:
@@ -65,13 +80,63 @@ def test_functions_sums_and_products_are_close_to_numpys(cluster: jmars.Cluster)
 
 
 def test_more_data_than_the_gpu_has(cluster: jmars.Cluster) -> None:
-    device = _gpu(cluster)["device"]
-    if device["memory"] > 2**30:
-        pytest.skip("the GPU holds more than this test computes")
-    rows = 4 * device["memory"] // (8 * 500)
-    before = mt.arange(rows * 500, chunk_size=50_000) * 1.0
+    rows = 4 * _gpu(cluster)["device"]["memory"] // (8 * 500)
+    before = mt.arange(rows * 500, chunk_size=250_000) * 1.0
     after = (before + 1) * 2
     assert _ran(cluster, after.sum() - 2 * before.sum()) == 2 * rows * 500
+    kept = jmars.execute(after, gpu="prefer")
+    np.testing.assert_array_equal(kept.fetch(), (np.arange(rows * 500) + 1.0) * 2)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_each_step_of_the_simulation(cluster: jmars.Cluster, step: Callable[[Any, Any, Any], Any]) -> None:
+    x, y = (np.random.default_rng(seed).random((96, 96)) - 0.5 for seed in (2, 3))
+    ours = step(mt, mt.array(x, chunk_size=40), mt.array(y, chunk_size=40))
+    np.testing.assert_allclose(_ran(cluster, ours), step(np, x, y), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_random_programs_in_a_slab_of_a_tenth_of_the_data(gpu_name: str, number: int) -> None:
+    made, slab = program(number)
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=[f"{gpu_name}:{slab}"]):
+        for result, expected in zip(made.results, made.expected, strict=True):
+            found = jmars.execute(mt.Tensor(result), gpu="prefer").fetch()
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_function_of_the_user_gets_arrays_of_cupy(gpu_name: str) -> None:
+    if not gpu_name.startswith("cuda"):
+        pytest.skip("a GPU made of NumPy has no arrays of CuPy")
+
+    def twice(block: Any) -> Any:
+        assert type(block).__module__.startswith("cupy"), type(block)
+        return block * 2
+
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=[f"{gpu_name}:64MiB"]):
+        x = mt.array(X, chunk_size=200)
+        found = jmars.execute(x.map_blocks(twice, dtype=x.dtype, device="gpu") + 1, gpu="prefer").fetch()
+    np.testing.assert_array_equal(found, X * 2 + 1)
+
+
+def test_two_workers_with_a_gpu(gpu_name: str) -> None:
+    """What one computes, the other reads; neither holds all."""
+    matrix = np.random.default_rng(4).random((1200, 1200))
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=[f"{gpu_name}:8MiB"] * 2) as cluster:
+        y = jmars.execute(mt.array(matrix, chunk_size=300) + 1, gpu="only")
+        found = jmars.execute(y.T * y, gpu="only").fetch()
+        done = {one["name"]: one["done"] for one in cluster.info()["workers"]}
+    np.testing.assert_array_equal(found, (matrix + 1).T * (matrix + 1))
+    assert done["gpu-0"] and done["gpu-1"]
+
+
+def test_two_hosts_with_a_gpu_each(gpu_name: str) -> None:
+    gpus = f"{gpu_name}:24MiB"
+    with jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="400MiB", gpus=gpus) as cluster:
+        x = mt.array(X, chunk_size=100)
+        found = jmars.execute((x @ mt.array(Y, chunk_size=100)).sum(axis=0), gpu="prefer").fetch()
+        done = {one["name"]: one["done"] for one in cluster.info()["workers"]}
+    np.testing.assert_allclose(found, (X @ Y).sum(axis=0), rtol=1e-9)
+    assert done["host-1/gpu-0"] and done["host-2/gpu-0"]
 
 
 def test_a_gpu_whose_process_is_killed_is_replaced(cluster: jmars.Cluster) -> None:

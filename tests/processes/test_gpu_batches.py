@@ -24,7 +24,7 @@ def gpu() -> GpuBatches:
     """Over shared memory with a chunk of ones."""
     memory = mmap.mmap(-1, 8 * SIZE)
     np.frombuffer(memory, F8, SIZE // 8)[:] = 1.0
-    made = GpuBatches("fake:16MiB", memory, memory)
+    made = GpuBatches("fake:16MiB", memory)
     assert made.warm_up().slab >= 8 * SIZE
     return made
 
@@ -141,7 +141,7 @@ def test_a_chunk_comes_down_without_a_further_order_and_after_an_error(gpu: GpuB
 @pytest.mark.seed("S4.2")
 def test_the_warm_up_is_told_apart_from_operands() -> None:
     memory = mmap.mmap(-1, 8 * SIZE)
-    ready = GpuBatches("fake:16MiB", memory, memory).warm_up()
+    ready = GpuBatches("fake:16MiB", memory).warm_up()
     assert ready.seconds > 0 and (ready.slab, ready.name, ready.why) == (12 * SIZE, "FakeDevice", "")
-    failed = GpuBatches("cuda:no-such", memory, memory).warm_up()
+    failed = GpuBatches("cuda:no-such", memory).warm_up()
     assert failed.slab == 0 and failed.seconds > 0 and failed.why

@@ -17,6 +17,7 @@ import jmars.tensor as mt
 from jmars.devices.device import Device, DeviceLostError
 from jmars.devices.device_program import device_program
 from jmars.devices.fake_device import FakeDevice
+from jmars.devices.pinned_segments import PinnedSegments
 from jmars.model.limits import PAGE
 from jmars.optimize import compile_graph
 from jmars.plan import Profile
@@ -24,7 +25,7 @@ from jmars.processes.executor import _Ready
 from jmars.processes.executor_messages import ACCEPTED, REVOKED, CopyDown, ExecutorReport, RunOnDevice
 from jmars.processes.gpu_batches import GpuBatches
 from jmars.scheduler.ranking import Machine
-from jmars.storage.arena import SLAB
+from jmars.storage.arena import SLAB, removals
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.sim.client import Client
 from tests.sim.executor import SECONDS, Executor, _Batch
@@ -109,7 +110,7 @@ class SimBatches(GpuBatches):
     """The real batches, on a device with streams of some order."""
 
     def __init__(self, memory: Any, device: FakeDevice, slab: int) -> None:
-        super().__init__("a fake GPU", memory, memory)
+        super().__init__("a fake GPU", memory)
         self._made = device, slab
 
     @property
@@ -119,6 +120,10 @@ class SimBatches(GpuBatches):
 
     def _open(self) -> tuple[Device, int]:
         return self._made
+
+    def _segments(self, device: Device) -> PinnedSegments:
+        """Of a few chunks each: half of the copies need no buffer."""
+        return PinnedSegments(device, self._bytes, partial(removals, self._memory), 8 * PAGE, 2 * PAGE)
 
     def _end(self, error: DeviceLostError) -> NoReturn:
         raise _Lost
