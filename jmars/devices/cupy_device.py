@@ -18,8 +18,9 @@ import numpy as np
 from jmars.devices.device import Array, Device, DeviceLostError, DeviceMemoryError
 from jmars.devices.library import LIBRARY
 from jmars.devices.reduction_text import reduction_text
+from jmars.devices.split_reduction import Reduction, split_reduction
 from jmars.kernels.cuda_text import FUNCTION, cuda_text
-from jmars.kernels.expression import Expression
+from jmars.kernels.expression import Expression, same
 
 __all__ = ["CupyDevice"]
 
@@ -56,6 +57,7 @@ class CupyDevice(Device):
             self._pool = cupy.cuda.MemoryPool()
             cupy.cuda.set_allocator(self._pool.malloc)
             self._slab: Any = None
+            cupy._core.set_reduction_accelerators([])  # without CUB, which takes NVRTC 3 s for each kernel
             cupy.zeros(1).sum().get()  # makes the context, and compiles a first kernel
 
     # -- memory
@@ -155,9 +157,18 @@ class CupyDevice(Device):
     def reduce(
         self, expression: Expression, ufunc: str, axes: tuple[int, ...], out: Any, inputs: Sequence[Any], stream: Any
     ) -> None:
-        """Run the expression's text within a ReductionKernel."""
+        """Run the expression's text within a ReductionKernel, or two if there are few results."""
+        kernel = _reduction_kernel(expression, ufunc, out.dtype)
         with _translated(), stream:
-            _reduction_kernel(expression, ufunc, out.dtype)(*inputs, out=out, axis=axes, keepdims=True)
+            split = split_reduction(Reduction(out, inputs, axes), cupy.empty)
+            if split is None:
+                kernel(*inputs, out=out, axis=axes, keepdims=True)
+                return
+            first, last = split
+            for one in first:
+                kernel(*one.inputs, out=one.out, axis=one.axes, keepdims=True)
+            kernel = _reduction_kernel(same(out.dtype), ufunc, out.dtype)
+            kernel(*last.inputs, out=last.out, axis=last.axes, keepdims=True)
 
     def call(self, name: str, out: Any, inputs: Sequence[Any], params: Any, arg: Any, stream: Any) -> None:
         """Call the library's function with CuPy."""

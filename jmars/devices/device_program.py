@@ -17,7 +17,7 @@ from jmars.devices.device import Device
 from jmars.devices.index_expressions import index_expression
 from jmars.devices.library import REDUCTIONS, library_call
 from jmars.kernels.cuda_text import cuda_text
-from jmars.kernels.expression import Expression, Node
+from jmars.kernels.expression import Expression, same
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step
 from jmars.kernels.reducers import UfuncReducer
 from jmars.model.limits import slot_size
@@ -101,6 +101,7 @@ def runs_on_gpu(program: Program) -> bool:
 
     Examples
     --------
+    >>> from jmars.kernels.expression import Node
     >>> from jmars.kernels.program import single
     >>> chunk, f8 = ChunkType((3,), np.dtype("f8")), np.dtype("f8")
     >>> twice = Elementwise(Expression((f8,), (Node("add", (0, 0), f8),)), (0,), chunk)
@@ -178,7 +179,7 @@ class _Writer:
 
     def _reduction(self, step: Reduce | Combine, reducer: UfuncReducer, inputs: tuple[int, ...]) -> bool:
         """A reduction to the state, and the division of a mean behind it."""
-        if reducer.ufunc not in REDUCTIONS or cuda_text(_same(reducer.state)) is None:
+        if reducer.ufunc not in REDUCTIONS or cuda_text(same(reducer.state)) is None:
             return False
         mean = step.last and reducer.count is not None
         if not mean and step.output.dtype != reducer.state:
@@ -206,13 +207,8 @@ class _Writer:
         is_read_here = isinstance(last, _Launch) and last.value == inputs[0] and reads == 1
         if isinstance(last, _Launch) and is_read_here and last.arg < 0 and last.inputs:
             if any(self._types[one].shape != before.shape for one in last.inputs):
-                return _same(before.dtype), inputs
+                return same(before.dtype), inputs
             self._calls.pop()
             self._types.pop()
             return last.expression, last.inputs
-        return _same(before.dtype), inputs
-
-
-def _same(dtype: np.dtype[Any]) -> Expression:
-    """The expression of one input that is the input."""
-    return Expression((dtype,), (Node("positive", (0,), dtype),))
+        return same(before.dtype), inputs

@@ -17,7 +17,7 @@ import numpy as np
 
 from jmars.kernels.ufunc_reference import UfuncReference
 
-__all__ = ["CONSTANT", "Expression", "Node", "constant", "share"]
+__all__ = ["CONSTANT", "Expression", "Node", "constant", "same", "share"]
 
 CONSTANT = "constant"  # the op of a node that holds a value and reads nothing
 _SYMBOLS = {
@@ -102,6 +102,11 @@ def _node_text(node: Node, args: list[str]) -> str:
 def constant(value: Any, dtype: np.dtype[Any]) -> Node:
     """A constant of `dtype`; raises OverflowError where NumPy would."""
     return Node(CONSTANT, (), dtype, np.array(value, dtype).tobytes())
+
+
+def same(dtype: np.dtype[Any]) -> Expression:
+    """The expression of an input that is the input."""
+    return Expression((dtype,), (Node("positive", (0,), dtype),))
 
 
 def share(expression: Expression, slots: Sequence[int]) -> Expression:

@@ -77,6 +77,7 @@ def test_a_function_compiled_by_numba_takes_it(fetched: Any) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("opened_libraries")
 @pytest.mark.parametrize(
     "name, address",
     [
