@@ -117,6 +117,10 @@ class LeakCheck:
     left_by_fixtures: list[str] = field(default_factory=list)
     foreign: ForeignFiles = field(default_factory=ForeignFiles)
 
+    def accept(self) -> None:
+        """What is there now stays until the run ends: a library that a fixture opened never closes it."""
+        self.base |= Census.take(self.finder)
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         """Open the test's room."""

@@ -3,7 +3,7 @@
 - device.py: what jmars asks of a GPU, and the errors of a GPU
 - fake_device.py: a GPU made of NumPy, with streams that run as late or as early as events allow
 - cupy_device.py: a GPU of NVIDIA, by CuPy
-- reduction_text.py: reductions as C++ for a GPU
+- launches.py: sizes with which kernels are launched; cuda_module.py: compiles kernels
 - index_expressions.py: ranges as expressions of an element's index
 - library.py: functions that a GPU runs by name, on arrays of NumPy or of CuPy
 - device_program.py: a program as calls of a device

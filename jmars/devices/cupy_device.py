@@ -1,30 +1,27 @@
 """A GPU of NVIDIA, by CuPy. Only the process of the GPU imports this module, after its fork.
 
-Kernels are texts of `kernels.cuda_text` within CuPy's loops; NVRTC compiles on first use, and CuPy keeps the result.
-Without fused multiply-add, as NumPy rounds after each operation.
-Source: `cupy/_core/_kernel.pyx` (types of parameters, `i` of the loop), `cupy/_core/_reduction.pyx` (identities).
+Kernels are those of `kernels.cuda_loops`, which NVRTC compiles on first use; other functions are CuPy's own.
+Source: CuPy reference, "Low-level CUDA support" (memory, streams, events).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import cupy
 import numpy as np
 
+from jmars.devices.cuda_module import cuda_function
 from jmars.devices.device import Array, Device, DeviceLostError, DeviceMemoryError
+from jmars.devices.launches import broadcast, reductions
 from jmars.devices.library import LIBRARY
-from jmars.devices.reduction_text import reduction_text
-from jmars.devices.split_reduction import Reduction, split_reduction
-from jmars.kernels.cuda_text import FUNCTION, cuda_text
+from jmars.kernels.cuda_loops import BLOCK, MAP, PER_THREAD, REDUCE, map_source, reduction_source
 from jmars.kernels.expression import Expression, same
 
 __all__ = ["CupyDevice"]
 
-_OPTIONS = ("--fmad=false",)
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 # Errors after which the context is lost: uncorrectable memory, faults of kernels, and what is unknown.
 _STICKY = {214, 220, *range(700, 722), 999}
@@ -57,7 +54,6 @@ class CupyDevice(Device):
             self._pool = cupy.cuda.MemoryPool()
             cupy.cuda.set_allocator(self._pool.malloc)
             self._slab: Any = None
-            cupy._core.set_reduction_accelerators([])  # without CUB, which takes NVRTC 3 s for each kernel
             cupy.zeros(1).sum().get()  # makes the context, and compiles a first kernel
 
     # -- memory
@@ -147,28 +143,31 @@ class CupyDevice(Device):
     def launch(
         self, expression: Expression, out: Any, inputs: Sequence[Any], stream: Any, first: int | None = None
     ) -> None:
-        """Run the expression's text as an ElementwiseKernel."""
+        """Run the expression's text in a thread for each few elements."""
+        how = broadcast(out.shape, [one.shape for one in inputs])
+        dimensions = [
+            np.int64(number)
+            for axis, length in enumerate(how.lengths)
+            for number in (length, *(own[axis] for own, flat in zip(how.strides, how.flat, strict=True) if not flat))
+        ]
+        index = [] if first is None else [np.int64(first)]
+        source = map_source(expression, how.flat, len(how.lengths), first is not None)
+        blocks = -(-out.size // (BLOCK * PER_THREAD))
         with _translated(), stream:
-            if first is None:
-                _map_kernel(expression)(*inputs, out)
-            else:
-                _index_kernel(expression)(*inputs, first, out)
+            cuda_function(source, MAP)((blocks,), (BLOCK,), (*inputs, out, *index, *dimensions, np.int64(out.size)))
 
     def reduce(
         self, expression: Expression, ufunc: str, axes: tuple[int, ...], out: Any, inputs: Sequence[Any], stream: Any
     ) -> None:
-        """Run the expression's text within a ReductionKernel, or two if there are few results."""
-        kernel = _reduction_kernel(expression, ufunc, out.dtype)
+        """Run the expression's text in blocks of threads, and reduce what the blocks give."""
+        steps = reductions(inputs[0].shape, axes)
         with _translated(), stream:
-            split = split_reduction(Reduction(out, inputs, axes), cupy.empty)
-            if split is None:
-                kernel(*inputs, out=out, axis=axes, keepdims=True)
-                return
-            first, last = split
-            for one in first:
-                kernel(*one.inputs, out=one.out, axis=one.axes, keepdims=True)
-            kernel = _reduction_kernel(same(out.dtype), ufunc, out.dtype)
-            kernel(*last.inputs, out=last.out, axis=last.axes, keepdims=True)
+            for number, step in enumerate(steps):
+                target = out if number == len(steps) - 1 else cupy.empty(step.size, out.dtype)
+                sizes = [np.int64(one) for one in step[:4]]
+                kernel = cuda_function(reduction_source(expression, ufunc, out.dtype), REDUCE)
+                kernel((step.blocks,), step.block, (*inputs, target, *sizes))
+                expression, inputs = same(out.dtype), [target]
 
     def call(self, name: str, out: Any, inputs: Sequence[Any], params: Any, arg: Any, stream: Any) -> None:
         """Call the library's function with CuPy."""
@@ -179,56 +178,3 @@ class CupyDevice(Device):
         """Free the slab and the pool."""
         self._slab = None
         self._pool.free_all_blocks()
-
-
-def _parameters(expression: Expression) -> tuple[str, str]:
-    """Parameters of a kernel for the inputs, and the call of the text's function."""
-    names = [f"x{i}" for i in range(len(expression.inputs))]
-    typed = ", ".join(f"{dtype.name} {name}" for dtype, name in zip(expression.inputs, names, strict=True))
-    return typed, f"{FUNCTION}({', '.join(names)})"
-
-
-@lru_cache(maxsize=4096)
-def _map_kernel(expression: Expression) -> Any:
-    text = cuda_text(expression)
-    assert text is not None
-    typed, call = _parameters(expression)
-    return cupy.ElementwiseKernel(
-        typed, f"{expression.dtype.name} out", f"out = {call}", "jm_map", preamble=text, options=_OPTIONS
-    )
-
-
-@lru_cache(maxsize=4096)
-def _index_kernel(expression: Expression) -> Any:
-    """The kernel of an expression whose last input is the index; CuPy's loop calls it `i`."""
-    text = cuda_text(expression)
-    assert text is not None
-    names = [f"x{n}" for n in range(len(expression.inputs) - 1)]
-    typed = [f"{dtype.name} {name}" for dtype, name in zip(expression.inputs, names)]
-    call = f"{FUNCTION}({', '.join([*names, 'first + (long long)i'])})"
-    return cupy.ElementwiseKernel(
-        ", ".join([*typed, "int64 first"]),
-        f"{expression.dtype.name} out",
-        f"out = {call}",
-        "jm_range",
-        preamble=text,
-        options=_OPTIONS,
-    )
-
-
-@lru_cache(maxsize=4096)
-def _reduction_kernel(expression: Expression, ufunc: str, dtype: np.dtype[Any]) -> Any:
-    text = reduction_text(expression, ufunc, dtype)
-    typed, _ = _parameters(expression)
-    return cupy.ReductionKernel(
-        typed,
-        f"{dtype.name} out",
-        text.value,
-        text.join,
-        "out = a",
-        text.identity,
-        "jm_reduce",
-        reduce_type=text.type,
-        preamble=text.preamble,
-        options=_OPTIONS,
-    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from typing import Any
 
 import pytest
 
 
-@pytest.fixture(scope="package", autouse=True)
-def opened_gpu() -> Any:
+@pytest.fixture(scope="session", autouse=True)
+def opened_gpu(request: pytest.FixtureRequest) -> Any:
     """CuPy with a context on the GPU; None without a GPU."""
     try:
         import cupy
@@ -19,11 +20,14 @@ def opened_gpu() -> Any:
     if not cupy.is_available():
         return None
     cupy.zeros(4).sum().get()
+    cupy.cuda.Stream(non_blocking=True).record(cupy.cuda.Event(disable_timing=True)).synchronize()
+    cupy.cuda.alloc_pinned_memory(2**20)
+    request.config.pluginmanager.get_plugin("jmars-leak-check").accept()
     return cupy
 
 
-@pytest.fixture(scope="package")
-def opened_libraries(opened_gpu: Any) -> None:
+@pytest.fixture(scope="session")
+def opened_libraries(opened_gpu: Any, request: pytest.FixtureRequest) -> None:
     """What PyTorch, JAX and numba open on the GPU."""
     if opened_gpu is None:
         return
@@ -31,7 +35,9 @@ def opened_libraries(opened_gpu: Any) -> None:
     value = opened_gpu.zeros(4)
     for name in ("torch", "jax", "numba.cuda"):
         try:
-            library = importlib.import_module(name)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of numba beside a new NumPy
+                library = importlib.import_module(name)
         except ImportError:
             continue
         if name == "numba.cuda":
@@ -40,3 +46,4 @@ def opened_libraries(opened_gpu: Any) -> None:
             library.dlpack.from_dlpack(opened_gpu.zeros(4, "f4")).sum().block_until_ready()
         else:
             float(library.from_dlpack(value).sum())
+    request.config.pluginmanager.get_plugin("jmars-leak-check").accept()

@@ -1,0 +1,61 @@
+"""Compiles sources for the GPU of this process by NVRTC; machine code is kept in a folder of the user.
+
+CuPy's own compilation flushes float32 numbers below 1.2e-38 to zero (`-ftz=true`), which NumPy does not.
+Source: NVRTC, "Supported Compile Options".
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from functools import lru_cache
+from typing import Any
+
+import cupy
+from xxhash import xxh3_128_hexdigest
+
+from jmars.config import cache_dir
+from jmars.errors import ClusterError
+
+__all__ = ["cuda_function"]
+
+log = logging.getLogger("jmars.worker")
+
+_OPTIONS = ("--fmad=false", "--ftz=false", "--std=c++17")
+
+
+@lru_cache(maxsize=4096)
+def cuda_function(source: str, name: str) -> Any:
+    """The kernel `name` of a source, to be called as (grid, block, arguments).
+
+    Raises
+    ------
+    cupy.cuda.compiler.CompileException
+        If NVRTC refuses the source.
+    """
+    module = cupy.cuda.function.Module()
+    module.load(_machine_code(source))
+    return module.get_function(name)
+
+
+def _machine_code(source: str) -> bytes:
+    """From the folder, else from NVRTC."""
+    version = (*cupy.cuda.nvrtc.getVersion(), cupy.cuda.Device().compute_capability, cupy.__version__, *_OPTIONS)
+    path = None
+    try:
+        folder = cache_dir() / "gpu-kernels"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / xxh3_128_hexdigest(f"{version}\n{source}".encode())
+        return path.read_bytes()
+    except FileNotFoundError:
+        pass
+    except (OSError, ClusterError) as error:
+        log.warning("kernels of GPUs are compiled anew in each process: %s", error)
+        path = None
+    code, _ = cupy.cuda.compiler.compile_using_nvrtc(source, _OPTIONS)
+    if path is not None:
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # mode 0600
+            file.write(code)
+        os.replace(file.name, path)
+    return bytes(code)

@@ -1,0 +1,132 @@
+"""Sizes with which the loops of `kernels.cuda_loops` are launched. Pure.
+
+Arrays lie in C's order; an input of a map may be broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Broadcast", "Reduction", "broadcast", "reductions"]
+
+BLOCKS = 4096  # blocks of a reduction that keep a GPU busy
+THREADS = 256  # of a block of a reduction
+LEAST = 8  # elements of a part for a thread
+Shape = tuple[int, ...]
+
+
+class Broadcast(NamedTuple):
+    """How the inputs of a map are read.
+
+    Attributes
+    ----------
+    flat
+        For each input, whether it has an element for each of the output.
+    lengths
+        Of the dimensions, merged where all inputs allow it; empty if all inputs are flat.
+    strides
+        For each input, elements between neighbours in each dimension.
+    """
+
+    flat: tuple[bool, ...]
+    lengths: Shape
+    strides: tuple[Shape, ...]
+
+
+def broadcast(shape: Shape, shapes: Sequence[Shape]) -> Broadcast:
+    """How a map of shape `shape` reads inputs of these shapes.
+
+    Examples
+    --------
+    >>> broadcast((2, 3, 4), [(2, 3, 4), (3, 4), (2, 1, 1)])
+    Broadcast(flat=(True, False, False), lengths=(2, 12), strides=((12, 1), (0, 1), (1, 0)))
+    """
+    flat = tuple(math.prod(one) == math.prod(shape) for one in shapes)
+    if all(flat):
+        return Broadcast(flat, (), ((),) * len(shapes))
+    all_strides = [_strides(shape, one) for one in shapes]
+    lengths, strides = list[int](), list[list[int]]()  # the last dimension first
+    for axis in reversed(range(len(shape))):
+        if shape[axis] == 1:
+            continue
+        here = [one[axis] for one in all_strides]
+        if lengths and all(now == before * lengths[-1] for now, before in zip(here, strides[-1], strict=True)):
+            lengths[-1] *= shape[axis]
+        else:
+            lengths.append(shape[axis])
+            strides.append(here)
+    return Broadcast(flat, tuple(reversed(lengths)), tuple(zip(*reversed(strides))))
+
+
+def _strides(shape: Shape, own: Shape) -> Shape:
+    """Strides of an array of shape `own` that is broadcast to `shape`: 0 along broadcast dimensions."""
+    own = (1,) * (len(shape) - len(own)) + own
+    return tuple(0 if length == 1 else math.prod(own[axis + 1 :]) for axis, length in enumerate(own))
+
+
+class Reduction(NamedTuple):
+    """A launch: (rows, depth, width) to (rows, parts, width), each part of at most `part` along the depth."""
+
+    rows: int
+    depth: int
+    width: int
+    part: int
+    block: tuple[int, int]  # threads along the width and the depth
+
+    @property
+    def parts(self) -> int:
+        """Parts of the depth."""
+        return -(-self.depth // self.part)
+
+    @property
+    def size(self) -> int:
+        """Elements of the output."""
+        return self.rows * self.parts * self.width
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the launch."""
+        return self.rows * self.parts * -(-self.width // self.block[0])
+
+
+def reductions(shape: Shape, axes: Sequence[int]) -> list[Reduction]:
+    """The launches that reduce an array along axes; each reads what that before it wrote.
+
+    Examples
+    --------
+    >>> [(one.rows, one.depth, one.width, one.parts) for one in reductions((10**6, 100), (0,))]
+    [(1, 1000000, 100, 1024), (1, 1024, 100, 1)]
+    >>> [(one.rows, one.depth, one.width, one.parts) for one in reductions((8, 500, 9), (0, 2))]
+    [(4000, 9, 1, 1), (1, 8, 500, 1)]
+    """
+    found, lengths = list[Reduction](), list(shape)
+    reduced = [axis in axes for axis in range(len(shape))]
+    stop = len(shape)
+    while stop:
+        start = stop - 1
+        while start and reduced[start - 1] == reduced[start]:
+            start -= 1
+        depth = math.prod(lengths[start:stop])
+        if reduced[start] and depth > 1:
+            found += _of_one_run(math.prod(lengths[:start]), depth, math.prod(lengths[stop:]))
+        if reduced[start]:
+            lengths[start:stop] = [1] * (stop - start)
+        stop = start
+    return found or [_launch(1, 1, math.prod(shape), 1)]
+
+
+def _of_one_run(rows: int, depth: int, width: int) -> list[Reduction]:
+    whole = _launch(rows, depth, width, depth)
+    parts = min(-(-BLOCKS // whole.blocks), depth // (whole.block[1] * LEAST))
+    if parts < 2:
+        return [whole]
+    first = _launch(rows, depth, width, -(-depth // parts))
+    return [first, _launch(rows, first.parts, width, first.parts)]
+
+
+def _launch(rows: int, depth: int, width: int, part: int) -> Reduction:
+    across = min(32, THREADS, 1 << (width - 1).bit_length())
+    along = min(THREADS // across, 1 << (part - 1).bit_length())
+    return Reduction(rows, depth, width, part, (across, along))
