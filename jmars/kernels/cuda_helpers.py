@@ -15,12 +15,14 @@ PRELUDE = """\
 #define JM static __device__ __forceinline__
 JM double jm_f8(unsigned long long bits) { return __longlong_as_double((long long)bits); }
 JM float jm_f4(unsigned int bits) { return __int_as_float((int)bits); }
+JM unsigned int jm_high(double x) { return (unsigned int)__double2hiint(x); }
 #else
 #include <math.h>
 #include <string.h>
 #define JM static inline
 JM double jm_f8(unsigned long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 JM float jm_f4(unsigned int bits) { float x; memcpy(&x, &bits, 4); return x; }
+JM unsigned int jm_high(double x) { unsigned long long bits; memcpy(&bits, &x, 8); return (unsigned int)(bits >> 32); }
 #endif
 """
 
@@ -81,6 +83,14 @@ HELPERS = {
         "  if (b == 0) return m;\n"
         "  if (m == 0) return copysign((T)0, b);\n"
         "  return (b < 0) != (m < 0) ? m + b : m;\n}"
+    ),
+    # by a constant: its reciprocal is r + rest, the first quotient is one of the two next to the exact one, and a
+    # step with the exact remainder rounds right (Markstein 1990); numbers near the ends of the range are divided
+    "divide_by": (
+        "JM double jm_divide_by(double a, double b, double r, double rest) {\n"
+        "  if ((jm_high(a) & 0x7fffffffu) - 0x10000000u >= 0x60000000u) return a / b;\n"
+        "  double q = fma(a, r, a * rest);\n"
+        "  return fma(fma(-q, b, a), r, q);\n}"
     ),
     # as processors of x86-64 do it: beyond the range the least number
     "to_int": (

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -138,7 +139,24 @@ class _Writer:
         if loop is None or any(cuda_type(dtype) is None for dtype in loop) or len(set(loop[:-1])) > 1:
             return None
         args = [self._converted(name, dtype, wanted) for name, dtype, wanted in zip(names, dtypes, loop)]
+        if node.op in ("divide", "true_divide") and loop[0] == np.float64 and (divisor := self._constant(node.args[1])):
+            return f"{self._helper('divide_by')}({', '.join([*args, *divisor])})"
         return self._operation(node.op, args, loop[0])
+
+    def _constant(self, value: int) -> tuple[str, str] | None:
+        """The reciprocal of a constant of ordinary size, in two parts; None for another value."""
+        number = value - len(self._expression.inputs)
+        node = self._expression.nodes[number] if number >= 0 else None
+        if (
+            node is None
+            or node.op != CONSTANT
+            or node.dtype != np.float64
+            or not 2.0**-100 < abs(node.value) < 2.0**100
+        ):
+            return None
+        exact = 1 / Fraction(float(node.value))
+        reciprocal = float(exact)
+        return reciprocal.hex(), float(exact - Fraction(reciprocal)).hex()
 
     def _operation(self, op: str, args: Sequence[str], dtype: DType) -> str | None:
         """An operation on arguments of the loop's dtype."""

@@ -6,6 +6,7 @@ import itertools
 import random
 import shutil
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -213,3 +214,21 @@ def _chain() -> list[str]:
         f"namespace k_text {{ {text.removeprefix(PRELUDE)} }}",
         loop_text(product, "k", 'extern "C" __global__', at),
     ]
+
+
+def test_division_by_a_constant_rounds_as_division(tmp_path: Path) -> None:
+    f8, rng = np.dtype("f8"), np.random.default_rng(0)
+    divisors = [3.0, 7.0, 255.0, 0.1, -1 / 3, 1e10, np.pi, 2.0, 0.5, 1 + 2.0**-52, 2 - 2.0**-52, 1e300, 5e-324, np.inf]
+    made = [
+        Expression((f8,), (constant(one, f8), Node("divide", (0, 1), f8))) for one in [*divisors, np.nan, 0.0, -0.0]
+    ]
+    made += [Expression((f8,), (constant(one, f8), Node("divide", (0, 1), f8))) for one in rng.random(20) + 1]
+    kernels = HostKernels(made, tmp_path)
+    near = np.concatenate([np.arange(1, 3000) * one for one in (3.0, 7.0, 0.1, 2 - 2.0**-52)])
+    values = [rng.random(100_000) + 1, rng.standard_normal(50_000) * 10.0 ** rng.integers(-300, 300, 50_000), near]
+    x = np.concatenate([*values, -near, np.nextafter(near, np.inf), np.nextafter(near, 0), specials(f8)])
+    for expression in made:
+        found, expected = kernels(expression, [x]), numpys(expression, [x])
+        same = (found.view("u8") == expected.view("u8")) | (np.isnan(found) & np.isnan(expected))
+        assert same.all(), (expression.text(), x[~same][:3], found[~same][:3], expected[~same][:3])
+    assert sum("jm_divide_by(x0" in str(cuda_text(one)) for one in made) == 31
