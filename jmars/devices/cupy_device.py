@@ -6,40 +6,21 @@ Source: CuPy reference, "Low-level CUDA support" (memory, streams, events).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import cupy
 import numpy as np
 
+from jmars.devices.cuda_errors import translated
 from jmars.devices.cuda_module import cuda_function
-from jmars.devices.device import Array, Device, DeviceLostError, DeviceMemoryError
+from jmars.devices.device import Array, Device
 from jmars.devices.launches import broadcast, reductions
 from jmars.devices.library import LIBRARY
 from jmars.kernels.cuda_loops import BLOCK, MAP, PER_THREAD, REDUCE, map_source, reduction_source
 from jmars.kernels.expression import Expression, same
 
 __all__ = ["CupyDevice"]
-
-_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
-# Errors after which the context is lost: uncorrectable memory, faults of kernels, and what is unknown.
-_STICKY = {214, 220, *range(700, 722), 999}
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Translate CUDA's errors to the errors that callers handle."""
-    try:
-        yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
-        raise DeviceMemoryError(f"the GPU has no memory: {error}; it is tried again, then on the CPU") from error
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        if error.status == _OUT_OF_MEMORY:
-            raise DeviceMemoryError(f"the GPU has no memory: {error}; it is tried again, then on the CPU") from error
-        if error.status in _STICKY:
-            raise DeviceLostError(f"the GPU has lost its context: {error}; its process must end") from error
-        raise
 
 
 class CupyDevice(Device):
@@ -48,7 +29,7 @@ class CupyDevice(Device):
     backend = "cupy"
 
     def __init__(self) -> None:
-        with _translated():
+        with translated():
             properties = cupy.cuda.runtime.getDeviceProperties(0)
             self.name = properties["name"].decode()
             self._pool = cupy.cuda.MemoryPool()
@@ -59,13 +40,13 @@ class CupyDevice(Device):
     # -- memory
     def memory(self) -> tuple[int, int]:
         """Free and all bytes, as CUDA tells."""
-        with _translated():
+        with translated():
             free, total = cupy.cuda.runtime.memGetInfo()
             return int(free), int(total)
 
     def reserve(self, size: int) -> None:
         """Allocate the slab, outside of CuPy's pool."""
-        with _translated():
+        with translated():
             self._slab = cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
 
     def bound_scratch(self, size: int) -> None:
@@ -74,22 +55,22 @@ class CupyDevice(Device):
 
     def drop_scratch(self) -> None:
         """Give unused blocks of the pool back."""
-        with _translated():
+        with translated():
             self._pool.free_all_blocks()
 
     def pinned(self, size: int) -> Array:
         """Page-locked memory."""
-        with _translated():
+        with translated():
             return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
 
     def pin(self, memory: Array) -> None:
         """Register the pages with CUDA; that touches them."""
-        with _translated():
+        with translated():
             cupy.cuda.runtime.hostRegister(memory.ctypes.data, memory.nbytes, 0)
 
     def unpin(self, memory: Array) -> None:
         """Give the pages free."""
-        with _translated():
+        with translated():
             cupy.cuda.runtime.hostUnregister(memory.ctypes.data)
 
     def view(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -99,45 +80,45 @@ class CupyDevice(Device):
     # -- streams
     def stream(self) -> Any:
         """A stream that does not wait for the default stream."""
-        with _translated():
+        with translated():
             return cupy.cuda.Stream(non_blocking=True)
 
     def record(self, stream: Any, timed: bool = False) -> Any:
         """An event, without a clock unless `timed`."""
-        with _translated():
+        with translated():
             return stream.record(cupy.cuda.Event(disable_timing=not timed))
 
     def seconds(self, start: Any, end: Any) -> float:
         """By the clock of the GPU."""
-        with _translated():
+        with translated():
             return float(cupy.cuda.get_elapsed_time(start, end)) * 1e-3
 
     def wait(self, stream: Any, event: Any) -> None:
         """Have a stream wait."""
-        with _translated():
+        with translated():
             stream.wait_event(event)
 
     def is_done(self, event: Any) -> bool:
         """Ask CUDA."""
-        with _translated():
+        with translated():
             return bool(event.done)
 
     def synchronise(self, event: Any) -> None:
         """Block."""
-        with _translated():
+        with translated():
             event.synchronize()
 
     # -- copies and kernels
     def copy_in(self, offset: int, source: Array, stream: Any) -> None:
         """Copy from pinned memory."""
         kind = cupy.cuda.runtime.memcpyHostToDevice
-        with _translated():
+        with translated():
             cupy.cuda.runtime.memcpyAsync(self._slab.ptr + offset, source.ctypes.data, source.nbytes, kind, stream.ptr)
 
     def copy_out(self, target: Array, offset: int, stream: Any) -> None:
         """Copy to pinned memory."""
         kind = cupy.cuda.runtime.memcpyDeviceToHost
-        with _translated():
+        with translated():
             cupy.cuda.runtime.memcpyAsync(target.ctypes.data, self._slab.ptr + offset, target.nbytes, kind, stream.ptr)
 
     def launch(
@@ -153,7 +134,7 @@ class CupyDevice(Device):
         index = [] if first is None else [np.int64(first)]
         source = map_source(expression, how.flat, len(how.lengths), first is not None)
         blocks = -(-out.size // (BLOCK * PER_THREAD))
-        with _translated(), stream:
+        with translated(), stream:
             cuda_function(source, MAP)((blocks,), (BLOCK,), (*inputs, out, *index, *dimensions, np.int64(out.size)))
 
     def reduce(
@@ -161,7 +142,7 @@ class CupyDevice(Device):
     ) -> None:
         """Run the expression's text in blocks of threads, and reduce what the blocks give."""
         steps = reductions(inputs[0].shape, axes)
-        with _translated(), stream:
+        with translated(), stream:
             for number, step in enumerate(steps):
                 target = out if number == len(steps) - 1 else cupy.empty(step.size, out.dtype)
                 sizes = [np.int64(one) for one in step[:4]]
@@ -171,7 +152,7 @@ class CupyDevice(Device):
 
     def call(self, name: str, out: Any, inputs: Sequence[Any], params: Any, arg: Any, stream: Any) -> None:
         """Call the library's function with CuPy."""
-        with _translated(), stream:
+        with translated(), stream:
             LIBRARY[name](cupy, out, inputs, params, arg)
 
     def close(self) -> None:

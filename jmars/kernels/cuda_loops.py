@@ -19,8 +19,8 @@ from jmars.kernels.expression import Expression
 __all__ = ["BLOCK", "MAP", "PER_THREAD", "REDUCE", "map_source", "reduction_source"]
 
 MAP, REDUCE = "jm_map", "jm_reduce"  # names of the kernels
-BLOCK = 128  # threads of a block of a map
-PER_THREAD = 4  # elements of a thread of a map
+BLOCK = 256  # threads of a block of a map
+PER_THREAD = 8  # elements of a thread of a map
 _JOIN = {
     "add": "a + b", "multiply": "a * b", "maximum": "jm_maximum(a, b)", "minimum": "jm_minimum(a, b)",
     "logical_and": "a && b", "logical_or": "a || b",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import logging
 import math
 import mmap
 import os
@@ -23,6 +24,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.actors.frames import pack
+from jmars.devices.device import DeviceLostError
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels import FloatErrors, Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
@@ -33,6 +35,7 @@ from jmars.processes.executor_messages import (
     COPY_DOWN,
     FAILED,
     FORGET,
+    GPU_LOST,
     INTERRUPTED,
     MEMORY,
     OFFER,
@@ -186,7 +189,11 @@ def run_executor(
         if caps is not None:
             settled()  # a compilation would count against the function's cap
         shared = link, programs, backends, private, meter, granted, errors, stop_flags
-        scratch = _run_batch(*shared, stop_flag, operands, caps)
+        try:
+            scratch = _run_batch(*shared, stop_flag, operands, caps)
+        except DeviceLostError as error:
+            logging.getLogger("jmars.worker").error("a user's function: %s", error)
+            os._exit(GPU_LOST)
         ran_functions = caps is not None
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # whatever functions took
 
@@ -269,6 +276,8 @@ def _run_batch(
             granted.end()
             report((INTERRUPTED,))
             return scratch
+        except DeviceLostError:  # by a user's function: the batch runs again in a new process
+            raise
         except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
             taken = granted.taken() if cap is not None else 0
             granted.end()

@@ -22,6 +22,7 @@ __all__ = [
     "DEVICE",
     "FAILED",
     "FORGET",
+    "GPU_LOST",
     "INTERRUPTED",
     "MEMORY",
     "OFFER",
@@ -52,6 +53,7 @@ __all__ = [
 
 PROGRAM, FORGET, RUN, PLACE, OFFER = "program", "forget", "run", "place", "offer"  # kinds of orders
 RUN_ON_DEVICE, COPY_DOWN = "run on device", "copy down"
+GPU_LOST = 86  # exit status of a process whose GPU lost its context
 # Kinds of stops. INTERRUPTED, REVOKED and ACCEPTED have no further fields.
 FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "failed",

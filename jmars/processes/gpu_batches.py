@@ -34,6 +34,7 @@ from jmars.processes.executor_messages import (
     COPIED_DOWN,
     DEVICE,
     FAILED,
+    GPU_LOST,
     INTERRUPTED,
     REFUSED_BY_GPU,
     CopiedDown,
@@ -50,7 +51,6 @@ __all__ = ["GpuBatches"]
 log = logging.getLogger("jmars.worker")
 
 AHEAD = 2  # operands that are submitted before the oldest is waited for
-LOST = 86  # exit status of a process whose GPU lost its context
 Send = Callable[[ExecutorReport], None]
 
 
@@ -205,7 +205,7 @@ class GpuBatches:
     def _end(self, error: DeviceLostError) -> NoReturn:
         """The GPU has lost its context: so ends this process."""
         log.error("%s", error)
-        os._exit(LOST)
+        os._exit(GPU_LOST)
 
 
 class _Batch:

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
+from jmars.devices.device import DeviceLostError
 from jmars.devices.find import find_gpus
 from tests.sim.gpus import STEPS, program
 
@@ -160,3 +162,55 @@ def test_a_value_on_the_gpu_of_this_process_is_handed_on_without_a_copy() -> Non
     again = cupy.from_dlpack(value)
     assert again.data.ptr == value.data.ptr
     np.testing.assert_array_equal(cupy.asnumpy(again), X)
+
+
+@pytest.mark.parametrize("fault", ["bad address", "too much"])
+def test_a_function_that_ruins_its_gpu(gpu_name: str, fault: str) -> None:
+    """A lost context or no memory: a clear error in bounded time, and the next cell runs there."""
+    if not gpu_name.startswith("cuda"):
+        pytest.skip("a GPU made of NumPy runs no functions of CuPy")
+
+    def function(block: Any) -> Any:
+        import cupy
+
+        if fault == "too much":
+            return block + cupy.zeros(10**12)[0]
+        source = 'extern "C" __global__ void bad(double* x) { *(double*)16 = *x; }'
+        cupy.RawKernel(source, "bad")((1,), (1,), (block,))
+        return block * 2
+
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=[f"{gpu_name}:64MiB"]) as cluster:
+        x = mt.array(X, chunk_size=300)
+        with pytest.raises(jmars.errors.JmarsError) as raised:
+            jmars.execute(x.map_blocks(function, dtype=x.dtype, device="gpu"), gpu="prefer")
+        print(f"Error of {fault}: {type(raised.value).__name__}: {raised.value}")
+        while _gpu(cluster)["state"] == "warming up":
+            time.sleep(0.01)
+        np.testing.assert_array_equal(_ran(cluster, x + 1), X + 1)
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_function_that_loses_the_context(times: int, tmp_path: Path) -> None:
+    """The GPU's process is replaced and the operand runs again; a function that does so each time is an error."""
+
+    def function(block: Any) -> Any:
+        tried = len(list(tmp_path.iterdir()))
+        if tried < times:
+            (tmp_path / str(tried)).touch()
+            raise DeviceLostError("a kernel of the function had a bad address")
+        return block * 2
+
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["fake:8MiB"]) as cluster:
+        x = mt.array(X, chunk_size=600)
+        with jmars.annotate(gpu=True):
+            y = x.map_blocks(function, dtype=x.dtype)
+        if times == 1:
+            np.testing.assert_array_equal(jmars.execute(y).fetch(), X * 2)
+        else:
+            with pytest.raises(jmars.errors.JmarsError) as raised:
+                jmars.execute(y)
+            print(f"Error of {times}: {type(raised.value).__name__}: {raised.value}")
+        while _gpu(cluster)["state"] == "warming up":
+            time.sleep(0.01)
+        assert _gpu(cluster)["restarts"] >= 1
+        np.testing.assert_array_equal(_ran(cluster, x + 1), X + 1)
