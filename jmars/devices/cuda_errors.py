@@ -5,31 +5,41 @@ Source: CUDA Runtime API, "Error Handling" (`cudaError_t`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jmars.devices.device import DeviceLostError, DeviceMemoryError
 
-__all__ = ["translated"]
+__all__ = ["meaning", "translated"]
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 # Errors after which the context is lost: uncorrectable memory, faults of kernels, and what is unknown.
 _STICKY = {214, 220, *range(700, 722), 999}
 
 
+def meaning(error: BaseException) -> BaseException:
+    """DeviceMemoryError or DeviceLostError for CuPy's errors that mean so; other errors as they are."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return error
+    status = None
+    if isinstance(error, cupy.cuda.runtime.CUDARuntimeError | cupy.cuda.driver.CUDADriverError):
+        status = error.status
+    if isinstance(error, cupy.cuda.memory.OutOfMemoryError) or status == _OUT_OF_MEMORY:
+        return DeviceMemoryError(f"the GPU has no memory: {error}")
+    if status in _STICKY:
+        return DeviceLostError(f"the GPU has lost its context: {error}; its process must end")
+    return error
+
+
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise DeviceMemoryError or DeviceLostError in place of CuPy's errors that mean so."""
+    """Raise what CuPy's errors mean."""
     try:
         yield
     except Exception as error:
-        import cupy  # only a process that uses it comes here with its errors
-
-        status = None
-        if isinstance(error, cupy.cuda.runtime.CUDARuntimeError | cupy.cuda.driver.CUDADriverError):
-            status = error.status
-        if isinstance(error, cupy.cuda.memory.OutOfMemoryError) or status == _OUT_OF_MEMORY:
-            raise DeviceMemoryError(f"the GPU has no memory: {error}") from error
-        if status in _STICKY:
-            raise DeviceLostError(f"the GPU has lost its context: {error}; its process must end") from error
-        raise
+        found = meaning(error)
+        if found is error:
+            raise
+        raise found from error

@@ -1,7 +1,7 @@
 """Compiles sources for the GPU of this process by NVRTC; machine code is kept in a folder of the user.
 
 CuPy's own compilation flushes float32 numbers below 1.2e-38 to zero (`-ftz=true`), which NumPy does not.
-Source: NVRTC, "Supported Compile Options".
+Source: https://docs.nvidia.com/cuda/nvrtc/index.html.
 """
 
 from __future__ import annotations

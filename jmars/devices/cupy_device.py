@@ -1,7 +1,7 @@
 """A GPU of NVIDIA, by CuPy. Only the process of the GPU imports this module, after its fork.
 
 Kernels are those of `kernels.cuda_loops`, which NVRTC compiles on first use; other functions are CuPy's own.
-Source: CuPy reference, "Low-level CUDA support" (memory, streams, events).
+Source: https://docs.cupy.dev/en/stable/reference/cuda.html.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Broadcast", "Reduction", "broadcast", "reductions"]
+__all__ = ["Broadcast", "ReductionLaunch", "broadcast", "reductions"]
 
 BLOCKS = 4096  # blocks of a reduction that keep a GPU busy
 THREADS = 256  # of a block of a reduction
@@ -66,7 +66,7 @@ def _strides(shape: Shape, own: Shape) -> Shape:
     return tuple(0 if length == 1 else math.prod(own[axis + 1 :]) for axis, length in enumerate(own))
 
 
-class Reduction(NamedTuple):
+class ReductionLaunch(NamedTuple):
     """A launch: (rows, depth, width) to (rows, parts, width), each part of at most `part` along the depth."""
 
     rows: int
@@ -91,7 +91,7 @@ class Reduction(NamedTuple):
         return self.rows * self.parts * -(-self.width // self.block[0])
 
 
-def reductions(shape: Shape, axes: Sequence[int]) -> list[Reduction]:
+def reductions(shape: Shape, axes: Sequence[int]) -> list[ReductionLaunch]:
     """The launches that reduce an array along axes; each reads what that before it wrote.
 
     Examples
@@ -101,7 +101,7 @@ def reductions(shape: Shape, axes: Sequence[int]) -> list[Reduction]:
     >>> [(one.rows, one.depth, one.width, one.parts) for one in reductions((8, 500, 9), (0, 2))]
     [(4000, 9, 1, 1), (1, 8, 500, 1)]
     """
-    found, lengths = list[Reduction](), list(shape)
+    found, lengths = list[ReductionLaunch](), list(shape)
     reduced = [axis in axes for axis in range(len(shape))]
     stop = len(shape)
     while stop:
@@ -117,7 +117,7 @@ def reductions(shape: Shape, axes: Sequence[int]) -> list[Reduction]:
     return found or [_launch(1, 1, math.prod(shape), 1)]
 
 
-def _of_one_run(rows: int, depth: int, width: int) -> list[Reduction]:
+def _of_one_run(rows: int, depth: int, width: int) -> list[ReductionLaunch]:
     whole = _launch(rows, depth, width, depth)
     parts = min(-(-BLOCKS // whole.blocks), depth // (whole.block[1] * LEAST))
     if parts < 2:
@@ -126,7 +126,7 @@ def _of_one_run(rows: int, depth: int, width: int) -> list[Reduction]:
     return [first, _launch(rows, first.parts, width, first.parts)]
 
 
-def _launch(rows: int, depth: int, width: int, part: int) -> Reduction:
+def _launch(rows: int, depth: int, width: int, part: int) -> ReductionLaunch:
     across = min(32, THREADS, 1 << (width - 1).bit_length())
     along = min(THREADS // across, 1 << (part - 1).bit_length())
-    return Reduction(rows, depth, width, part, (across, along))
+    return ReductionLaunch(rows, depth, width, part, (across, along))

@@ -3,7 +3,7 @@
 Large copies pin the segments that they touch, and a segment stays pinned for later chunks. Pinning a GiB takes half as
 long as copying a GiB through buffers; copies of pinned memory are as fast as PCIe. Where the control process gave pages
 back to the system, a pinned segment would keep the old pages: all segments are then pinned anew.
-Source: CUDA C++ Programming Guide, "Page-Locked Host Memory".
+Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html (`cudaHostRegister`).
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ In reading order:
 - routines.py: loops around an expression, sums in NumPy's order
 - cuda_helpers.py: functions of C++ where NumPy has another rule
 - cuda_text.py: an expression as a C++ function, for a GPU
+- cuda_loops.py: loops of threads around such a function
 - machine_code.py: compiles LLVM assembly for this machine and loads the result
 - reduction_kernel.py: leaves and combines of a tree reduction
 - pipeline.py: generator, expression and reduction in a single pass over blocks

@@ -2,7 +2,7 @@
 
 A map has a thread for each few elements, whose loads are under way together. A reduction has a block of threads for
 a part of the reduced elements; a second launch reduces the parts. Arrays are those of C's order.
-Source: CUDA C++ Programming Guide, "Hardware Multithreading"; Harris, "Optimizing Parallel Reduction in CUDA".
+Source: https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html; Harris 2007 (parallel reduction).
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import logging
 import math
 import mmap
 import os
@@ -24,7 +23,6 @@ import cloudpickle
 import numpy as np
 
 from jmars.actors.frames import pack
-from jmars.devices.device import DeviceLostError
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels import FloatErrors, Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
@@ -35,7 +33,6 @@ from jmars.processes.executor_messages import (
     COPY_DOWN,
     FAILED,
     FORGET,
-    GPU_LOST,
     INTERRUPTED,
     MEMORY,
     OFFER,
@@ -189,11 +186,7 @@ def run_executor(
         if caps is not None:
             settled()  # a compilation would count against the function's cap
         shared = link, programs, backends, private, meter, granted, errors, stop_flags
-        try:
-            scratch = _run_batch(*shared, stop_flag, operands, caps)
-        except DeviceLostError as error:
-            logging.getLogger("jmars.worker").error("a user's function: %s", error)
-            os._exit(GPU_LOST)
+        scratch = _run_batch(*shared, stop_flag, operands, caps, None if gpu is None else gpu.meaning)
         ran_functions = caps is not None
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # whatever functions took
 
@@ -210,8 +203,9 @@ def _run_batch(
     stop_flag: int,
     operands: Sequence[Any],
     caps: Sequence[tuple[int, bool] | None] | None,
+    meaning: Callable[[BaseException], BaseException] | None,
 ) -> int:
-    """Run and report a batch; returns the most scratch that an operand used."""
+    """Run and report a batch; returns the most scratch that an operand used. `meaning` translates errors of a GPU."""
     elapsed: list[int] = []
     shapes: list[tuple[int, tuple[int, ...]]] = []  # place in `elapsed`, and shape of a chunk of unknown size
     peaks: list[tuple[int, int]] = []  # place in `elapsed`, and peak bytes of a measured function
@@ -276,9 +270,8 @@ def _run_batch(
             granted.end()
             report((INTERRUPTED,))
             return scratch
-        except DeviceLostError:  # by a user's function: the batch runs again in a new process
-            raise
-        except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
+        except BaseException as raised:  # the user's function may raise anything, SystemExit too; it is all reported
+            error = raised if meaning is None else meaning(raised)
             taken = granted.taken() if cap is not None else 0
             granted.end()
             if cap is not None and is_out_of_memory(error):

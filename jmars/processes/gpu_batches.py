@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from jmars.devices.cuda_errors import meaning
 from jmars.devices.device import Device, DeviceLostError
 from jmars.devices.device_program import device_program
 from jmars.devices.find import most_bytes, open_device, slab_bytes
@@ -201,6 +202,13 @@ class GpuBatches:
         if self._downs:
             self.settle(batch.send)
             batch.before = perf_counter()
+
+    def meaning(self, error: BaseException) -> BaseException:
+        """What an error of a user's function means; a lost context ends this process."""
+        found = meaning(error)
+        if isinstance(found, DeviceLostError):
+            self._end(found)
+        return found
 
     def _end(self, error: DeviceLostError) -> NoReturn:
         """The GPU has lost its context: so ends this process."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from jmars.devices.cuda_errors import translated
 from jmars.errors import UnsupportedError
 from jmars.tensor.annotations import annotate
 from jmars.tensor.ops.elementwise.formula import Formula
@@ -74,9 +73,8 @@ class GpuFunction:
     def __call__(self, *blocks: Any, **kwargs: Any) -> Any:
         """Call the function; UnsupportedError where CuPy is not installed."""
         library = _cupy('map_blocks(device="gpu")')
-        with translated():
-            given = [library.asarray(block) if isinstance(block, np.ndarray) else block for block in blocks]
-            return library.asnumpy(self._function(*given, **kwargs))
+        given = [library.asarray(block) if isinstance(block, np.ndarray) else block for block in blocks]
+        return library.asnumpy(self._function(*given, **kwargs))
 
 
 def _cupy(what: str) -> Any:
