@@ -1,4 +1,4 @@
-"""CUDA's errors as the errors that callers handle.
+"""Translates CUDA's errors.
 
 Source: CUDA Runtime API, "Error Handling" (`cudaError_t`).
 """
@@ -19,7 +19,7 @@ _STICKY = {214, 220, *range(700, 722), 999}
 
 
 def meaning(error: BaseException) -> BaseException:
-    """DeviceMemoryError or DeviceLostError for CuPy's errors that mean so; other errors as they are."""
+    """DeviceMemoryError or DeviceLostError in place of an error of CuPy; other errors unchanged."""
     cupy = sys.modules.get("cupy")
     if cupy is None:
         return error
@@ -35,7 +35,7 @@ def meaning(error: BaseException) -> BaseException:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise what CuPy's errors mean."""
+    """Raise translated errors."""
     try:
         yield
     except Exception as error:

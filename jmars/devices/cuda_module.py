@@ -1,6 +1,6 @@
 """Compiles sources for the GPU of this process by NVRTC; machine code is kept in a folder of the user.
 
-CuPy's own compilation flushes float32 numbers below 1.2e-38 to zero (`-ftz=true`), which NumPy does not.
+CuPy's own compilation flushes float32 numbers below 1.2e-38 to zero (`-ftz=true`); NumPy keeps them.
 Source: https://docs.nvidia.com/cuda/nvrtc/index.html.
 """
 

@@ -1,6 +1,6 @@
 """A GPU of NVIDIA, by CuPy. Only the process of the GPU imports this module, after its fork.
 
-Kernels are those of `kernels.cuda_loops`, which NVRTC compiles on first use; other functions are CuPy's own.
+NVRTC compiles the kernels of `kernels.cuda_loops` on first use; other functions are CuPy's own.
 Source: https://docs.cupy.dev/en/stable/reference/cuda.html.
 """
 
@@ -64,7 +64,7 @@ class CupyDevice(Device):
             return np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
 
     def pin(self, memory: Array) -> None:
-        """Register the pages with CUDA; that touches them."""
+        """Register the pages with CUDA, and touch the pages."""
         with translated():
             cupy.cuda.runtime.hostRegister(memory.ctypes.data, memory.nbytes, 0)
 
@@ -140,7 +140,7 @@ class CupyDevice(Device):
     def reduce(
         self, expression: Expression, ufunc: str, axes: tuple[int, ...], out: Any, inputs: Sequence[Any], stream: Any
     ) -> None:
-        """Run the expression's text in blocks of threads, and reduce what the blocks give."""
+        """Run the expression's text in blocks of threads, and reduce the results of the blocks."""
         steps = reductions(inputs[0].shape, axes)
         with translated(), stream:
             for number, step in enumerate(steps):

@@ -86,9 +86,9 @@ class Device(Protocol):
         """Copy bytes of the slab to pinned bytes `target`."""
 
     def pin(self, memory: Array) -> None:
-        """Let copies of streams read and write bytes of host memory as those of `pinned`, until `unpin`.
+        """Let copies of streams read and write bytes of host memory as bytes of `pinned`, until `unpin`.
 
-        Raises an error where the system does not allow that.
+        Raises an error where the system refuses.
         """
 
     def unpin(self, memory: Array) -> None:

@@ -1,4 +1,4 @@
-"""Sizes with which the loops of `kernels.cuda_loops` are launched. Pure.
+"""Sizes of launches of the loops of `kernels.cuda_loops`. Pure.
 
 Arrays lie in C's order; an input of a map may be broadcast.
 """
@@ -18,14 +18,14 @@ Shape = tuple[int, ...]
 
 
 class Broadcast(NamedTuple):
-    """How the inputs of a map are read.
+    """Strides of the inputs of a map.
 
     Attributes
     ----------
     flat
-        For each input, whether it has an element for each of the output.
+        For each input, whether the input has as many elements as the output.
     lengths
-        Of the dimensions, merged where all inputs allow it; empty if all inputs are flat.
+        Lengths of the dimensions, merged where all inputs allow; empty if all inputs are flat.
     strides
         For each input, elements between neighbours in each dimension.
     """
@@ -36,7 +36,7 @@ class Broadcast(NamedTuple):
 
 
 def broadcast(shape: Shape, shapes: Sequence[Shape]) -> Broadcast:
-    """How a map of shape `shape` reads inputs of these shapes.
+    """Strides of inputs of these shapes for a map of shape `shape`.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def broadcast(shape: Shape, shapes: Sequence[Shape]) -> Broadcast:
 
 
 def _strides(shape: Shape, own: Shape) -> Shape:
-    """Strides of an array of shape `own` that is broadcast to `shape`: 0 along broadcast dimensions."""
+    """Strides of an array of shape `own`, broadcast to `shape`: 0 along broadcast dimensions."""
     own = (1,) * (len(shape) - len(own)) + own
     return tuple(0 if length == 1 else math.prod(own[axis + 1 :]) for axis, length in enumerate(own))
 
@@ -92,7 +92,7 @@ class ReductionLaunch(NamedTuple):
 
 
 def reductions(shape: Shape, axes: Sequence[int]) -> list[ReductionLaunch]:
-    """The launches that reduce an array along axes; each reads what that before it wrote.
+    """The launches of a reduction along axes; each launch reads the output of the launch before.
 
     Examples
     --------

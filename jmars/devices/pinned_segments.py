@@ -1,6 +1,6 @@
-"""Segments of a host's shared memory that are pinned, so that streams copy chunks there without a buffer between.
+"""Pins segments of a host's shared memory, so that streams copy chunks without a buffer between.
 
-Large copies pin the segments that they touch, and a segment stays pinned for later chunks. Pinning a GiB takes half as
+Large copies pin the segments of their chunk, and a segment stays pinned for later chunks. Pinning a GiB takes half as
 long as copying a GiB through buffers; copies of pinned memory are as fast as PCIe. Where the control process gave pages
 back to the system, a pinned segment would keep the old pages: all segments are then pinned anew.
 Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html (`cudaHostRegister`).
@@ -29,7 +29,7 @@ class PinnedSegments:
     Parameters
     ----------
     removals
-        How often pages of the memory went back to the system so far (`Arena.removals`).
+        Counts how often pages of the memory went back to the system (`arena.removals`).
     """
 
     def __init__(

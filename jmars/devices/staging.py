@@ -33,7 +33,7 @@ class _Buffer:
 
 
 class Staging:
-    """Two buffers of `size` bytes, and the segments of shared memory that need no buffer.
+    """Two buffers of `size` bytes, and pinned segments of shared memory.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Staging:
         self._buffers = [_Buffer(device.pinned(size)) for _ in range(2)]
 
     def copy_in(self, offset: int, source: Array, stream: Any) -> None:
-        """Copy bytes to the slab; `source` must stay as it is until the stream has come behind the copy."""
+        """Copy bytes to the slab; `source` must not change until the stream has come behind the copy."""
         start = self._device.record(stream, timed=True) if source.size >= TIMED else None
         direct = self._segments.parts(source) if self._segments else None
         for at, part in self._places(offset, source, direct):

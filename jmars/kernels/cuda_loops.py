@@ -68,7 +68,7 @@ extern "C" __global__ void {name}({parameters}, long long rows, long long depth,
 
 @lru_cache(maxsize=4096)
 def map_source(expression: Expression, flat: tuple[bool, ...], dims: int, indexed: bool) -> str:
-    """The kernel `jm_map` of an expression that has a text.
+    """The kernel `jm_map` of an expression with a text.
 
     Parameters are a pointer for each input, one for the output, with `indexed` the number `first` in place of the last
     input, then for each of `dims` dimensions its length and, for each input that is not `flat`, its stride in elements;
@@ -110,7 +110,7 @@ def _dimensions(x: int, dims: int) -> str:
 
 
 def _place(x: int, dims: int) -> str:
-    """The function of an element's place in an input that is broadcast."""
+    """The function of an element's place in a broadcast input."""
     parameters = ", ".join(f"long long n{d}, long long s{d}" for d in range(dims))
     steps = [f"at += i % n{d} * s{d}; i /= n{d};" for d in reversed(range(1, dims))]
     return (

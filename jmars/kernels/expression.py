@@ -105,7 +105,7 @@ def constant(value: Any, dtype: np.dtype[Any]) -> Node:
 
 
 def same(dtype: np.dtype[Any]) -> Expression:
-    """The expression of an input that is the input."""
+    """The identity, as an expression."""
     return Expression((dtype,), (Node("positive", (0,), dtype),))
 
 

@@ -204,7 +204,7 @@ class GpuBatches:
             batch.before = perf_counter()
 
     def meaning(self, error: BaseException) -> BaseException:
-        """What an error of a user's function means; a lost context ends this process."""
+        """Translate an error of a user's function; a lost context ends this process."""
         found = meaning(error)
         if isinstance(found, DeviceLostError):
             self._end(found)

@@ -181,7 +181,7 @@ class Allocator:
 
 
 def removals(memory: mmap.mmap) -> int:
-    """How often pages of an arena's mapping went back to the system: what a process pinned before does not count."""
+    """How often pages of an arena's mapping went back to the system: earlier pins of a process do not hold."""
     return int.from_bytes(memory[REMOVALS:HEADER], "little")
 
 
