@@ -322,6 +322,10 @@ def test_faults_are_found_in_the_order_of_numpy():
     x = mt.arange(6, chunk_size=2).reshape(2, 3)
     with pytest.raises(ValueError, match="could not broadcast"):  # before the warning of discarded imaginary parts
         x[0] = mt.zeros((2, 3), complex)
+    with pytest.raises(IndexError, match="index 6 is out of bounds"):
+        mt.asarray(RECORDS)[["y"]][6] = (1, 2)
+    with pytest.raises(IndexError, match="index 2 is out of bounds"):
+        x[2] = "no number"
     with pytest.raises(ValueError, match="output array is read-only"):
         np.add(x, 1.5, out=np.broadcast_to(x, (2, 3)))
     with pytest.raises(TypeError, match="Cannot cast"):

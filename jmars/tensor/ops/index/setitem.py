@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
+from jmars.tensor.buffers import basic_index
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -46,6 +47,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     """
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
         return set_field(x, names, value)
+    basic = Index.of(index, x.shape) if basic_index(index) is not None else None  # whose faults NumPy finds first
     if x.dtype.names is not None and (
         isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
     ):
@@ -72,9 +74,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         by_mask = _set_by_mask(x, as_tensor(mask), written)
         if by_mask is not None:
             return by_mask
-    meaning = Index.of(index, x.shape)
-    at = meaning.arrays
-    if not at:
+    meaning = basic or Index.of(index, x.shape)
+    if not meaning.arrays:
         return _set_slice(x, meaning, written)
     return set_by_arrays(x, meaning, as_tensor(written))
 
