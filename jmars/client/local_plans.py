@@ -11,7 +11,7 @@ import numpy as np
 
 from jmars.kernels.float_errors import FloatError, message
 from jmars.kernels.group_run import GroupSpec, group_spec
-from jmars.kernels.program import Program
+from jmars.kernels.program import Call, Elementwise, Program
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan.cost.roofline import prior
 from jmars.plan.cost.signature import signature
@@ -45,6 +45,8 @@ class LocalPlan:
         Places in `inputs` of the chunks that are chunks of results too.
     seconds
         Predicted.
+    calls
+        Whether functions are called, which may use the threads of BLAS.
     """
 
     leaves: list[int]
@@ -52,6 +54,7 @@ class LocalPlan:
     results: list[tuple[int, list[int]]]
     returned: list[int]
     seconds: float
+    calls: bool
     _spec: GroupSpec
     _slots: list[tuple[int, int, int]]  # (step, which of its arguments, slot): a bound value stands first there
     _errors: dict[tuple[int, ...], tuple[int, str]] = field(default_factory=dict)  # those that `warning` found before
@@ -144,6 +147,11 @@ def _seconds(program: Program) -> float:
     return found
 
 
+def _calls_none(program: Program) -> bool:
+    """Whether a program only computes element by element and cuts arrays."""
+    return all(isinstance(step, Elementwise) or isinstance(step, Call) and step.view for step in program.steps)
+
+
 def _plan(after: ChunkGraph, computed: list[int], predicted: float) -> LocalPlan:
     stored = sorted(after.stored)
     kept = list(dict.fromkeys(i for ids in after.results.values() for i in ids.ravel().tolist()))
@@ -159,6 +167,7 @@ def _plan(after: ChunkGraph, computed: list[int], predicted: float) -> LocalPlan
         [(int(name), [place[i] for i in ids.ravel().tolist()]) for name, ids in after.results.items()],
         [stored.index(i) for i in returned],
         predicted,
+        not all(map(_calls_none, after.programs)),
         group_spec(rows, computed, stored, outputs),
         [
             (step, k, arg[0].number)

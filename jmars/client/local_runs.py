@@ -18,6 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Container
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,7 +218,7 @@ class LocalRuns:
             spec = plan.spec(bindings(linked.operands, ()).values)
             end = time.monotonic() + LATE * config.local_seconds
             open_spares(SPARES)  # for the next run of this thread as well
-            with self._few_threads():
+            with self._few_threads() if plan.calls else nullcontext():
                 report, outputs = run_steps(spec, chunks, lambda: time.monotonic() > end, "", _programs)
             inputs = [np.array(chunks[k], order="C") for k in plan.returned]  # which nobody else may write to, or free
         error = None if report.failure is None else report.failure.unpickled()

@@ -79,8 +79,9 @@ def path_of(value: Any) -> str | None:
     if isinstance(value, ModuleType):
         name = value.__name__
         return name if name in _SEARCHED else None
-    loaded = tuple(path for path in _SEARCHED if path in sys.modules)
-    return _functions(loaded).get(id(value)) if callable(value) else None
+    if not callable(value):
+        return None
+    return _functions(tuple([path for path in _SEARCHED if path in sys.modules])).get(id(value))
 
 
 @functools.cache

@@ -70,7 +70,7 @@ def _parts(x: Tensor) -> Iterator[Iterable[Any]]:
     done = 0
     with _same_buffer(x) as buffer:
         while done < n and x.data is node:
-            block = (x if n <= at_once else x[done : done + at_once]).fetch().flat
+            block = (x if n <= at_once else x[done : done + at_once]).fetch()
             for start in range(0, len(block), PART):
                 loop = ElementLoop(list(block[start : start + PART]))
                 buffer.loops.append(loop)

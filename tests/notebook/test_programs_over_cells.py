@@ -64,12 +64,14 @@ def run_by_numpy(statements, space, names, ends, is_lazy):
     """Runs the statements of a cell in `space`; returns their lines and the error that ended them, or None.
 
     A statement that NumPy refuses ends the cell if `ends`; else it is left out, for the program to go on. A `%%jmars`
-    cell does not follow NumPy's views in a list of an earlier cell, so it takes no arrays from there.
+    cell does not follow NumPy's views in a list of an earlier cell, so it takes no arrays from there; nor does any
+    statement take one from an empty list.
     """
     lines, before = [], {name for name in names if is_lazy and isinstance(space[name], list)}
     for statement in statements:
         lists = {name: space[name] for name in names if isinstance(space[name], list)}
-        line = line_of(statement, [name for name in names if name not in before], lists, f"v{len(names)}")
+        read = [name for name in names if name not in before and lists.get(name) != []]
+        line = line_of(statement, read, lists, f"v{len(names)}")
         try:
             if not ends:
                 exec(line, space | copy.deepcopy({name: space[name] for name in names}))
