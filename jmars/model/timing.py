@@ -9,6 +9,7 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,14 @@ def spans_of(events: Sequence[tuple[float, Mapping[str, Any]]]) -> Spans:
     >>> spans_of([(10.0, data), (12.0, data)])[:, 2:].tolist()
     [[9.0, 10.0, 10.0, 7.0], [11.0, 12.0, 12.0, 7.0]]
     """
-    ids = np.frombuffer(b"".join(data["ids"] for _, data in events), "<u4")
-    size = np.array([len(data["ids"]) // 4 for _, data in events], np.int64)
+    packed = [data["ids"] for _, data in events]
+    ids = np.frombuffer(b"".join(packed), "<u4")
+    lengths = [len(one) for one in packed]
+    size = np.array(lengths, np.int64) // 4
     took = np.zeros((4, len(ids)))
-    for row in range(4):
-        took[row] = np.frombuffer(b"".join(_packed(data, row) for _, data in events), "<u4")
+    for row, told in zip(took, zip_longest(*[data["microseconds"] for _, data in events], fillvalue=b"")):
+        if any(told):  # else no time was reported, as of most waits
+            row[:] = np.frombuffer(b"".join(map(_filled, told, lengths)), "<u4")
     took *= 1e-6
     busy = took[2] + took[3]
     after = np.concatenate([[0.0], np.cumsum(busy)])  # seconds until the end of an operand, from the first event on
@@ -77,8 +81,6 @@ def spans_of(events: Sequence[tuple[float, Mapping[str, Any]]]) -> Spans:
     return found
 
 
-def _packed(data: Mapping[str, Any], row: int) -> bytes:
-    """Microseconds of a state as bytes, one number for each operand; 0 where no time was reported."""
-    told, n = data["microseconds"], len(data["ids"])
-    packed: bytes = told[row] if row < len(told) else b""
-    return packed[:n].ljust(n, b"\0")
+def _filled(told: bytes, n: int) -> bytes:
+    """Microseconds of a state as `n` bytes, one number for each operand; 0 where no time was reported."""
+    return told if len(told) == n else told[:n].ljust(n, b"\0")

@@ -20,7 +20,12 @@ from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.plan_state import PlanState
 from jmars.notebook.view import EarlierJob, JobPart, Totals, as_text, plain_text
 
-__all__ = ["JobRun", "JobSums"]
+__all__ = ["OPERANDS", "TIMES", "JobRun", "JobSums"]
+
+# what follows from operands' states
+OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
+_MARKED = (*OPERANDS, "operand_marks")
+TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
 
 _DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
 
@@ -66,6 +71,23 @@ class JobRun:
             name, _, line, text = data["stages"][-1][:4]
             self.line, self.text = int(line or 0), plain_text(text or name)
 
+    def operands_moved(self, time: float, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Notes that operands moved; returns the traits that change."""
+        table = self.table
+        if table is None:
+            return ()  # the graph's event has left the bounded log
+        if self.started is None:
+            self.started = time
+        table.move(data["ids"], data["state"], data.get("worker", -1), time)
+        return _MARKED if table.aggregated else OPERANDS
+
+    def operands_timed(self, time: float, data: Mapping[str, Any]) -> tuple[str, ...]:
+        """Notes the times of operands; returns the traits that change."""
+        if self.table is None:
+            return ()  # the graph's event has left the bounded log
+        self.times.append((time, data))
+        return TIMES if data.get("backends") else TIMES[:-1]
+
     def fold_times(self, zero: float, lines: LineState) -> None:
         """Folds the times of operands that came since the last read, all together, as arrays.
 
@@ -77,8 +99,9 @@ class JobRun:
         found, table = spans_of(events), self.table
         ids = found[:, 5].astype(np.int64)
         words, bits = table.words(ids), lines.lines_of(ids)
-        workers = np.repeat([int(data["worker"]) for _, data in events], [len(data["ids"]) // 4 for _, data in events])
-        for worker in sorted({int(data["worker"]) for _, data in events}):
+        by_event = [data["worker"] for _, data in events]
+        workers = np.repeat(by_event, [len(data["ids"]) // 4 for _, data in events])
+        for worker in sorted(set(by_event)):
             its = workers == worker
             self.lanes.add(worker, found[its], zero, words[its], bits[its])
         lines.timed(found)

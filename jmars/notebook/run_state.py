@@ -6,6 +6,7 @@ a socket. A cell that needs values at once runs several jobs: `RunState` adds th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -31,7 +32,7 @@ from jmars.model.events import (
 from jmars.model.states import TERMINAL, JobState
 from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.host_state import HostState
-from jmars.notebook.job_run import JobRun, JobSums
+from jmars.notebook.job_run import OPERANDS, TIMES, JobRun, JobSums
 from jmars.notebook.line_state import LineState
 from jmars.notebook.memory_state import MemoryState
 from jmars.notebook.plan_state import PlanState
@@ -45,12 +46,7 @@ _GRAPHS = 20  # earlier jobs of a cell whose graphs are kept
 _GRAPH_OPERANDS = 20_000  # operands of these together at most, before fusion and after
 _LATE = 0.1  # seconds after the end of a job in which its last transfers are told
 _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
-# what follows from operands' states
-_OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
-_MARKED = (*_OPERANDS, "operand_marks")
-
 _BOUNDS = (JOB_SUBMITTED, JOB_MOVED, GRAPH_BUILT)  # before these, times that were noted are folded
-_TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
 
 
 @dataclass
@@ -173,6 +169,7 @@ class RunState:
     def fold(self, events: Iterable[Event]) -> None:
         """Takes events in the order of the log; events of other jobs, and events already folded, have no effect."""
         run = self.job
+        changed: Counter[tuple[str, ...]] = Counter()  # by events of operands, which are most and change the same
         for seq, time, kind, job, data in events:
             owner = self if not job else run if run is not None and job == run.id else None
             if owner is None or seq <= owner.seq:
@@ -180,10 +177,16 @@ class RunState:
             owner.seq = seq
             if run is not None and owner is run:
                 run.first_seq = run.first_seq or seq
-            if kind in _BOUNDS:
-                self._fold_times()
-            if kind in _FOLDS:
+            if kind == OPERANDS_MOVED and run is not None:
+                changed[run.operands_moved(time, data)] += 1
+            elif kind == OPERANDS_TIMED and run is not None:
+                changed[run.operands_timed(time, data)] += 1
+            elif kind in _FOLDS:
+                if kind in _BOUNDS:
+                    self._fold_times()
                 _FOLDS[kind](self, float(time), data)
+        for traits, times in changed.items():
+            self._changed(*traits, times=times)
 
     def picture(self, now: float) -> Picture:
         """All data of the view at `now` (seconds since the epoch)."""
@@ -191,7 +194,7 @@ class RunState:
 
     def trait(self, name: str, now: float) -> Any:
         """A field of `picture(now)`, without computing the other fields."""
-        if name in _TIMES:
+        if name in TIMES:
             self._fold_times()
         run, table = self.job, self.job.table if self.job else None
         own: dict[str, Callable[[], Any]] = {
@@ -285,9 +288,9 @@ class RunState:
                 found.append(kept)
         return found
 
-    def _changed(self, *traits: str) -> None:
+    def _changed(self, *traits: str, times: int = 1) -> None:
         for trait in traits:
-            self.revision[trait] += 1
+            self.revision[trait] += times
 
     # one method per kind of event
 
@@ -317,29 +320,12 @@ class RunState:
         if self.job.table is not None:
             self.lines.begin_stage(self.job.table, self.job.id, self.job.stage)
         self.workers.named(data["workers"])
-        self._changed("graph", "code", "operand_marks", "operand_seconds", "backends", "plan", *_OPERANDS)
+        self._changed("graph", "code", "operand_marks", "operand_seconds", "backends", "plan", *OPERANDS)
 
     def _planned(self, note: Callable[[PlanState, dict[str, Any]], None], data: dict[str, Any]) -> None:
         assert self.job is not None
         note(self.job.plan, data)
         self._changed("plan")
-
-    def _operands_moved(self, time: float, data: dict[str, Any]) -> None:
-        run = self.job
-        assert run is not None
-        if run.table is None:
-            return  # the graph's event has left the bounded log
-        if run.started is None:
-            run.started = time
-        run.table.move(data["ids"], int(data["state"]), int(data.get("worker", -1)), time)
-        self._changed(*(_MARKED if run.table.aggregated else _OPERANDS))
-
-    def _operands_timed(self, time: float, data: dict[str, Any]) -> None:
-        assert self.job is not None
-        if self.job.table is None or self.first is None:
-            return  # the graph's event has left the bounded log
-        self.job.times.append((time, data))
-        self._changed(*(_TIMES if data.get("backends") else _TIMES[:-1]))
 
     def _fold_times(self) -> None:
         if self.job is not None and self.first is not None:
@@ -380,12 +366,10 @@ class RunState:
         self._changed("workers", "series", *(["hosts"] if "hosts" in data else []))
 
 
-_FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {
+_FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {  # of events that do not come by thousands
     JOB_SUBMITTED: RunState._job_submitted,
     JOB_MOVED: RunState._job_moved,
     GRAPH_BUILT: RunState._graph_built,
-    OPERANDS_MOVED: RunState._operands_moved,
-    OPERANDS_TIMED: RunState._operands_timed,
     EXPECTED: RunState._expected,
     STALLED: lambda run, _, data: run._changed(*(run.job.stalled(data) if run.job else ())),
     REPLANNED: lambda run, _, data: run._planned(PlanState.replanned, data),

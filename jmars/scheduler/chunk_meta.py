@@ -74,14 +74,17 @@ class ChunkMetaActor:
 
     def release(self, chunks: Iterable[int]) -> list[int]:
         """Remove a holder from each chunk; returns chunks without a holder now."""
-        free = []
+        holders, free = self._holders, []
         for chunk in chunks:
-            left = self._holders[chunk] - 1
+            left = holders[chunk] - 1
             if left:
-                self._holders[chunk] = left
+                holders[chunk] = left
             else:
-                del self._holders[chunk]
-                self._lost.discard(chunk)
-                self.shapes.pop(chunk, None)
+                del holders[chunk]
                 free.append(chunk)
+        if self._lost:
+            self._lost.difference_update(free)
+        if self.shapes:
+            for chunk in free:
+                self.shapes.pop(chunk, None)
         return free

@@ -39,6 +39,7 @@ log = logging.getLogger("jmars.scheduler")
 PLAN_BYTES = 4 * 2**20  # default of `plan_bytes`: bytes of prepared graphs that are kept to run again
 PICTURES = 3  # ended jobs whose graph late readers still see
 ABSENT = ("lost", "leaving", "left")  # states of workers for which nothing is planned
+FREED_AT_ONCE = 1_000  # chunks of dropped tensors, which takes a millisecond
 SHOWN = 4  # graphs of ended jobs may take 4 times `plan_bytes`
 
 
@@ -64,6 +65,7 @@ class SessionActor:
         self._over: dict[str, None] = {}  # those that have ended, in that order: a long one outlives many short ones
         self._number = 0
         self._chunk = 0
+        self._dropped: list[int] = []  # chunks of dropped tensors that are not freed yet
         self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
         self._links: dict[tuple[int, int], dict[str, Any]] = {}  # by source and reader: the newest LINK_MEASURED
         self._absent: set[int] = set()  # workers of hosts that are lost or about to leave
@@ -138,8 +140,24 @@ class SessionActor:
         self._port.free_chunks(self.meta.keep(key, range(first, first + count)))
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Free tensors that no client needs any more."""
-        self._port.free_chunks([chunk for key in keys for chunk in self.meta.drop(key)])
+        """Free tensors that no client needs any more; of many chunks some in each turn of the loop, so that no answer
+        waits behind all of them.
+        """
+        waits = bool(self._dropped)
+        self._dropped += [chunk for key in keys for chunk in self.meta.drop(key)]
+        if not waits:
+            self._free_some()
+
+    def free_dropped(self) -> None:
+        """Free now what is left of dropped tensors."""
+        dropped, self._dropped = self._dropped, []
+        self._port.free_chunks(dropped)
+
+    def _free_some(self) -> None:
+        some, self._dropped = self._dropped[:FREED_AT_ONCE], self._dropped[FREED_AT_ONCE:]
+        self._port.free_chunks(some)
+        if self._dropped:
+            asyncio.get_running_loop().call_soon(self._free_some)
 
     def chunks(self, keys: Sequence[str]) -> list[list[int]]:
         """Chunk numbers of kept tensors, each in C order of the grid; raises ChunkLostError of the first lost."""
