@@ -85,7 +85,7 @@ class InProcessScheduler:
         return chunks[index] if chunks is not None and index < len(chunks) else None
 
     async def plans(self) -> dict[str, int]:
-        """Counts of kept structures, and how often they served; what was dropped before is freed by then."""
+        """Counts of kept structures, and how often they served; dropped tensors are freed by then."""
         self._session.free_dropped()
         return self._session.plans.counts()
 

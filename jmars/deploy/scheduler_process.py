@@ -96,7 +96,7 @@ class SchedulerProcess:
 
     @remote_method
     def plans(self) -> dict[str, int]:
-        """How many structures are kept, and how often they served; what was dropped before is freed by then."""
+        """How many structures are kept, and how often they served; dropped tensors are freed by then."""
         self._session.free_dropped()
         return self._session.plans.counts()
 

@@ -149,7 +149,7 @@ class SessionActor:
             self._free_some()
 
     def free_dropped(self) -> None:
-        """Free now what is left of dropped tensors."""
+        """Free the rest of the dropped tensors now."""
         dropped, self._dropped = self._dropped, []
         self._port.free_chunks(dropped)
 
