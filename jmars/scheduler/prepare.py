@@ -88,6 +88,7 @@ class Prepared:
     refined: int = 0  # how often it was planned again with what its runs taught
     wanted: Mapping[int, int] = field(default_factory=dict)  # workers of operands that users chose
     places: Mapping[tuple[str, int], int] = field(default_factory=dict)  # of stored chunks, see `Machine.places`
+    numbers: Sequence[int] = ()  # of the machines of the rows in `places`, see `Machine.numbers`
     classes: NDArray[np.uint8] | None = None  # what each operand may run on; None without a GPU
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
@@ -142,7 +143,10 @@ class Prepared:
 
     def planned_again(self, executors: int, machine: Machine) -> Prepared:
         """The same structure with an order by the costs that are known now; for a thread."""
-        there = replace(machine, row_of=lambda name, index: self.places.get((name, index), -1))
+        row = {number: row for row, number in enumerate(machine.numbers)}  # other hosts may be there than before
+        rows = [row.get(number, -1) for number in self.numbers]
+        places = {chunk: rows[place] if place >= 0 else -1 for chunk, place in self.places.items()}
+        there = replace(machine, row_of=lambda name, index: places.get((name, index), -1))
         ranked = rank_operands(self.compiled, self.settings, executors, there, PATIENCE, str, self.wanted, self.classes)
         assign = self.plan.assign if ranked.assign is None else ranked.assign.astype(np.int16)
         planned = [] if ranked.assign is None or machine.rows is None else ranked.assign.tolist()
@@ -154,6 +158,8 @@ class Prepared:
             picture=self.picture | prediction(self.compiled, ranked.predicted, ranked.seconds),
             watched=_watched(ranked, self.settings, executors, machine),
             refined=self.refined + 1,
+            places=places,
+            numbers=machine.numbers,
             _shown=[],
         )
 
@@ -303,6 +309,7 @@ def prepare(
         _watched(ranked, settings, len(workers), machine),
         dict(settings),
         places={} if machine is None or bound is None else machine.places(stored_chunks, bound.key),
+        numbers=() if machine is None else machine.numbers,
         hungriest=hungriest(after, machine is not None and machine.rows is not None),
         made=laps[-1],
         wanted=wanted,

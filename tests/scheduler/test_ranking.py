@@ -111,3 +111,13 @@ def test_a_wish_for_a_host_is_planned_and_one_for_a_host_that_is_not_here_is_not
     assert len(wish) >= 8 and not prepared.table.pinned and set(prepared.wanted.values()) == {2}
     again = prepared.planned_again(3, machine)
     assert all(again.assign[i] == 2 for i in prepared.wanted)
+
+
+def test_a_plan_made_again_finds_chunks_on_the_hosts_that_are_left():
+    """The rows of hosts are others where a host has left: chunks of the last row of three, and of one that is gone."""
+    graph = TensorGraph.of([(mt.ones(64, chunk_size=8) + 1).data])
+    prepared = prepare(graph, config.task, ["a", "b", "c"], lambda: None, apart(0, 1, 2))
+    assert prepared.numbers == (0, 1, 2)
+    found = replace(prepared, places={("x", 0): 2, ("x", 1): 1, ("x", 2): -1})
+    again = found.planned_again(3, apart(0, 2))
+    assert again.places == {("x", 0): 1, ("x", 1): -1, ("x", 2): -1} and again.numbers == (0, 2)
