@@ -10,6 +10,7 @@ import logging
 import os
 import tempfile
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import cupy
@@ -55,7 +56,20 @@ def _machine_code(source: str) -> bytes:
         path = None
     code, _ = cupy.cuda.compiler.compile_using_nvrtc(source, _OPTIONS)
     if path is not None:
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:  # mode 0600
-            file.write(code)
-        os.replace(file.name, path)
+        _keep(path, code)
     return bytes(code)
+
+
+def _keep(path: Path, code: bytes) -> None:
+    """Write machine code to the folder, mode 0600; a full disk costs a compilation in each process, no operand."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            try:
+                file.write(code)
+                file.flush()
+                os.replace(file.name, path)
+            except OSError:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        log.warning("kernels of GPUs are compiled anew in each process: %s", error)
