@@ -11,7 +11,7 @@ from jmars.devices.find import find_gpus, open_device
 from jmars.kernels.cuda_text import CLOSE, cuda_text, has_numpys_bits
 from jmars.kernels.expression import Expression, same
 from tests.devices.test_cuda_loops import cases
-from tests.kernels.test_cuda_text import FLOATS, crossed, expressions, numpys, operation
+from tests.kernels.test_cuda_text import FLOATS, check_bits, crossed, expressions, operation
 
 PARTS = 16  # so that processes of pytest share the compilations
 pytestmark = pytest.mark.gpu
@@ -65,17 +65,7 @@ def gpu(request: pytest.FixtureRequest) -> OneGpu:
 def test_kernels_give_numpys_bits(gpu: OneGpu, part: int) -> None:
     wanted = [one for one in dict.fromkeys(expressions()) if cuda_text(one) is not None and has_numpys_bits(one)]
     for expression in wanted[part::PARTS]:
-        inputs = crossed(expression.inputs)
-        if expression.nodes[0].op == "astype" and expression.inputs[0].kind == "f" and expression.dtype.kind in "iu":
-            info = np.iinfo(expression.dtype)  # beyond the range NumPy's answer depends on the machine
-            inside = np.isfinite(inputs[0]) & (inputs[0] > float(info.min) - 1) & (inputs[0] < float(info.max))
-            inputs = [inputs[0][inside]]
-        expected, found = numpys(expression, inputs), gpu(expression, inputs)
-        equal = (found == expected) & (np.signbit(found) == np.signbit(expected)) if found.dtype.kind == "f" else (
-            found == expected)  # fmt: skip
-        wrong = ~(equal | (found != found) & (expected != expected))
-        told = [one[wrong][:3] for one in (*inputs, found, expected)]
-        assert not wrong.any(), f"{expression.text()} of {expression.inputs}: {told}"
+        check_bits(expression, gpu)
 
 
 @pytest.mark.parametrize("op", CLOSE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -152,23 +153,28 @@ def test_most_operations_have_a_text() -> None:
     assert sum(cuda_text(drawn(seed)) is not None for seed in range(60)) > 45
 
 
+def check_bits(expression: Expression, run: Callable[[Expression, list[np.ndarray]], np.ndarray]) -> None:
+    """The values of `run` for special values have NumPy's bits."""
+    inputs = crossed(expression.inputs)
+    if expression.nodes[0].op == "astype" and expression.inputs[0].kind == "f" and expression.dtype.kind in "iu":
+        info = np.iinfo(expression.dtype)  # beyond the range NumPy's answer depends on the machine
+        inside = np.isfinite(inputs[0]) & (inputs[0] > float(info.min) - 1) & (inputs[0] < float(info.max))
+        inputs = [inputs[0][inside]]
+    expected, found = numpys(expression, inputs), run(expression, inputs)
+    same = (found == expected) & (np.signbit(found) == np.signbit(expected)) if found.dtype.kind == "f" else (
+        found == expected)  # fmt: skip
+    wrong = ~(same | (found != found) & (expected != expected))
+    told = [one[wrong][:3] for one in (*inputs, found, expected)]
+    assert not wrong.any(), f"{expression.text()} of {expression.inputs}: {told}"
+
+
 @pytest.mark.seed("S0.8")
 def test_texts_give_numpys_bits(kernels: HostKernels) -> None:
     seen = 0
     for expression in filter(has_numpys_bits, expressions()):
         if expression not in kernels:
             continue
-        inputs = crossed(expression.inputs)
-        if expression.nodes[0].op == "astype" and expression.inputs[0].kind == "f" and expression.dtype.kind in "iu":
-            info = np.iinfo(expression.dtype)  # beyond the range NumPy's answer depends on the machine
-            inside = np.isfinite(inputs[0]) & (inputs[0] > float(info.min) - 1) & (inputs[0] < float(info.max))
-            inputs = [inputs[0][inside]]
-        expected, found = numpys(expression, inputs), kernels(expression, inputs)
-        same = (found == expected) & (np.signbit(found) == np.signbit(expected)) if found.dtype.kind == "f" else (
-            found == expected)  # fmt: skip
-        wrong = ~(same | (found != found) & (expected != expected))
-        told = [one[wrong][:3] for one in (*inputs, found, expected)]
-        assert not wrong.any(), f"{expression.text()} of {expression.inputs}: {told}"
+        check_bits(expression, kernels)
         seen += 1
     assert seen > 400
 
