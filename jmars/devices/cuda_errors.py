@@ -14,7 +14,7 @@ from jmars.devices.device import DeviceLostError, DeviceMemoryError
 __all__ = ["meaning", "translated"]
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
-# Errors after which the context is lost: uncorrectable memory, faults of kernels, and what is unknown.
+# Errors that lose the context: uncorrectable memory, faults of kernels, unknown errors.
 _STICKY = {214, 220, *range(700, 722), 999}
 
 

@@ -1,6 +1,6 @@
 """Kernels for GPUs: loops of threads around the functions of `cuda_text`.
 
-A map has a thread for each few elements, whose loads are under way together. A reduction has a block of threads for
+A thread of a map loads several elements before the thread computes them. A reduction has a block of threads for
 a part of the reduced elements; a second launch reduces the parts. Arrays are those of C's order.
 Source: https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html; Harris 2007 (parallel reduction).
 """

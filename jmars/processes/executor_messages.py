@@ -53,7 +53,7 @@ __all__ = [
 
 PROGRAM, FORGET, RUN, PLACE, OFFER = "program", "forget", "run", "place", "offer"  # kinds of orders
 RUN_ON_DEVICE, COPY_DOWN = "run on device", "copy down"
-GPU_LOST = 86  # exit status of a process whose GPU lost its context
+GPU_LOST = 86  # exit status after a lost context of the GPU
 # Kinds of stops. INTERRUPTED, REVOKED and ACCEPTED have no further fields.
 FAILED, INTERRUPTED, UNSIZED, REVOKED, MEMORY, RETAINED, ACCEPTED = (
     "failed",
