@@ -155,7 +155,7 @@ def runtime_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """The folder for learnt costs and kernels of GPUs: private to the user, mode 0700, made when missing; safe to delete.
+    """The folder for learnt costs and GPU kernels: private to the user, mode 0700, made when missing; safe to delete.
 
     `$JMARS_CACHE_DIR`, else `$XDG_CACHE_HOME/jmars`, else `~/.cache/jmars`.
 
