@@ -7,6 +7,7 @@ user_arrays.py.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -65,9 +66,8 @@ class Namespace:
         """Puts lazy values into `names`; arrays only if `line_of` knows a line that mentions the name."""
         inside = cls(names, dict(names))
         arrays: list[tuple[str, Any, SourceLine]] = []
-        for name, value in inside.before.items():
-            if _IPYTHON.fullmatch(name):
-                continue
+        users = {name: value for name, value in names.items() if not _is_of_ipython(name)}
+        for name, value in users.items():
             path = path_of(value)
             if path is not None:
                 inside.given[name] = resolve_or_stub(path)
@@ -81,8 +81,7 @@ class Namespace:
                 except UnsupportedError:
                     continue  # objects stay arrays
         inside.given |= inside.arrays.enter(arrays)
-        within = inside.before | inside.given
-        tensors, composites = found_in(value for name, value in within.items() if not _IPYTHON.fullmatch(name))
+        tensors, composites = found_in((users | inside.given).values())
         inside.tensors = {id(one): (one, one.state()) for one in tensors}
         inside.composites = {id(one): (one, one.state()) for one in composites}
         names.update(inside.given)
@@ -96,7 +95,7 @@ class Namespace:
         """
         assigned: dict[str, Any] = {}
         for name, value in list(self.names.items()):
-            if _IPYTHON.fullmatch(name):
+            if _is_of_ipython(name):
                 continue
             untouched = self.given.get(name, self.before.get(name, _NOTHING)) is value
             array = self.arrays.array_of(value)
@@ -130,7 +129,7 @@ class Namespace:
         write_masked()
         self.names.update(self.written)
         done: dict[int, tuple[Any, Any]] = {}
-        for name in [name for name in self.names if not _IPYTHON.fullmatch(name)]:
+        for name in [name for name in self.names if not _is_of_ipython(name)]:
             self.names[name] = self._with_arrays(self.names[name], done)
 
     def _with_arrays(self, value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
@@ -160,10 +159,10 @@ class Namespace:
 
     def roll_back(self) -> None:
         """Restores every name and every tensor as before the cell."""
-        for name in [name for name in self.names if name not in self.before and not _IPYTHON.fullmatch(name)]:
+        for name in [name for name in self.names if name not in self.before and not _is_of_ipython(name)]:
             del self.names[name]
         for name, value in self.before.items():
-            if not _IPYTHON.fullmatch(name):
+            if not _is_of_ipython(name):
                 self.names[name] = value
         for tensor, tensor_state in self.tensors.values():
             tensor.restore(tensor_state)
@@ -181,6 +180,12 @@ class Namespace:
         """Whether a composite has the same parts with the same data as before the cell."""
         same = all(id(part) in self.tensors and self._has_its_value(part) for part in value.parts())
         return same and all(x is y for x, y in zip(value.state(), self.composites[id(value)][1], strict=True))
+
+
+@functools.lru_cache(maxsize=10_000)  # a long notebook has hundreds of `_i17`
+def _is_of_ipython(name: str) -> bool:
+    """Whether IPython itself binds this name while a cell runs."""
+    return _IPYTHON.fullmatch(name) is not None
 
 
 def _is_array(value: Any) -> bool:
