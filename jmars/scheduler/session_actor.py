@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ class SessionActor:
         self._over: dict[str, None] = {}  # those that have ended, in that order: a long one outlives many short ones
         self._number = 0
         self._chunk = 0
-        self._dropped: list[int] = []  # chunks of dropped tensors that are not freed yet
+        self._dropped: deque[int] = deque()  # chunks of dropped tensors that are not freed yet
         self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
         self._links: dict[tuple[int, int], dict[str, Any]] = {}  # by source and reader: the newest LINK_MEASURED
         self._absent: set[int] = set()  # workers of hosts that are lost or about to leave
@@ -150,12 +151,11 @@ class SessionActor:
 
     def free_dropped(self) -> None:
         """Free the rest of the dropped tensors now."""
-        dropped, self._dropped = self._dropped, []
-        self._port.free_chunks(dropped)
+        dropped, self._dropped = self._dropped, deque()
+        self._port.free_chunks([*dropped])
 
     def _free_some(self) -> None:
-        some, self._dropped = self._dropped[:FREED_AT_ONCE], self._dropped[FREED_AT_ONCE:]
-        self._port.free_chunks(some)
+        self._port.free_chunks([self._dropped.popleft() for _ in range(min(FREED_AT_ONCE, len(self._dropped)))])
         if self._dropped:
             asyncio.get_running_loop().call_soon(self._free_some)
 
