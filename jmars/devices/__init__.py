@@ -4,6 +4,7 @@
 - fake_device.py: a GPU made of NumPy, with streams that run as late or as early as events allow
 - cupy_device.py: a GPU of NVIDIA, by CuPy
 - cuda_module.py: compiles kernels for the GPU of this process
+- kernel_files.py: keeps compiled kernels for the next process
 - cuda_errors.py: CUDA's errors as those of device.py
 - launches.py: sizes with which kernels are launched
 - index_expressions.py: ranges as expressions of an element's index

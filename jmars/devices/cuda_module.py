@@ -6,22 +6,15 @@ Source: https://docs.nvidia.com/cuda/nvrtc/index.html.
 
 from __future__ import annotations
 
-import logging
-import os
-import tempfile
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import cupy
 from xxhash import xxh3_128_hexdigest
 
-from jmars.config import cache_dir
-from jmars.errors import ClusterError
+from jmars.devices.kernel_files import find_kernel, keep_kernel
 
 __all__ = ["cuda_function"]
-
-log = logging.getLogger("jmars.worker")
 
 _OPTIONS = ("--fmad=false", "--ftz=false", "--std=c++17")
 
@@ -43,33 +36,10 @@ def cuda_function(source: str, name: str) -> Any:
 def _machine_code(source: str) -> bytes:
     """From the folder, else from NVRTC."""
     version = (*cupy.cuda.nvrtc.getVersion(), cupy.cuda.Device().compute_capability, cupy.__version__, *_OPTIONS)
-    path = None
-    try:
-        folder = cache_dir() / "gpu-kernels"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path = folder / xxh3_128_hexdigest(f"{version}\n{source}".encode())
-        return path.read_bytes()
-    except FileNotFoundError:
-        pass
-    except (OSError, ClusterError) as error:
-        log.warning("kernels of GPUs are compiled anew in each process: %s", error)
-        path = None
+    name = xxh3_128_hexdigest(f"{version}\n{source}".encode())
+    known = find_kernel(name)
+    if known is not None:
+        return known
     code, _ = cupy.cuda.compiler.compile_using_nvrtc(source, _OPTIONS)
-    if path is not None:
-        _keep(path, code)
+    keep_kernel(name, code)
     return bytes(code)
-
-
-def _keep(path: Path, code: bytes) -> None:
-    """Write machine code to the folder, mode 0600; a full disk costs a compilation in each process, no operand."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            try:
-                file.write(code)
-                file.flush()
-                os.replace(file.name, path)
-            except OSError:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        log.warning("kernels of GPUs are compiled anew in each process: %s", error)
