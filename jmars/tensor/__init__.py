@@ -27,7 +27,7 @@ In reading order:
 - memory_attributes.py: `base`, `strides`, `flags`
 - planned.py: `plan`, `visualize`
 - aliases.py: Dask's and Mars's names of methods
-- methods.py, tensor.py: `Tensor`, the handle
+- operators.py, methods.py, tensor.py: `Tensor`, the handle
 - composite.py: values that consist of several tensors
 - closures.py: detects tensors in users' functions
 - atomic_file.py: atomic file writes

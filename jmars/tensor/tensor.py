@@ -2,20 +2,19 @@
 
 A handle has a place: a buffer, or a view of a buffer. Writes (`x += 1`, `x[i] = v`, `out=x`) put a new node
 there, so that handles that share memory in NumPy see the write (buffers.py). Operators and methods call the functions
-of tensor/ops through the table in protocols.py; methods.py holds the methods.
+of tensor/ops through the table in protocols.py; operators.py and methods.py hold them.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, SupportsIndex, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import Buffer, Place, View, ViewStep, basic_index, ordered_strides, taken_strides
-from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, is_own, plain_array
@@ -24,6 +23,7 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.known_elements import read_element, write_element
 from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import Splits, TensorData, new_data
+from jmars.tensor.operators import TensorOperators
 from jmars.tensor.overrides import call_override, calls_method
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.source_line import SourceLine
@@ -37,30 +37,7 @@ __all__ = ["Tensor", "as_tensor", "index_step"]
 Array = np.ndarray[Any, Any]
 
 
-def _forward(name: str) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return call(name, self, other) if _is_operand(other) else NotImplemented
-
-    return method
-
-
-def _reflected(name: str) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return call(name, other, self) if _is_operand(other) else NotImplemented
-
-    return method
-
-
-def _in_place(name: str) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        if not _is_operand(other):
-            return NotImplemented
-        return call(name, self, other, **({"out": self} if self._place.is_array else {}))  # NumPy's scalars are rebound
-
-    return method
-
-
-class Tensor(TensorMethods):
+class Tensor(TensorMethods, TensorOperators):
     """A lazy, distributed array; made by the functions of `jmars.tensor`, used like a NumPy array.
 
     Examples
@@ -308,40 +285,6 @@ class Tensor(TensorMethods):
             raise unsupported(f"{function.__module__}.{function.__name__}".removeprefix("numpy."))
         return found(*args, **kwargs)
 
-    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
-    __sub__, __rsub__, __isub__ = _forward("subtract"), _reflected("subtract"), _in_place("subtract")
-    __mul__, __rmul__, __imul__ = _forward("multiply"), _reflected("multiply"), _in_place("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _forward("divide"), _reflected("divide"), _in_place("divide")
-    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
-    __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = _forward("remainder"), _reflected("remainder"), _in_place("remainder")
-    __divmod__, __rdivmod__ = _forward("divmod"), _reflected("divmod")
-    __pow__, __rpow__, __ipow__ = _forward("method.pow"), _reflected("method.pow"), _in_place("method.pow")
-    __matmul__, __rmatmul__, __imatmul__ = _forward("matmul"), _reflected("matmul"), _in_place("matmul")
-    __and__, __rand__, __iand__ = _forward("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = _forward("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _forward("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
-    __lshift__, __rlshift__, __ilshift__ = _forward("left_shift"), _reflected("left_shift"), _in_place("left_shift")
-    __rshift__, __rrshift__, __irshift__ = _forward("right_shift"), _reflected("right_shift"), _in_place("right_shift")
-    __lt__, __le__ = _forward("less"), _forward("less_equal")
-    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
-    __eq__, __ne__ = _forward("equal"), _forward("not_equal")
-
-    def __neg__(self) -> Tensor:
-        return cast(Tensor, call("negative", self))
-
-    def __pos__(self) -> Tensor:
-        return cast(Tensor, call("positive", self))
-
-    def __abs__(self) -> Tensor:
-        return cast(Tensor, call("absolute", self))
-
-    def __invert__(self) -> Tensor:
-        return cast(Tensor, call("invert", self))
-
-    def __round__(self, digits: SupportsIndex | None = None) -> Any:
-        return call("round", self, 0 if digits is None else operator.index(digits))
-
     def __copy__(self) -> Tensor:
         return Tensor(self.data)
 
@@ -391,10 +334,3 @@ def index_step(entries: tuple[Any, ...]) -> ViewStep:
 def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     """Whether `shape` can be broadcast to `whole`."""
     return len(shape) <= len(whole) and all(n in (1, m) for n, m in zip(shape[::-1], whole[::-1]))
-
-
-def _is_operand(value: Any) -> bool:
-    """Whether tensors support arithmetic with `value`; else the operator returns NotImplemented."""
-    if isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex):
-        return True
-    return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)

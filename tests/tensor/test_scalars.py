@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,3 +51,33 @@ def test_names_and_values_are_numpys(run: Any) -> None:
     for ours, theirs in zip(run(mt, mt.asarray(a)), run(np, a), strict=True):
         assert (ours.dtype, ours.shape, ours.strides) == (theirs.dtype, theirs.shape, theirs.strides)
         np.testing.assert_array_equal(ours.fetch(), theirs)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u1", "f8", "c16", "?"])
+@pytest.mark.parametrize("sequence", [[1, 2], (0,), "ab", b"=", []])
+def test_a_sequence_is_repeated_by_a_whole_number_as_numpys_scalars_do(sequence: Any, dtype: str) -> None:
+    a, x = np.ones(3, dtype).max(), mt.ones(3, dtype=dtype).max()
+    for times in (lambda n: sequence * n, lambda n: n * sequence):
+        if dtype in ("i8", "u1"):
+            assert times(x) == times(a) and type(times(x)) is type(sequence)
+        else:
+            with pytest.raises(TypeError) as theirs:
+                times(a)
+            with pytest.raises(TypeError) as ours:
+                times(x)
+            assert str(ours.value) == str(theirs.value)
+
+
+def test_an_array_without_axes_is_multiplied_with_a_sequence() -> None:
+    assert ([1, 2] * mt.asarray(3)).fetch().tolist() == [3, 6]
+    assert (mt.arange(2) * [1, 2]).fetch().tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("value", [2.5, -3.5, 7])
+def test_rounded_to_a_python_number(value: float) -> None:
+    for kind in ("f8", "f4", "i8"):
+        x, a = mt.asarray([value], dtype=kind).sum(), np.asarray([value], dtype=kind).sum()
+        assert round(x) == round(a) and type(round(x)) is int
+        assert round(x, 0).dtype == round(a, 0).dtype
+        assert (math.floor(x), math.ceil(x)) == (math.floor(a), math.ceil(a))
+    assert math.trunc(mt.asarray([value], dtype="f8").sum()) == int(value)

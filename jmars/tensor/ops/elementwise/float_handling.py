@@ -24,6 +24,7 @@ __all__ = ["handled_errors"]
 _BETWEEN = {
     "jmars.tensor.deferring",
     "jmars.tensor.methods",
+    "jmars.tensor.operators",
     "jmars.tensor.overrides",
     "jmars.tensor.protocols",
     "jmars.tensor.tensor",

@@ -1,0 +1,106 @@
+"""The operators of `Tensor`: `+`, `@`, `+=`, `<`, `round`, …; functions of tensor/ops by the table in protocols.py."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from jmars.tensor.duck_arrays import supports_arithmetic
+from jmars.tensor.engine import can_compute
+from jmars.tensor.protocols import call
+
+__all__ = ["TensorOperators"]
+
+Operator = Callable[[Any, Any], Any]
+
+
+def _forward(name: str) -> Operator:
+    def method(self: Any, other: Any) -> Any:
+        return call(name, self, other) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+def _reflected(name: str) -> Operator:
+    def method(self: Any, other: Any) -> Any:
+        return call(name, other, self) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+def _in_place(name: str) -> Operator:
+    def method(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return call(name, self, other, **({"out": self} if self._place.is_array else {}))  # NumPy's scalars are rebound
+
+    return method
+
+
+def _repeating(direction: Callable[[str], Operator]) -> Operator:
+    multiply = direction("multiply")
+
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, list | tuple | str | bytes) or self.ndim or self._place.is_array:
+            return multiply(self, other)
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.type.__name__}'")
+        return other * operator.index(self)  # as by NumPy's scalars
+
+    return method
+
+
+class TensorOperators:
+    """What `Tensor` inherits; its attributes are those of `Tensor`."""
+
+    __slots__ = ()
+
+    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _forward("subtract"), _reflected("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _repeating(_forward), _repeating(_reflected), _in_place("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _forward("divide"), _reflected("divide"), _in_place("divide")
+    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__, __imod__ = _forward("remainder"), _reflected("remainder"), _in_place("remainder")
+    __divmod__, __rdivmod__ = _forward("divmod"), _reflected("divmod")
+    __pow__, __rpow__, __ipow__ = _forward("method.pow"), _reflected("method.pow"), _in_place("method.pow")
+    __matmul__, __rmatmul__, __imatmul__ = _forward("matmul"), _reflected("matmul"), _in_place("matmul")
+    __and__, __rand__, __iand__ = _forward("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = _forward("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _forward("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _forward("left_shift"), _reflected("left_shift"), _in_place("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _forward("right_shift"), _reflected("right_shift"), _in_place("right_shift")
+    __lt__, __le__ = _forward("less"), _forward("less_equal")
+    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
+    __eq__, __ne__ = _forward("equal"), _forward("not_equal")
+
+    def __neg__(self) -> Any:
+        return call("negative", self)
+
+    def __pos__(self) -> Any:
+        return call("positive", self)
+
+    def __abs__(self) -> Any:
+        return call("absolute", self)
+
+    def __invert__(self) -> Any:
+        return call("invert", self)
+
+    def __round__(self: Any, digits: SupportsIndex | None = None) -> Any:
+        if digits is None and not self.ndim and can_compute():
+            return round(self.fetch()[()])
+        return call("round", self, 0 if digits is None else operator.index(digits))
+
+    def __trunc__(self: Any) -> Any:
+        return math.trunc(self.fetch()[()])
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether tensors support arithmetic with `value`; else the operator returns NotImplemented."""
+    if isinstance(value, TensorOperators | np.ndarray | np.generic | bool | int | float | complex):
+        return True
+    return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)
