@@ -102,6 +102,61 @@ def test_vectorize_is_numpys():
         mt.apply_gufunc(both, "(),()->(),()", x, x, output_dtypes=["f8"] * 3)
 
 
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (lambda v: 1 if v > 0.5 else v * 0.3, [0.1, 0.2, 0.9]),
+        (lambda v: 1 if v > 0.5 else v * 0.3, [0.9, 0.1, 0.2]),  # whole numbers, from the first one
+        (lambda v: 1 / (v - 1) if v != 1 else 0, [0.0, 1.0, 2.0, 3.0]),
+        (lambda n: "*" * int(n), [1.0, 5.0, 0.0]),
+        (lambda n: b"ab"[: int(n)], [0.0, 2.0]),
+    ],
+)
+def test_vectorize_learns_the_dtype_from_the_first_element(function, values):
+    same(mt.vectorize(function)(mt.asarray(values, chunk_size=2)), np.vectorize(function)(values))
+
+
+def test_vectorize_finds_the_width_of_text():
+    a, x = np.arange(1, 30), mt.arange(1, 30, chunk_size=7)
+    same(mt.vectorize(lambda n: "x" * n, otypes=[str])(x), np.vectorize(lambda n: "x" * n, otypes=[str])(a))
+    same(mt.vectorize(lambda n: "x" * n)(x[x > 20]), np.vectorize(lambda n: "x" * n)(a[a > 20]))
+    with pytest.raises(ValueError, match="with widths"):
+        mt.vectorize(lambda n: ("x" * n, n))(x)
+
+
+def test_vectorize_with_a_signature_learns_the_dtype_from_the_first_part():
+    a = np.array([[0.0, 0.2], [0.5, 0.9]])
+
+    def mean(v):
+        return 0 if v.mean() > 0.5 else v.mean()
+
+    theirs = np.vectorize(mean, signature="(n)->()")
+    same(mt.vectorize(mean, signature="(n)->()")(mt.asarray(a, chunk_size=1)), theirs(a))
+
+
+def test_without_an_element_vectorize_asks_for_dtypes():
+    for module, x in ((np, np.zeros(0)), (mt, mt.zeros(0))):
+        with pytest.raises(ValueError, match="size 0"):
+            module.vectorize(lambda v: v)(x)
+        assert module.vectorize(lambda v: v, otypes=[float])(x).shape == (0,)
+
+
+def test_along_an_axis_the_function_is_tried_with_the_first_line():
+    a = np.array([[2.0, 3.0], [1.0, 1.0], [4.0, 9.0]])
+    x = mt.asarray(a, chunk_size=2)
+
+    def spread(v):
+        return 0 if v.std() == 0 else v.std() / v.mean()
+
+    same(np.apply_along_axis(spread, 1, x), np.apply_along_axis(spread, 1, a))
+    with np.errstate(all="raise"):  # no error of a trial with other numbers
+        same(np.apply_along_axis(lambda v: v / v.std(), 0, x), np.apply_along_axis(lambda v: v / v.std(), 0, a))
+    with pytest.raises(ValueError, match="any iteration dimensions are 0"):
+        np.apply_along_axis(spread, 1, mt.zeros((0, 3)))
+    with pytest.raises(ValueError, match="apply_along_axis dtype="):
+        np.apply_along_axis(lambda v: {}[0], 1, x)
+
+
 def test_along_an_axis_a_function_may_give_any_array():
     a = np.arange(24.0).reshape(2, 3, 4)
     for axis in range(3):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import ChunkSizeError
+from jmars.tensor.ops.blockwise.first_elements import call_with_first, first_element
 from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks, pickled, unpickled
 from jmars.tensor.ops.blockwise.overlap import add_halos, halo_widths
@@ -25,6 +26,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["apply_along_axis", "apply_over_axes", "map_overlap"]
 
 Array = np.ndarray[Any, Any]
+_GIVE_BOTH = "give apply_along_axis dtype= and shape="
 
 
 @offers("apply_along_axis")
@@ -39,7 +41,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     axis, arr
         The axis and the array.
     dtype, shape
-        dtype and shape of a result; by default the function is called once in the client, with ones.
+        dtype and shape of a result; by default the function is called once more with the first line, as NumPy does.
 
     Examples
     --------
@@ -50,7 +52,10 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     x = as_tensor(arr)
     axis = normal_axis(axis, x.ndim)
     if dtype is None or shape is None:
-        sample = np.asarray(unpickled(pickled(func1d))(np.ones(x.shape[axis], x.dtype), *args, **kwargs))
+        if 0 in (*x.shape[:axis], *x.shape[axis + 1 :]):
+            raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+        first = first_element(moveaxis(x, axis, -1), core=1)
+        sample = np.asarray(call_with_first(func1d, [first], _GIVE_BOTH, *args, **kwargs))
         dtype, shape = (sample.dtype if dtype is None else dtype), (sample.shape if shape is None else shape)
     shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
     if len(shape) > 1:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.infer import check_dtype, kind_of, result_type
+from jmars.tensor.infer import check_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
+from jmars.tensor.ops.blockwise.first_elements import call_with_first, first_element
 from jmars.tensor.ops.blockwise.map_blocks import in_block, map_blocks, pickled, unpickled
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -32,6 +33,7 @@ _ALONE = (
     "; it is called with whole blocks, whose loop axes come before those of the signature: support these too "
     "(x.sum(-1) for x.sum()), or give vectorize=True for a function of one vector or matrix at a time"
 )
+_GIVE_OTYPES = "give the dtypes of its results, otypes="
 _SIGNATURE = re.compile(r"^(\([^()]*\)(,\([^()]*\))*)?->\([^()]*\)(,\([^()]*\))*$")
 
 
@@ -258,11 +260,12 @@ class vectorize:  # NumPy's name
     pyfunc
         The function; omitted for a decorator with arguments, `@vectorize(otypes=[float])`.
     otypes
-        dtype of each output. By default the function is called once in the client, with ones.
+        dtype of each output. By default the function is called once more with the first elements, as NumPy does: they
+        are computed for that. For text without a width, `str`, it is called twice for each element.
     excluded
         Positions and names of arguments that are passed as a whole; tensors among them are computed first.
     cache
-        Ignored: the function is called with ones, not with the first elements.
+        Ignored: the function is called again with the first elements.
     signature
         As for `apply_gufunc`.
 
@@ -289,17 +292,50 @@ class vectorize:  # NumPy's name
             return self
         positions = [i for i in range(len(args)) if i not in self.excluded]
         names = [name for name in kwargs if name not in self.excluded]
-        fixed = [None if i in positions else _fetch(x) for i, x in enumerate(args)]
-        named = {name: _fetch(x) for name, x in kwargs.items() if name not in names}
-        function = _PartialFunction(self.pyfunc, tuple(fixed), named, tuple(positions), tuple(names))
         given = [*(args[i] for i in positions), *(kwargs[name] for name in names)]
+        function = self.pyfunc
+        if kwargs or len(positions) < len(args):
+            fixed = [None if i in positions else _fetch(x) for i, x in enumerate(args)]
+            named = {name: _fetch(x) for name, x in kwargs.items() if name not in names}
+            function = _PartialFunction(self.pyfunc, tuple(fixed), named, tuple(positions), tuple(names))
+        kinds = self.otypes if self.otypes is not None else self._learned(function, given)
         if self.signature is not None:
-            return apply_gufunc(function, self.signature, *given, vectorize=True, output_dtypes=self.otypes)
-        kinds = self.otypes if self.otypes is not None else function.kinds(given)
+            return apply_gufunc(function, self.signature, *given, vectorize=True, output_dtypes=kinds)
         if len(kinds) == 1 and any(isinstance(x, Tensor) for x in given):  # of unknown lengths, too
-            return map_blocks(np.vectorize(function, kinds), *given, dtype=kinds[0], name=self.__name__)
+            kind = kinds[0] if kinds[0].itemsize or kinds[0].kind not in "SU" else _widened(kinds[0], function, given)
+            return map_blocks(np.vectorize(function, [kind]), *given, dtype=kind, name=self.__name__)
+        if any(kind.kind in "SU" and not kind.itemsize for kind in kinds):
+            raise ValueError(
+                f"{self.__name__} gives text and other results; give all dtypes, with widths: otypes=['U8', …]"
+            )
         signature = f"{','.join(['()'] * len(given))}->{','.join(['()'] * len(kinds))}"
         return apply_gufunc(function, signature, *given, vectorize=True, output_dtypes=kinds)
+
+    def _learned(self, function: Callable[..., Any], given: Sequence[Any]) -> list[np.dtype[Any]]:
+        """dtype of each output, of text without its width."""
+        cores = (
+            [0] * len(given) if self.signature is None else [len(one) for one in _parse_signature(self.signature)[0]]
+        )
+        first = [first_element(x, core) for x, core in zip(given, cores)]
+        result = call_with_first(function, first, _GIVE_OTYPES)
+        found = [np.asarray(one).dtype for one in (result if isinstance(result, tuple) else (result,))]
+        return [np.dtype(kind.kind) if kind.kind in "SU" and self.signature is None else kind for kind in found]
+
+
+def _widened(kind: np.dtype[Any], function: Callable[..., Any], given: Sequence[Any]) -> np.dtype[Any]:
+    """The dtype of the longest text that the function gives."""
+    widths = map_blocks(np.vectorize(_Width(function), [np.int64]), *given, dtype=np.int64, name="width")
+    return np.dtype(f"{kind.kind}{max(1, int(widths.max()))}")
+
+
+@dataclass(frozen=True)
+class _Width:
+    """The length of the text that a function gives."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *given: Any) -> int:
+        return len(self.function(*given))
 
 
 class _PartialFunction:
@@ -316,21 +352,6 @@ class _PartialFunction:
             args[i] = value
         kwargs.update(zip(self.names, given[len(self.positions) :]))
         return self.function(*args, **kwargs)
-
-    def kinds(self, given: Sequence[Any]) -> list[np.dtype[Any]]:
-        """Calls the function with ones and returns the dtype of each output."""
-        function, _ = unpickled(pickled((self, {})))
-        token = in_block.set(True)
-        try:
-            result = function(*(np.ones((), result_type(kind_of(x)))[()] for x in given))
-        except Exception as error:
-            raise ValueError(
-                f"{self.__name__} was called with ones to learn its outputs, and it raised {type(error).__name__}: "
-                f"{error}; give their dtypes, otypes="
-            ) from error
-        finally:
-            in_block.reset(token)
-        return [np.asarray(one).dtype for one in (result if isinstance(result, tuple) else (result,))]
 
 
 def _fetch(x: Any) -> Any:
