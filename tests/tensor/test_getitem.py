@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.config import config
 from tests.tensor.cut import cut, cut_arrays, numbered, same, slices
 
 
@@ -81,6 +82,17 @@ def test_take(data):
     same(np.take(x, where, axis), np.take(array, where, axis))
     for mode in ("wrap", "clip"):
         same(np.take(x, where + length, axis, mode=mode), np.take(array, where + length, axis, mode=mode))
+
+
+def test_many_positions_in_a_short_axis_make_few_chunks(monkeypatch):
+    which = np.arange(100_000) % 12
+    table = mt.asarray(np.arange(12.0))
+    assert table[which].chunks == ((100_000,),)
+    assert len(mt.asarray(np.arange(12.0), chunk_size=5)[which].chunks[0]) == 3
+    assert np.take(mt.zeros((3, 12)), which, 1).chunks == ((3,), (100_000,))
+    monkeypatch.setattr(config, "chunk_size_limit", 80_000)
+    assert max(table[which].chunks[0]) == 10_000
+    same(table[which], np.arange(12.0)[which])
 
 
 @given(st.data())

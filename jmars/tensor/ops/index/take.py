@@ -5,6 +5,7 @@ Positions are known when the graph is built, so an output chunk reads only the i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
-from jmars.tensor.splits import split_axis
+from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["Take", "in_bounds", "positions_in_chunks", "take_positions"]
@@ -38,7 +39,10 @@ def in_bounds(positions: Any, length: int, axis: int) -> Ints:
 
 
 def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
-    """Selects elements at `positions` (1-d, in bounds) along an axis."""
+    """Selects elements at `positions` (1-d, in bounds) along an axis.
+
+    Many positions in a short axis make as many chunks as that axis has, of `chunk_bytes` at most.
+    """
     most = max(x.chunks[axis])
     ends = np.cumsum(x.chunks[axis])
     counts = np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends)).tolist()
@@ -46,7 +50,9 @@ def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
     if ascending and max(counts) <= max(most, 1):  # an output chunk per input chunk
         splits = tuple(n for n in counts if n) or (0,)
     else:
-        splits = split_axis(len(positions), max(most, 1))
+        across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
+        like_source = -(-len(positions) // len(ends))
+        splits = split_axis(len(positions), max(most, min(like_source, chunk_bytes() // max(across, 1)), 1))
     chunks = (*x.chunks[:axis], splits, *x.chunks[axis + 1 :])
     op = Take(positions, axis, inputs=(x.data,))
     return Tensor(new_data(op, tuple(map(sum, chunks)), x.dtype, chunks))
