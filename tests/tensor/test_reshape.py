@@ -75,3 +75,23 @@ def test_other_sizes_are_refused_as_numpy_does(shape):
     for array in (np.ones(12), mt.ones(12)):
         with pytest.raises(ValueError):
             array.reshape(shape)
+
+
+def _layouts(np_):
+    x = np_.arange(60).reshape(3, 4, 5)
+    f = np_.copy(x.T, order="F")
+    return [x, x.T, f, x.transpose(1, 0, 2), x[:, ::-1], x[::-1].T, x[:, :1], x.T[:, None], x[1:, 2:], x.T + 1,
+            np_.broadcast_to(x[0], (2, 4, 5))]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(11))
+def test_order_in_memory_is_followed(number):
+    ours, theirs = _layouts(mt)[number], _layouts(np)[number]
+    assert ours.flags.f_contiguous == theirs.flags.f_contiguous
+    for order in "CFAK":
+        same(ours.ravel(order), theirs.ravel(order))
+        same(np.ravel(ours, order), np.ravel(theirs, order))
+        same(ours.flatten(order), theirs.flatten(order))
+        if order != "K":
+            same(ours.reshape(-1, order=order), theirs.reshape(-1, order=order))
+        assert np.shares_memory(ours.ravel(order), ours) == np.shares_memory(theirs.ravel(order), theirs)

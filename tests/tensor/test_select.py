@@ -21,6 +21,15 @@ def test_select_and_piecewise(pair, data):
          np.piecewise(b, [b < 2, b > 4], [lambda v: -v, 7, np.sqrt]))  # fmt: skip
 
 
+@given(cut_arrays(low=1).filter(lambda pair: pair[0].size))
+def test_functions_of_piecewise_get_the_elements_of_their_condition(pair):
+    a, x = pair
+    for condition in (a < 3, a % 2 == 0, a >= 0):
+        if condition.any() and not condition.all():
+            same(np.piecewise(x / 2, [mt.asarray(condition)], [lambda v: v - v.mean(), lambda v: v.max()]),
+                 np.piecewise(a / 2, [condition], [lambda v: v - v.mean(), lambda v: v.max()]))  # fmt: skip
+
+
 @given(cut_arrays(low=1), st.data())
 def test_choose_and_isin(pair, data):
     a, x = pair

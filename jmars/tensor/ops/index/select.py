@@ -77,7 +77,7 @@ def _choose(which: Array, *more: Any) -> Array:
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Tensor:
     """`np.piecewise`: evaluates a function or number where its condition holds.
 
-    Functions are called with the whole tensor, so they must be elementwise.
+    A function is called with the elements `x[condition]`, also if there are none, which NumPy's does not.
     """
     data = as_tensor(x)
     if np.isscalar(condlist) or (not np.isscalar(condlist[0]) and np.ndim(condlist[0]) == 0 and data.ndim):
@@ -94,6 +94,9 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
         )
     result = zeros(data.shape, data.dtype, chunks=data.chunks)
     for condition, function in zip(conditions, functions):  # later conditions win, as in NumPy
+        if callable(function) and data.ndim:
+            result[condition] = function(data[condition], *args, **kw)
+            continue
         value = function(data, *args, **kw) if callable(function) else function
         result = where(condition, astype(as_tensor(value), data.dtype), result)
     return result

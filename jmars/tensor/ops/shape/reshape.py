@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, reshaped_layout
+from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, layout_of, reshaped_layout
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunk
 from jmars.tensor.ops.shape.axes import reshape_chunks, transpose
@@ -42,7 +42,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     shape
         The new lengths; at most one may be -1.
     order
-        "C" or "F"; "A" is "C" here.
+        "C" or "F"; "A" is "F" where `a` would lie in that order in NumPy's memory and not in C order, else "C".
     chunk_size, chunks
         Chunks of the result; by default as similar to the chunks of `a` as runs of elements allow.
 
@@ -61,7 +61,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     whole = _full_shape(shape if shape is not None else newshape, x)
     if order not in ("C", "F", "A"):
         raise UnsupportedError(f"reshape with order={order!r} is not in jmars; use order='C'")
-    if order == "F":
+    if order == "F" or order == "A" and _is_fortran(x):
         return transpose(reshape(transpose(a), whole[::-1], chunk_size=chunk_size, chunks=chunks))
     if whole == x.shape:
         result = Tensor(x.data)
@@ -111,10 +111,13 @@ def merge_axes(x: Tensor, first: int, count: int) -> Tensor:
 
 @offers("ravel")
 def ravel(a: Any, order: str = "C") -> Tensor:
-    """`np.ravel`: flattens an array."""
-    flat = reshape(a, -1, "C" if order == "K" else order)
+    """`np.ravel`: flattens an array; in order "K", in which the elements would lie in NumPy's memory."""
     x = as_tensor(a)
-    shares = can_ravel(x._place, "F" if order == "F" else "C")
+    if order == "K" and (axes := _axes_in_memory(x)) != [*range(x.ndim)]:
+        return ravel(transpose(a, axes))
+    order = "F" if order == "A" and _is_fortran(x) else "C" if order in ("A", "K") else order
+    flat = reshape(a, -1, order)
+    shares = can_ravel(x._place, order)
     return flat if shares or not isinstance(a, Tensor) else Tensor(flat.data)
 
 
@@ -127,6 +130,30 @@ def flat_view(x: Tensor) -> Tensor:
         lambda array: np.empty(0, array.dtype),
     )
     return share(Tensor(reshape(x, -1).data), x, flattening)
+
+
+def _is_fortran(x: Tensor) -> bool:
+    """Whether the elements would lie in Fortran order in NumPy's memory, and not in C order."""
+    layout = layout_of(x._place)
+    return layout is not None and layout.flags.f_contiguous and not layout.flags.c_contiguous
+
+
+def _axes_in_memory(x: Tensor) -> list[int]:
+    """The axes, those first along which neighbours would lie farthest apart in NumPy's memory."""
+    layout = layout_of(x._place)
+    if layout is None or layout.flags.c_contiguous:
+        return [*range(x.ndim)]
+    inner: list[int] = []  # those nearest in memory first
+    for axis in reversed(range(x.ndim)):
+        place, stride = len(inner), abs(layout.strides[axis])
+        for at in reversed(range(len(inner))):  # broadcast axes stay where they are, as in NumPy's iterators
+            other = abs(layout.strides[inner[at]])
+            if stride and other:
+                if other <= stride:
+                    break
+                place = at
+        inner.insert(place, axis)
+    return inner[::-1]
 
 
 def _full_shape(shape: Any, x: Tensor) -> tuple[int, ...]:
