@@ -4,7 +4,8 @@ An implicit compute computes all lineage of a value and keeps only the value. In
 each turn depends on all turns before, so each test would compute the whole history once more. So when an implicit
 compute repeats work of an earlier implicit compute, the nearest ancestors that a Python name still refers to are kept
 too, if they are small and computed as a whole anyway (`reads_all`); and behind an ancestor that is new in this turn,
-the nearest that were computed before, such as random numbers that each turn reads.
+the nearest that were computed before, such as random numbers that each turn reads, and those that are made of a value
+that was computed before and has no name now: a loop that carries several arrays (`v += a(x); x += v`).
 Source: docs/decisions/0036-lineage-without-values.md.
 """
 
@@ -63,15 +64,19 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
     linked = LinkedGraph.of(data, held)
     whole = computed_whole(linked)
     again = [False] * len(whole)  # whether it, or something that it is made of, was computed before
+    lost = [False] * len(whole)  # whether something that it is made of was computed before, and nothing refers to that
+    is_named = named(linked)
     for k, inputs in enumerate(linked.inputs):
         operand = linked.operands[k]
         if isinstance(operand, Stored):
             again[k] = linked.nodes[k] in _unasked  # kept for the turn before, so this turn is one of a loop
         elif inputs or operand.binds:  # constants and arrays cost little
             again[k] = linked.nodes[k].computed or any(again[i] for i in inputs)
+            is_known = linked.nodes[k].computed
+            lost[k] = not is_named[k] if is_known else any(lost[i] for i in inputs)
     found = Repeats([], [])
     if any(again):
-        nearest = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)])
+        nearest = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)], is_named, lost)
         with _one:
             room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
             for node in nearest:
@@ -105,11 +110,13 @@ def _reads_all(node: TensorData, operand: Operand) -> bool:
     return operand.reads_all
 
 
-def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
+def _nearest_named(
+    linked: LinkedGraph, wanted: list[bool], is_named: list[bool], lost: list[bool]
+) -> list[TensorData]:
     """The first nodes on each way down from the results that are wanted, of known size, and with references from
-    Python; behind a new one that is not small the small ones, and the first that were computed before.
+    Python; behind a new one that is not small the small ones, those that are made of lost ones, and the first that were
+    computed before.
     """
-    is_named = named(linked)
     found, results = [], set(linked.results)
     reach = [2 * (k in results) for k in range(len(wanted))]  # 1 behind a node that is kept and new
     for k in reversed(range(len(wanted))):
@@ -117,7 +124,7 @@ def _nearest_named(linked: LinkedGraph, wanted: list[bool]) -> list[TensorData]:
             continue
         known, passed_on = linked.nodes[k].computed, reach[k]
         is_small = not linked.nodes[k].has_unknown_lengths and _size(linked.nodes[k]) <= SMALL
-        wanted_so = known or reach[k] == 2 or is_small
+        wanted_so = known or reach[k] == 2 or is_small or lost[k]
         if is_named[k] and wanted_so and k not in results and not linked.nodes[k].has_unknown_lengths:
             found.append(linked.nodes[k])
             passed_on = 0 if known else reach[k] if is_small else 1

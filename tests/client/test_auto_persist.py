@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 import jmars.tensor as mt
 from jmars.client.auto_persist import LARGEST, SHARE, repeats
+from jmars.tensor.tensor_graph import LinkedGraph
 
 ROOM = 10**6
 
@@ -19,6 +23,66 @@ def test_what_a_loop_carries_is_kept_from_its_second_turn_on():
         found = kept(x.sum())
         assert found == [x.data] * (turn > 0)
         del found  # a name of the old value
+
+
+def _by_mask(x):
+    inside = x < 5
+    x[inside] = x[inside] ** 2
+    return x
+
+
+def _by_slice(x):
+    x[1:-1] = (x[:-2] + x[2:]) / 2
+    return x
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda x: mt.roll(x, 1) + 1,
+        lambda x: mt.concatenate([x[5:], x[:5]]),
+        lambda x: mt.cumsum(x) / 2,
+        lambda x: mt.map_blocks(np.sin, x, dtype=float),
+        lambda x: mt.map_overlap(np.sin, x, 1, dtype=float),
+        lambda x: mt.fft.ifft(mt.fft.fft(x)).real,
+        lambda x: mt.put_along_axis(x, mt.zeros(1, dtype=int), 3.0, 0) or x,
+        lambda x: mt.vectorize(abs, otypes=[float])(x),
+        _by_mask,
+        _by_slice,
+    ],
+)
+def test_what_a_loop_carries_is_kept_whatever_its_functions(turn):
+    x = mt.ones(10, chunk_size=5) * 3
+    for number in range(4):
+        x = turn(x)
+        found = kept(x.sum())
+        assert x.data in found or number == 0
+        del found
+
+
+def test_a_loop_that_carries_several_large_arrays_computes_no_turn_thrice():
+    room, held = 10**9, set()
+    x, v = mt.ones(10_000), mt.ones(10_000) * 2
+    for _ in range(8):
+        v = v - x / 100
+        x = x + v
+        result = x.max()
+        size = len(LinkedGraph.of([result.data], held).nodes)
+        held |= {one.key for one in kept(result, held=held, capacity=room)}
+        assert size <= 13  # of two turns at most
+
+
+def test_temporary_arrays_of_a_turn_are_not_kept():
+    room, held = 10**9, set()
+    data, x = mt.ones((10_000, 3)) + 1, mt.ones(10_000)
+    for turn in range(5):
+        distance = data - x[:, None]
+        x = (distance**2).sum(axis=1)
+        found = kept(x.max(), held=held, capacity=room)
+        if turn > 1:  # before, there is a value of a turn that was not kept
+            assert x.data in found and distance.data not in found
+        held |= {one.key for one in found}
+        del found
 
 
 def test_a_loop_whose_values_are_kept_goes_on():
@@ -140,4 +204,5 @@ def test_what_has_no_size_yet_is_not_kept():
     x = mt.ones(10) + 1
     some = x[x > 1]
     for _ in range(3):
-        assert repeats([some.sum().data], (), ROOM) == ([], [])
+        found = repeats([some.sum().data], (), ROOM)
+        assert some.data not in (*found.kept, *found.large)

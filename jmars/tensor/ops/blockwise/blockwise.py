@@ -77,6 +77,7 @@ class Blockwise(Operand):
     runs_user_code: bool
     writes: bool
     name: ClassVar[str] = "blockwise"
+    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

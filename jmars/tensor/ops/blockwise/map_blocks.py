@@ -133,6 +133,7 @@ class MapBlocks(Operand):
     grid: Splits
     with_block_id: bool
     name: ClassVar[str] = "map_blocks"
+    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

@@ -89,6 +89,7 @@ class ChunkEdges(Operand):
 
     depths: Shape
     name: ClassVar[str] = "edges"
+    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by its depths."""
@@ -121,6 +122,7 @@ class HaloExchange(Operand):
     depths: Shape
     boundaries: tuple[Any, ...]
     name: ClassVar[str] = "halo"
+    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by depths and boundaries; as text, since 0.0 and -0.0 differ."""

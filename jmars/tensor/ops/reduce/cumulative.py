@@ -39,6 +39,7 @@ class Scan(Operand):
     ufunc: str
     axis: int
     name: ClassVar[str] = "scan"
+    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

@@ -39,6 +39,7 @@ class Concatenate(Operand):
 
     axis: int
     name: ClassVar[str] = "concatenate"
+    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by its axis."""

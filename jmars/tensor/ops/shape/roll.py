@@ -55,6 +55,7 @@ class Roll(Operand):
     axis: int
     by: int
     name: ClassVar[str] = "roll"
+    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by axis and shift."""
