@@ -5,6 +5,7 @@ How a cell runs, in reading order:
 - magic.py             `%load_ext jmars`: finds the cluster, runs the cell, shows its jobs
 - flags.py             parses the flags of a `%%jmars` line
 - cell_source.py       compiles the cell's text
+- guarded_code.py      raises errors of values within `try`
 - numpy_names.py       NumPy's names inside a cell
 - namespace.py         the user's names before, in and after a cell
 - user_arrays.py       NumPy arrays of the user in a cell, written back after it

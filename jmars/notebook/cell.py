@@ -14,6 +14,7 @@ from jmars.notebook.cell_error import shorten_traceback
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.display_hook import compute_displayed_values
 from jmars.notebook.error_notes import note_for_lazy
+from jmars.notebook.guarded_code import COMPUTED, computed
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
@@ -54,6 +55,8 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
     """
     __tracebackhide__ = True
     names: dict[str, Any] = shell.user_ns
+    names[COMPUTED] = computed
+    computed.failed.clear()
     inside = Namespace.enter(names, source.line_of)
     try:
         with lazy_names(), _engine_is(engine), compute_displayed_values(shell):
@@ -63,7 +66,8 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
             value = names.pop(LAST_VALUE, None) if source.shows else None
             assigned = inside.leave()
         results = [*assigned.values(), *inside.arrays.written(), value]
-        done = engine.finish(tensors_in([value] if lazy else results))
+        wanted = tensors_in([value] if lazy else results)
+        done = engine.finish([tensor for tensor in wanted if tensor.data not in computed.failed])
         if done and not lazy:
             inside.write_back(engine.fetch)
     except BaseException as error:

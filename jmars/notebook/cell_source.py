@@ -18,6 +18,7 @@ from typing import Any
 from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import InteractiveShell
 
+from jmars.notebook.guarded_code import with_guards
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["LAST_VALUE", "CellSource"]
@@ -56,6 +57,8 @@ class CellSource:
             tree = ipython.transform_ast(tree)
             if "numpy" in python:
                 tree = ast.fix_missing_locations(_NumPyImports().visit(tree))
+            if "try" in python or "with" in python:
+                tree = with_guards(tree)
             shows = _capture_last(tree, shell.ast_node_interactivity)
             if shows and DisplayHook.semicolon_at_end_of_expression(body):  # type: ignore[no-untyped-call]
                 shows = False

@@ -92,13 +92,24 @@ def cluster():
         started("%jmars stop")
 
 
-SINGULAR = "%%jmars\ntry:\n    y = np.linalg.inv(np.zeros((3, 3))){end}\nexcept np.linalg.LinAlgError:\n    y = None\n"
+SINGULAR = """%%jmars
+y = np.ones((3, 3))
+try:
+    {start}np.linalg.inv(np.zeros((3, 3)))
+except np.linalg.LinAlgError:
+    y = None
+"""
+
+
+def test_an_error_within_a_try_is_caught(cluster):
+    for start in ("y = ", "", "y = 1 + "):
+        assert cluster.run(SINGULAR.format(start=start)).error is None
+        assert cluster["y"] is None
 
 
 def test_an_error_that_comes_after_its_try_says_so(cluster):
-    ran = cluster.run(SINGULAR.format(end=""))
+    ran = cluster.run(SINGULAR.format(start="y[:] = "))  # no name is assigned
     assert isinstance(ran.error, np.linalg.LinAlgError)
-    assert "line 3 is in a `try` that had ended when its value was computed" in ran.text
-    assert cluster.run(SINGULAR.format(end=".fetch()")).error is None
-    ran = cluster.run(SINGULAR.format(end="") + "float(y.sum())")
-    assert "is in a `try`" in ran.text and "----> 6 float(y.sum())" in ran.text
+    assert "line 4 is in a `try` that had ended when its value was computed" in ran.text
+    ran = cluster.run(SINGULAR.format(start="y[:] = ") + "float(y.sum())")
+    assert "is in a `try`" in ran.text and "----> 7 float(y.sum())" in ran.text

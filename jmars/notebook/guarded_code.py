@@ -1,0 +1,217 @@
+"""Has errors that depend on values raised where a cell's code handles errors: in `try`, `np.errstate(all="raise")`.
+
+NumPy raises LinAlgError or FloatingPointError in the call, jmars when the value is computed, by then perhaps after the
+`try`. So in the body of a `try` values are computed at once: those of expression statements, those that are returned,
+and those of names that the body does not read again; what these are made of is computed with them. Functions with a
+decorator stay as they are, since other compilers may read them.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+from jmars.notebook.namespace import tensors_in
+from jmars.tensor.engine import can_compute, get_engine
+from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import LinkedGraph
+
+__all__ = ["COMPUTED", "computed", "with_guards"]
+
+COMPUTED = "__jmars_computed__"  # the name of `computed` in a cell
+SMALL = 2**20  # bytes of a value that is fetched, which may take no job
+_GUARDS = frozenset(
+    ["assert_raises", "assert_raises_regex", "assert_warns", "catch_warnings", "raises", "suppress", "warns"]
+)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class _Computed:
+    """Computes the tensors in a value and returns the value; on a worker, in a user's function, it returns the value.
+
+    Attributes
+    ----------
+    failed
+        Nodes that a computation with an error needed, since `failed` was cleared. Names that still refer to them, which
+        in NumPy would have no value, are not computed again at the end of the cell.
+
+    Examples
+    --------
+    >>> computed(3)
+    3
+    """
+
+    def __init__(self) -> None:
+        self.failed: weakref.WeakSet[TensorData] = weakref.WeakSet()
+
+    def __call__(self, value: Any) -> Any:
+        __tracebackhide__ = True
+        tensors = tensors_in([value])
+        if not tensors or not can_compute():
+            return value
+        small: list[Tensor] = []
+        large: list[Tensor] = []
+        for one in tensors:
+            (large if one.data.has_unknown_lengths or one.nbytes > SMALL else small).append(one)
+        try:
+            if large:
+                get_engine().execute([one.data for one in large])
+            for one in small:
+                one.fetch(copy=False)
+        except Exception:
+            self.failed.update(LinkedGraph.of([one.data for one in tensors], ()).nodes)
+            raise
+        return value
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
+        return cloudpickle.loads, (_for_workers(),)
+
+
+computed = _Computed()
+
+
+@functools.cache
+def _for_workers() -> bytes:
+    """A function, pickled with its code, so that no worker imports this module."""
+
+    def computed(value: Any) -> Any:
+        return value
+
+    computed.__module__ = "__main__"  # cloudpickle would else refer to this module
+    return bytes(cloudpickle.dumps(computed))
+
+
+def with_guards(tree: ast.Module) -> ast.Module:
+    """Adds calls of `computed` to the code of a cell.
+
+    Examples
+    --------
+    >>> tree = ast.parse("try:\\n    q = np.linalg.inv(m)\\nexcept np.linalg.LinAlgError:\\n    q = None")
+    >>> print(ast.unparse(with_guards(tree)))
+    try:
+        q = __jmars_computed__(np.linalg.inv(m))
+    except np.linalg.LinAlgError:
+        q = None
+    """
+    return _Guards().visit(tree)  # type: ignore[no-any-return]
+
+
+class _Guards(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self._guarded = 0  # depth of bodies around a statement
+        self._last: set[ast.AST] = set()  # assignments to names that their body does not read again
+
+    def visit_Try(self, node: Any) -> Any:
+        node.body = self._body(node.body)
+        for part in (*node.handlers, *node.orelse, *node.finalbody):
+            self.visit(part)
+        return node
+
+    visit_TryStar = visit_Try
+
+    def visit_With(self, node: ast.With) -> ast.AST:
+        if any(_is_guard(item.context_expr) for item in node.items):
+            node.body = self._body(node.body)
+            return node
+        return self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: Any) -> Any:
+        if node.decorator_list:
+            return node
+        before, self._guarded = self._guarded, 0
+        self.generic_visit(node)
+        self._guarded = before
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        before, self._guarded = self._guarded, 0
+        self.generic_visit(node)
+        self._guarded = before
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if self._guarded and not isinstance(node.value, ast.Constant | ast.Await | ast.Yield | ast.YieldFrom):
+            node.value = self._call(node.value)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        if self._guarded and node.value is not None and not isinstance(node.value, ast.Constant):
+            node.value = self._call(node.value)
+        return node
+
+    def visit_Assign(self, node: Any) -> Any:
+        if self._guarded and node in self._last:
+            node.value = self._call(node.value)
+        return node
+
+    visit_AnnAssign = visit_Assign
+
+    def _body(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        order = _Order()
+        for statement in body:
+            order.visit(statement)
+        before, self._last = self._last, self._last | order.last()
+        self._guarded += 1
+        found = [self.visit(statement) for statement in body]
+        self._guarded -= 1
+        self._last = before
+        return found
+
+    def _call(self, value: ast.expr) -> ast.expr:
+        call = ast.Call(ast.Name(COMPUTED, ast.Load()), [value], [])
+        return ast.fix_missing_locations(ast.copy_location(call, value))
+
+
+class _Order(ast.NodeVisitor):
+    """Finds assignments to names that the rest of a body does not read, in the order in which code runs."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, int] = {}
+        self._stored: list[tuple[ast.AST, str, int]] = []
+        self._at = 0
+
+    def last(self) -> set[ast.AST]:
+        """The assignments."""
+        return {node for node, name, at in self._stored if at > self._loaded.get(name, 0)}
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self._at += 1
+        if isinstance(node.ctx, ast.Load):
+            self._loaded[node.id] = self._at
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for part in node.targets:
+            self._store(node, part)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+            self._store(node, node.target)
+
+    def _store(self, node: ast.AST, target: ast.expr) -> None:
+        self.visit(target)
+        self._at += 1
+        names = [one for one in ast.walk(target) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+        self._stored += [(node, name.id, self._at) for name in names]
+
+    def visit(self, node: ast.AST) -> None:
+        if not isinstance(node, _FUNCTIONS):
+            super().visit(node)
+
+
+def _is_guard(node: ast.expr) -> bool:
+    """Whether an expression makes a context in which errors or warnings of its body are handled."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    raises = any(isinstance(word.value, ast.Constant) and word.value.value == "raise" for word in node.keywords)
+    return name in _GUARDS or name == "errstate" and raises

@@ -1,0 +1,127 @@
+"""Errors that depend on values are raised where a cell handles errors, as NumPy's are."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import warnings
+
+import cloudpickle
+import numpy as np
+import pytest
+
+from jmars.notebook.guarded_code import computed, with_guards
+
+START = "import numpy as np, warnings, contextlib\nm = np.ones((3, 3))\nx = np.arange(4.0)"
+
+
+@pytest.fixture
+def ready(notebook):
+    notebook(START)
+    return notebook
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    np.linalg.inv(m)",
+        "    q = np.linalg.inv(m)",
+        "    q = np.linalg.inv(m)\n    r = q + 1",
+        "    for turn in range(2):\n        q = np.linalg.inv(m)",
+        "    if True:\n        np.linalg.inv(m)",
+        "    q, n = np.linalg.inv(m), 3",
+        "    with np.errstate(divide='ignore'):\n        q = np.linalg.inv(m)",
+    ],
+)
+def test_an_error_of_a_value_is_caught(ready, body):
+    ready(f"%%jmars\nseen = 0\ntry:\n{body}\nexcept np.linalg.LinAlgError as error:\n    seen = str(error)")
+    assert ready["seen"] == "Singular matrix"
+
+
+def test_functions_of_a_cell_catch_their_errors_also_later(ready):
+    ready("""%%jmars
+def inverse(a):
+    try:
+        return np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        return None
+
+def solved(a, b):
+    try:
+        found = np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        return "no"
+    return found
+
+first = inverse(m) is None, inverse(np.eye(3) * 2).sum() == 1.5, solved(m, np.ones(3))""")
+    assert ready["first"][0] is True and bool(ready["first"][1]) and ready["first"][2] == "no"
+    ready("second = inverse(m) is None, solved(m, np.ones(3))")  # NumPy's arrays, in a plain cell
+    assert ready["second"] == (True, "no")
+
+
+def test_guards_of_warnings_and_errors(ready):
+    ready("""%%jmars
+try:
+    with np.errstate(over="raise"):
+        np.exp(x * 1000)
+except FloatingPointError as error:
+    seen = str(error)
+with contextlib.suppress(np.linalg.LinAlgError):
+    q = np.linalg.inv(m)
+with np.testing.assert_raises(np.linalg.LinAlgError):
+    np.linalg.inv(m)""")
+    assert "overflow" in ready["seen"] and "q" not in ready
+
+
+def test_warnings_are_seen_by_catch_warnings(ready):
+    ready("""%%jmars
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    y = np.log(x - 1)""")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(ready["y"].fetch()[0])
+
+
+def test_what_the_body_reads_again_is_computed_once_with_its_reader(ready):
+    ready("%%jmars\ntry:\n    a = x + 1\n    b = a * 2\n    b = b - 1\nexcept ValueError:\n    pass\nc = b.sum()")
+    assert float(ready["c"]) == 16.0
+    assert len(ready.jobs[0]) == 1  # b alone
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "with np.errstate(divide='ignore'):\n    y = 1 / x",
+        "with open('f') as file:\n    text = file.read()",
+        "@njit\ndef f(x):\n    try:\n        y = 1 / x\n    except ZeroDivisionError:\n        y = 0\n    return y",
+        "try:\n    import numba\nexcept ImportError:\n    numba = None",
+        "try:\n    raise ValueError('no')\nfinally:\n    print('end')",
+        "y = np.linalg.inv(m)",
+    ],
+)
+def test_other_code_stays_as_it_is(code):
+    assert ast.unparse(with_guards(ast.parse(code))) == ast.unparse(ast.parse(code))
+
+
+def test_names_of_branches_that_were_not_taken_are_passed_by(ready):
+    ready("%%jmars\ntry:\n    if False:\n        never = x + 1\n    del m\nexcept NameError:\n    never = 5\nkept = 1")
+    assert ready["kept"] == 1 and "never" not in ready
+
+
+def test_a_worker_needs_no_notebook_for_a_function_with_try():
+    code = f"import pickle, sys; print(pickle.loads({cloudpickle.dumps(computed)!r})(3), 'jmars' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["3", "False"]
+
+
+def test_a_function_with_try_runs_on_blocks(ready):
+    ready("""%%jmars
+def safe(v):
+    try:
+        w = 1.0 / float(v)
+    except ZeroDivisionError:
+        w = 0.0
+    return w
+y = np.vectorize(safe)(x)""")
+    assert ready["y"].fetch().tolist() == [0.0, 1.0, 0.5, 1 / 3]
