@@ -4,8 +4,8 @@ An implicit compute computes all lineage of a value and keeps only the value. In
 each turn depends on all turns before, so each test would compute the whole history once more. So when an implicit
 compute repeats work of an earlier implicit compute, the nearest ancestors that a Python name still refers to are kept
 too, if they are small and computed as a whole anyway (`reads_all`); and behind an ancestor that is new in this turn,
-the nearest that were computed before, such as random numbers that each turn reads, and those that are made of a value
-that was computed before and has no name now: a loop that carries several arrays (`v += a(x); x += v`).
+the nearest ancestors that were computed before, such as random numbers that each turn reads, and the ancestors made of
+a value that was computed before and has no name now: a loop that carries several arrays (`v += a(x); x += v`).
 Source: docs/decisions/0036-lineage-without-values.md.
 """
 
@@ -114,8 +114,8 @@ def _nearest_named(
     linked: LinkedGraph, wanted: list[bool], is_named: list[bool], lost: list[bool]
 ) -> list[TensorData]:
     """The first nodes on each way down from the results that are wanted, of known size, and with references from
-    Python; behind a new one that is not small the small ones, those that are made of lost ones, and the first that were
-    computed before.
+    Python; behind a large new node the small nodes, the nodes made of lost nodes, and the first nodes that were computed
+    before.
     """
     found, results = [], set(linked.results)
     reach = [2 * (k in results) for k in range(len(wanted))]  # 1 behind a node that is kept and new

@@ -48,7 +48,7 @@ def first_element(x: Any, core: int = 0) -> Any:
 
 
 def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: str, *args: Any, **kwargs: Any) -> Any:
-    """What a copy of `function` gives for the arguments `first`, then `args` and `kwargs`.
+    """Returns the results of a copy of `function` for the arguments `first`, `args` and `kwargs`.
 
     Raises
     ------

@@ -139,11 +139,11 @@ def _is_fortran(x: Tensor) -> bool:
 
 
 def _axes_in_memory(x: Tensor) -> list[int]:
-    """The axes, those first along which neighbours would lie farthest apart in NumPy's memory."""
+    """The axes; neighbours along the first axis would lie farthest apart in NumPy's memory."""
     layout = layout_of(x._place)
     if layout is None or layout.flags.c_contiguous:
         return [*range(x.ndim)]
-    inner: list[int] = []  # those nearest in memory first
+    inner: list[int] = []  # axes, the nearest in memory first
     for axis in reversed(range(x.ndim)):
         place, stride = len(inner), abs(layout.strides[axis])
         for at in reversed(range(len(inner))):  # broadcast axes stay where they are, as in NumPy's iterators
