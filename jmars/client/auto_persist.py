@@ -114,8 +114,8 @@ def _nearest_named(
     linked: LinkedGraph, wanted: list[bool], is_named: list[bool], lost: list[bool]
 ) -> list[TensorData]:
     """The first nodes on each way down from the results that are wanted, of known size, and with references from
-    Python; behind a large new node the small nodes, the nodes made of lost nodes, and the first nodes that were computed
-    before.
+    Python; behind a large new node the small nodes, the nodes made of lost nodes, and the first nodes that were
+    computed before.
     """
     found, results = [], set(linked.results)
     reach = [2 * (k in results) for k in range(len(wanted))]  # 1 behind a node that is kept and new

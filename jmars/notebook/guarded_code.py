@@ -1,9 +1,9 @@
 """Has errors that depend on values raised where a cell's code handles errors: in `try`, `np.errstate(all="raise")`.
 
 NumPy raises LinAlgError or FloatingPointError in the call, jmars when the value is computed, by then perhaps after the
-`try`. So in the body of a `try` values are computed at once: of expression statements, of `return`, and of names that the
-body does not read again; their inputs are computed with them. Functions with a decorator stay as they are, since other
-compilers may read them.
+`try`. So in the body of a `try` values are computed at once: of expression statements, of `return`, and of names that
+the body does not read again; their inputs are computed with them. Functions with a decorator stay as they are, since
+other compilers may read them.
 """
 
 from __future__ import annotations
