@@ -110,9 +110,7 @@ def _reads_all(node: TensorData, operand: Operand) -> bool:
     return operand.reads_all
 
 
-def _nearest_named(
-    linked: LinkedGraph, wanted: list[bool], is_named: list[bool], lost: list[bool]
-) -> list[TensorData]:
+def _nearest_named(linked: LinkedGraph, wanted: list[bool], is_named: list[bool], lost: list[bool]) -> list[TensorData]:
     """The first nodes on each way down from the results that are wanted, of known size, and with references from
     Python; behind a large new node the small nodes, the nodes made of lost nodes, and the first nodes that were
     computed before.
