@@ -77,6 +77,14 @@ def test_it_is_numpy_s(name: str, engine: OneByOne) -> None:
     check()
 
 
+@pytest.mark.parametrize("row", UFUNCS, ids=lambda row: row[0])
+def test_attributes_are_numpys(row) -> None:
+    for name in row:
+        ours, theirs = getattr(mt, name), getattr(np, name)
+        for attribute in ("identity", "nin", "nout", "nargs", "ntypes", "types", "signature"):
+            assert getattr(ours, attribute) == getattr(theirs, attribute), (name, attribute)
+
+
 def test_functions_of_one_argument_are_applied_at_positions() -> None:
     a = np.arange(6.0)
     x = mt.asarray(a.copy(), chunk_size=4)
