@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.engine import set_engine
 from tests.tensor.cut import cut, cut_arrays, numbered, same
 
 
@@ -22,6 +23,22 @@ def test_positions(data, order):
     same(np.ravel_multi_index(ours, (2, 3, 4), order=order), a)
     with pytest.raises(ValueError, match="invalid entry"):
         np.ravel_multi_index((x,), (3,)).fetch()
+
+
+def test_a_single_position_is_numpys_scalars_where_it_can_be_computed(engine):
+    a = np.random.default_rng(1).permutation(12).reshape(3, 4)
+    x = mt.asarray(a, chunk_size=2)
+    for ours, theirs in ((x.argmax(), a.argmax()), (7, 7), (np.int8(5), np.int8(5))):
+        assert repr(np.unravel_index(theirs, a.shape)) == repr(mt.unravel_index(ours, x.shape))
+        assert mt.unravel_index(ours, x.shape, "F") == np.unravel_index(theirs, a.shape, "F")
+    with pytest.raises(ValueError, match="out of bounds"):
+        mt.unravel_index(x.max() + 1, (3, 4))
+    with pytest.raises(TypeError, match="only int"):
+        mt.unravel_index(2.0, (3, 4))
+    set_engine(None)
+    lazy = mt.unravel_index(x.argmax(), x.shape)
+    set_engine(engine)
+    same(lazy[0], np.unravel_index(a.argmax(), a.shape)[0])
 
 
 @given(cut_arrays(low=1, high=2), st.sampled_from(["big", "little"]), st.data())

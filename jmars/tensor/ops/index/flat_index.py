@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.engine import can_compute
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.shape.axes import broadcast_arrays
 from jmars.tensor.protocols import offers
@@ -17,15 +18,18 @@ Array = np.ndarray[Any, Any]
 
 
 @offers("unravel_index")
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+def unravel_index(indices: Any, shape: Any, order: Any = "C") -> tuple[Any, ...]:
     """`np.unravel_index`: converts flat positions to an array of positions per axis.
 
+    A single position, such as `x.argmax()`, is computed at once if values can be, and gives NumPy's scalars.
     A position out of bounds raises NumPy's ValueError when it is computed.
     """
     lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     x = as_tensor(indices)
     if x.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
+    if not x.ndim and (can_compute() or not isinstance(indices, Tensor)):
+        return tuple(np.unravel_index(x.fetch() if isinstance(indices, Tensor) else indices, lengths, order))
     found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
              for i in range(len(lengths))]  # fmt: skip
     return tuple(found)
