@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import ChunkSizeError
+from jmars.errors import ChunkSizeError, UnsupportedError
 from tests.tensor.cut import cut, cut_arrays, same, shapes
 
 
@@ -233,3 +233,21 @@ def test_windows(pair, data):
     same(view(x, size, axis), view(a, size, axis))
     if a.ndim == 2:
         same(view(x, (2, 2)), view(a, (2, 2)))
+
+
+def test_windows_are_a_read_only_view():
+    view = np.lib.stride_tricks.sliding_window_view
+    a = np.arange(20).reshape(4, 5)
+    x = mt.asarray(a.copy(), chunk_size=2)
+    ours, theirs = view(x, (2, 3)), view(a, (2, 3))
+    assert ours.strides == theirs.strides and not ours.flags.writeable and not ours.flags.owndata
+    with pytest.raises(ValueError, match="read-only"):
+        ours[0, 0] = 1
+    x[1, 1], a[1, 1] = 100, 100
+    same(ours, theirs)
+    same(ours * 2 + view(x, (2, 3))[::-1], theirs * 2 + theirs[::-1])
+    del x
+    same(ours.reshape(3, -1), theirs.reshape(3, -1))
+    assert not ours.flags.writeable
+    with pytest.raises(UnsupportedError, match="write to the array"):
+        view(mt.ones(4), 2, writeable=True)

@@ -5,13 +5,13 @@ All rechunk their input and call `map_blocks`. Source: dask.array `map_overlap`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jmars.errors import ChunkSizeError
+from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.tensor.ops.blockwise.first_elements import call_with_first, first_element
 from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks, pickled, unpickled
@@ -21,6 +21,7 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate
 from jmars.tensor.protocols import offers
+from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["apply_along_axis", "apply_over_axes", "map_overlap"]
@@ -164,7 +165,17 @@ def _per_axis(given: Any, ndim: int, default: Any) -> list[Any]:
 @offers("lib.stride_tricks.sliding_window_view")
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
                         writeable: bool = False) -> Tensor:  # fmt: skip
-    """`np.lib.stride_tricks.sliding_window_view`, as a copy: reduce before computing, so that no copy is stored."""
+    """`np.lib.stride_tricks.sliding_window_view`: read-only windows, which see later writes to `x`.
+
+    Chunks of windows are copies of the elements: reduce before computing, so that no copy is stored.
+
+    Raises
+    ------
+    UnsupportedError
+        For `writeable=True`: NumPy writes an element in all windows of the element.
+    """
+    if writeable:
+        raise UnsupportedError("windows cannot be written in jmars; leave writeable=True out, and write to the array")
     data = as_tensor(x)
     sizes = tuple(window_shape) if isinstance(window_shape, tuple | list) else (window_shape,)
     axes = (
@@ -174,9 +185,21 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     )
     if len(axes) != len(sizes):
         raise ValueError(f"Must provide matching length window_shape and axis; got {len(sizes)} and {len(axes)}")
-    for size, one in zip(sizes, axes):
-        data = _windows(data, int(size), one)
-    return Tensor(data.data)
+    windowing = step(
+        lambda whole: _all_windows(whole, sizes, axes),
+        None,
+        lambda layout: np.lib.stride_tricks.sliding_window_view(layout, sizes, axes),
+        permutes=True,
+    )
+    return share(_all_windows(data, sizes, axes), data, windowing)
+
+
+def _all_windows(x: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
+    """Sliding windows along several axes, as new last axes."""
+    made = Tensor(x.data)
+    for size, axis in zip(sizes, axes):
+        made = _windows(made, int(size), axis)
+    return Tensor(made.data)
 
 
 def _windows(x: Tensor, size: int, axis: int) -> Tensor:
