@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +47,10 @@ def summary(x: Tensor, write: Callable[[Any], str]) -> str:
     edge = options["edgeitems"]
     if x.size <= options["threshold"] or max(x.shape) <= 2 * edge:
         return write(x.fetch())
+    shown = corners(x, edge)
     with np.printoptions(threshold=0):
-        text = write(corners(x, edge))
-    return text.replace(_shape_note(x, edge), f"shape={x.shape}")
+        text = write(shown)
+    return text if write is str else _with_shape(text, shown.shape, x.shape)
 
 
 def corners(x: Tensor, edge: int) -> np.ndarray[Any, Any]:
@@ -66,7 +66,20 @@ def corners(x: Tensor, edge: int) -> np.ndarray[Any, Any]:
     return out
 
 
-def _shape_note(x: Tensor, edge: int) -> str:
-    """Shape note that NumPy 2.2 and newer print with an abbreviated array."""
-    lengths = tuple(min(n, 2 * edge + 1) for n in x.shape)
-    return f"shape={lengths}" if math.prod(lengths) else "shape="
+def _with_shape(text: str, shown: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """The repr of corners of shape `shown` with another shape, and the line broken before it where NumPy breaks it.
+
+    Examples
+    --------
+    >>> with np.printoptions(linewidth=40):
+    ...     print(_with_shape("array([0, 1, ..., 8, 9], shape=(5,), dtype=int8)", (5,), (10,)))
+    array([0, 1, ..., 8, 9],
+          shape=(10,), dtype=int8)
+    """
+    elements, note, rest = text.rpartition(f"shape={shown}")
+    if not note:
+        return text  # NumPy before 2.2
+    elements, extras = elements.rstrip(), f"shape={shape}{rest}"
+    last_line = len(elements) - (elements.rfind("\n") + 1)
+    fits = last_line + 1 + len(extras) <= np.get_printoptions()["linewidth"]
+    return f"{elements} {extras}" if fits else f"{elements}\n{' ' * len('array(')}{extras}"

@@ -18,6 +18,8 @@ from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor
 from tests.tensor.engine import OneByOne
 
+GETITEM = FUNCTIONS["method.getitem"]
+
 
 @pytest.fixture(autouse=True)
 def _indexing(monkeypatch):
@@ -47,6 +49,18 @@ def test_nothing_is_computed_before_it_is_asked_for(engine):
     assert engine.held(x.data)
     assert repr(x) == "array([2., 2., 2., 2.])"
     assert str(x) == "[2. 2. 2. 2.]"
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i8", "f4", "f8", "c16", "?", "S3", "U5", "M8[D]", "i4, f8"])
+@pytest.mark.parametrize("shape", [(1500,), (1500, 2000), (2000, 5), (7, 3000), (3, 40, 50), (1, 1, 12345), (20,) * 4])
+def test_the_text_of_a_large_array_is_numpys(monkeypatch, dtype, shape):
+    monkeypatch.setitem(FUNCTIONS, "method.getitem", GETITEM)
+    a = np.zeros(shape, dtype)
+    a.reshape(-1)[:9] = np.arange(40, 49).astype("i4" if "," in dtype else dtype)
+    x = jt.asarray(a).execute()
+    for width in (75, 40, 30):
+        with np.printoptions(linewidth=width):
+            assert (repr(x), str(x)) == (repr(a), str(a))
 
 
 def test_without_an_engine_the_error_says_so():
