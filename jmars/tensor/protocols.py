@@ -125,10 +125,19 @@ def numpy_function(function: Any) -> Any:
     return next((one for one in found if not isinstance(getattr(one, "__self__", None), np.random.RandomState)), None)
 
 
+_INSTEAD = {  # of names that a cell of NumPy's courses has
+    "lib.stride_tricks.as_strided": "make windows by np.lib.stride_tricks.sliding_window_view",
+    "nditer": "loop over elements by `for v in x.ravel()`, or write the loop as functions of whole arrays",
+    "rec.array": 'read a field by x["name"]',
+    "recarray": 'read a field by x["name"]',
+}
+
+
 def unsupported(name: str) -> UnsupportedError:
     """Make the error for a NumPy function that jmars lacks."""
+    instead = f"{_INSTEAD[name]}, or " if name in _INSTEAD else ""
     on_arrays = "" if name.startswith("random.") else ", on the value, x.fetch(), or on chunks with map_blocks"
     return UnsupportedError(
         f"np.{name} is not in jmars yet, and jmars does not fall back to NumPy silently; "
-        f"compute it in a cell without %%jmars, where numpy is NumPy{on_arrays}"
+        f"{instead}compute it in a cell without %%jmars, where numpy is NumPy{on_arrays}"
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import jmars.tensor as jt
 from jmars.errors import UnsupportedError
-from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 
 
 def test_numpy_s_functions_give_tensors():
@@ -21,6 +23,20 @@ def test_what_is_missing_is_refused_by_name(function):
     x = jt.ones((4, 4))
     with pytest.raises(UnsupportedError, match=rf"np\.[a-z.]*{function.__name__} is not in jmars yet"):
         function(x)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("recarray", r'x\["name"\]'),
+        ("nditer", r"for v in x\.ravel\(\)"),
+        ("lib.stride_tricks.as_strided", "sliding_window_view"),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(name, instead):
+    assert name not in FUNCTIONS
+    error = str(unsupported(name))
+    assert re.search(rf"np\.{name} is not in jmars yet.*{instead}.*, or compute it in a cell without", error), error
 
 
 def test_methods_of_a_ufunc_reach_ours():
