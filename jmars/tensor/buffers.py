@@ -68,19 +68,23 @@ class Buffer:
         Whether the owner may write.
     is_array
         Whether NumPy would have an array here though there is no axis, not a scalar, which cannot be written.
+    is_owned
+        Whether NumPy would have an array here that owns its memory, not a view of an array without a name.
     touched
         Number of single elements that were read or written: known_elements.py.
     loops
         Loops over elements that run now; a write ends what they have read ahead.
     """
 
-    __slots__ = ("__weakref__", "_handles", "is_array", "loops", "node", "strides", "touched", "version", "writeable")
+    __slots__ = ("__weakref__", "_first", "_handles", "is_array", "is_owned", "loops", "node", "strides", "touched",
+                 "version", "writeable")  # fmt: skip
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
         self.node, self.strides, self.is_array = node, strides, is_array or bool(node.shape)
-        self.version, self.touched, self.writeable = 0, 0, True
+        self.version, self.touched, self.writeable, self.is_owned = 0, 0, True, True
         self.loops: list[ElementLoop] = []
         self._handles: dict[int, weakref.ref[Tensor]] = {}  # living owner and views by id, once there are views
+        self._first: weakref.ref[Tensor] | None = None  # the handle of which the first view was made
 
     @property
     def buffer(self) -> Buffer:
@@ -112,11 +116,18 @@ class Buffer:
         """Note a handle that reads or writes this buffer."""
         handles, key = self._handles, id(handle)
         handles[key] = weakref.ref(handle, lambda _: handles.pop(key, None))
+        self._first = self._first or handles[key]
 
     @property
     def shared(self) -> int:
         """Number of living handles; 0 as long as there was no view."""
         return len(self._handles)
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether the handle of the first view's array is alive; `x.shape = ...` has made the handle a view."""
+        first = None if self._first is None else self._first()
+        return first is not None and first._place.buffer is self
 
     def owner(self) -> Tensor | None:
         """The handle that is not a view; None where no view was made, or the owner is gone."""
@@ -157,6 +168,7 @@ class View:
         contiguous = layout is None or layout.flags.c_contiguous
         made = Buffer(self.node, None if contiguous or layout is None else layout.strides, is_array=True)
         made.writeable = self.writeable
+        made.is_owned = self.buffer.is_owned and self.buffer.has_owner
         return made
 
     def restore(self, node: TensorData) -> None:
@@ -189,8 +201,8 @@ class MemoryFlags:
         layout = layout_of(place)
         self.c_contiguous = bool(layout is None or layout.flags.c_contiguous)
         self.f_contiguous = bool(layout is not None and layout.flags.f_contiguous)
-        self.contiguous, self.owndata, self.aligned = self.c_contiguous, isinstance(place, Buffer), True
-        self.writebackifcopy = False
+        self.owndata = isinstance(place, Buffer) and place.is_owned
+        self.contiguous, self.aligned, self.writebackifcopy = self.c_contiguous, True, False
 
     @property
     def writeable(self) -> bool:

@@ -30,6 +30,7 @@ class MemoryAttributes:
     @property
     def flags(self: Any) -> MemoryFlags:
         """Order in memory, as NumPy would have the elements, and whether the tensor may be written."""
+        _ = self.data  # sets a view apart whose array is gone
         return MemoryFlags(self._place)
 
     def setflags(self: Any, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.aliases import Aliases
-from jmars.tensor.buffers import Buffer
 from jmars.tensor.memory_attributes import MemoryAttributes
 from jmars.tensor.planned import Planned
 from jmars.tensor.protocols import call
@@ -201,7 +200,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def resize(self: Any, *shape: Any, refcheck: bool = True) -> None:
         """Change the shape and the number of elements in place; new elements are zeros."""
-        if not isinstance(self._place, Buffer):
+        if not self.flags.owndata:
             raise ValueError("cannot resize this array: it does not own its data")
         if self._place.permuted:
             raise UnsupportedError("resize of an array in Fortran order is not in jmars; resize a copy, x.copy()")

@@ -53,6 +53,25 @@ def test_memory_is_told_as_numpy_would_have_it() -> None:
     assert x.tolist() == [1, 2, 1, 1]
 
 
+def test_a_view_of_an_array_without_a_name_does_not_own_its_memory() -> None:
+    for module in (np, mt):
+        x = module.arange(12).reshape(3, 4)
+        for _ in range(2):
+            assert not x.flags.owndata and not x.T.flags.owndata
+            with pytest.raises(ValueError, match="does not own its data"):
+                x.resize(2, 2)
+            assert x.ravel(order="F")[1] == 4 and x.sum() == 66  # computed
+        x.shape = (4, 3)
+        assert not x.flags.owndata
+        y = module.arange(12)
+        y.shape = (3, 4)
+        assert y.flags.owndata and y.sum() == 66 and y.flags.owndata
+        row, last = y[0], y[2, 3:]
+        assert row.base is not None
+        del y, last
+        assert row.sum() == 6 and not row.flags.owndata and row.copy().flags.owndata
+
+
 def _line(d: Draw) -> Given:
     """Numbers in order, each once."""
     return d.cut(np.cumsum(abs(d.values((d.int(1, 6),), "f8", wild=False)) + 1))

@@ -386,4 +386,4 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
         residues: Tensor = FUNCTIONS["sum"](FUNCTIONS["abs"](left) ** 2, 0)
     else:
         residues = as_tensor(np.zeros(0, np.zeros(0, solution.dtype).real.dtype))
-    return (value[:, 0] if y.ndim == 1 else value), residues, rank, as_tensor(s)
+    return (Tensor(value[:, 0].data) if y.ndim == 1 else value), residues, rank, as_tensor(s)
