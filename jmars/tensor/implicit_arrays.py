@@ -21,10 +21,15 @@ from jmars.units import format_bytes
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["check_size"]
+__all__ = ["array_limit", "check_size"]
 
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _OURS = ("jmars", "numpy")
+
+
+def array_limit() -> int:
+    """Bytes of the largest array that comes here unasked: `config.array_limit`, by default half of the free memory."""
+    return config.array_limit or get_engine().free_memory() // 2
 
 
 def check_size(x: Tensor) -> None:
@@ -40,7 +45,7 @@ def check_size(x: Tensor) -> None:
         return
     library, frame = _caller()
     taking = f"{library or 'this line'} takes a tensor of shape {x.shape} and dtype {x.dtype} as a NumPy array"
-    limit = config.array_limit or get_engine().free_memory() // 2
+    limit = array_limit()
     instead = "work on a part of the tensor, or on its chunks by jmars.tensor.map_blocks"
     if size > limit:
         half = "config.array_limit" if config.array_limit else "half of the free memory"

@@ -1,23 +1,29 @@
 """`.npz` archives: reads arrays lazily, chunk by chunk, and writes archives.
 
 `np.savez` stores .npy files uncompressed, so a chunk of an array is read at its offset in the archive. Arrays of
-`np.savez_compressed` cannot be read from the middle; they raise an error that says what to do.
+`np.savez_compressed` cannot be read from the middle: this process reads them whole, up to `config.array_limit` bytes;
+larger arrays raise UnsupportedError.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from jmars.errors import UnsupportedError
 from jmars.tensor.atomic_file import atomic_file
-from jmars.tensor.ops.io.npy import create_npy, fill, load_at
+from jmars.tensor.implicit_arrays import array_limit
+from jmars.tensor.ops.io.npy import create_npy, fill, load_at, read_header
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.units import format_bytes
 
 __all__ = ["Archive", "load_npz", "savez", "savez_compressed"]
 
@@ -50,10 +56,7 @@ class Archive(Mapping[str, Tensor]):
         if member is None:
             raise KeyError(f"{name} is not in {self._path}; it has {', '.join(self.files)}")
         if member.compress_type != zipfile.ZIP_STORED:
-            raise UnsupportedError(
-                f"{name} of {self._path} is compressed, so its chunks cannot be read one by one; save it with "
-                "np.savez, or load it with NumPy and give the array"
-            )
+            return as_tensor(_decompressed(self._path, member), **self._cut)
         with open(self._path, "rb") as file:
             file.seek(member.header_offset)
             *_, name_length, extra_length = _LOCAL.unpack(file.read(_LOCAL.size))
@@ -78,6 +81,23 @@ class Archive(Mapping[str, Tensor]):
         return f"Archive({self._path!r}) with {', '.join(self.files)}"
 
 
+def _decompressed(path: str, member: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
+    """Reads a compressed member whole; raises UnsupportedError beyond `array_limit()` bytes."""
+    with zipfile.ZipFile(path) as archive:
+        with archive.open(member) as stream:
+            shape, _, dtype = read_header(stream, path)
+        size, limit = math.prod(map(int, shape)) * dtype.itemsize, array_limit()
+        if size > limit:
+            raise UnsupportedError(
+                f"{member.filename} of {path} is compressed, so it is read whole by this process, and its "
+                f"{format_bytes(size)} are more than {format_bytes(limit)}; save it by np.savez, and workers read its "
+                "chunks one by one, or set jmars.config.array_limit"
+            )
+        with archive.open(member) as stream:
+            found: np.ndarray[Any, Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return found
+
+
 @offers("savez")
 def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
     """`np.savez`: compute tensors and write them to an .npz file, which appears when it is complete.
@@ -96,7 +116,7 @@ def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> Non
 
 @offers("savez_compressed")
 def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
-    """`np.savez_compressed`: as `savez`, compressed, so that the arrays cannot be read chunk by chunk."""
+    """`np.savez_compressed`: as `savez`, compressed, so that the arrays are read whole, not chunk by chunk."""
     _pack("savez_compressed", file, args, kwds, zipfile.ZIP_DEFLATED)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
+from jmars.config import config
 from jmars.errors import UnsupportedError
 
 
@@ -194,12 +195,32 @@ def test_archives_are_read_one_array_at_a_time(cluster, tmp_path):
     with mt.load(tmp_path / "a.npz") as opened:
         line = opened["line"]
     np.testing.assert_array_equal(line * 2, np.arange(5) * 2)
-    np.savez_compressed(tmp_path / "b.npz", x=VALUES)
-    with pytest.raises(UnsupportedError, match="compressed"):
-        mt.load(tmp_path / "b.npz")["x"]
     np.savez(tmp_path / "c.npz", x=np.array([object()]))
     with pytest.raises(UnsupportedError):
         mt.load(tmp_path / "c.npz")["x"]
+
+
+def test_compressed_arrays_are_read_whole_up_to_a_limit(cluster, tmp_path, monkeypatch):
+    values = {
+        "c": VALUES,
+        "f": np.asfortranarray(VALUES),
+        "big": VALUES.astype(">i2"),
+        "none": VALUES[:0],
+        "one": np.array(7),
+    }
+    np.savez_compressed(tmp_path / "a.npz", **values)
+    found = mt.load(tmp_path / "a.npz", chunk_size=6)
+    for name, value in values.items():
+        assert found[name].dtype == value.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(found[name] + 1, value + 1)
+    assert max(found["c"].chunks[0]) == 6
+    monkeypatch.setattr(config, "array_limit", VALUES.nbytes - 1)
+    np.testing.assert_array_equal(found["big"], VALUES)
+    with pytest.raises(UnsupportedError, match=r"c.npy of .*a.npz is compressed.*config.array_limit"):
+        found["c"]
+    np.savez_compressed(tmp_path / "o.npz", x=np.array([object()]))
+    with pytest.raises(UnsupportedError):
+        mt.load(tmp_path / "o.npz")["x"]
 
 
 def test_images_are_one_array(cluster, tmp_path):

@@ -10,7 +10,7 @@ import mmap
 import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Layout", "LoadNpy", "load", "load_at", "save", "to_npy", "write_file"]
+__all__ = ["Layout", "LoadNpy", "load", "load_at", "read_header", "save", "to_npy", "write_file"]
 
 Array = np.ndarray[Any, Any]
 DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
@@ -74,7 +74,7 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
     FileNotFoundError, ValueError
         As NumPy raises them, for missing files and for other formats.
     UnsupportedError
-        For object arrays, compressed arrays in an .npz file, and open files.
+        For object arrays, large compressed arrays in an .npz file, and open files.
     StorageError
         When a chunk is read after the file changed.
     """
@@ -103,16 +103,7 @@ def _read_header(path: str, start: int = 0) -> Layout:
     """Reads the header of an .npy file; raises ValueError if the file is shorter than the header says."""
     with open(path, "rb") as stream:
         stream.seek(start)
-        version = np.lib.format.read_magic(stream)  # raises ValueError for other formats
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise UnsupportedError(
-                f"{path} has .npy version {version}, whose fields have other than Latin names; rename them"
-            )
-        check_dtype(dtype)
+        shape, fortran, dtype = read_header(stream, path)
         offset, stamp = stream.tell(), _stamp(stream.fileno())
     needed = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if stamp[0] < needed:
@@ -120,6 +111,29 @@ def _read_header(path: str, start: int = 0) -> Layout:
             f"{path} is cut short: its header asks for {needed} bytes and it has {stamp[0]}; save it again"
         )
     return Layout(path, tuple(int(n) for n in shape), dtype, fortran, offset, stamp)
+
+
+def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran order, and dtype of the .npy array that begins where the stream is.
+
+    Raises
+    ------
+    ValueError
+        For other formats.
+    UnsupportedError
+        For objects, and for fields with other than Latin names.
+    """
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise UnsupportedError(
+            f"{path} has .npy version {version}, whose fields have other than Latin names; rename them"
+        )
+    check_dtype(dtype)
+    return shape, fortran, dtype
 
 
 @dataclass(frozen=True, eq=False)
