@@ -100,6 +100,24 @@ def test_polynomials(data):
         same(np.polyfit(x, y, 1, w=np.arange(12.0)), np.polyfit(a, right, 1, w=np.arange(12.0)), rtol=1e-9)
 
 
+@pytest.mark.parametrize("cov", [True, "unscaled"])
+@pytest.mark.parametrize("w", [None, np.arange(1, 13.0)])
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_covariances_and_residuals_of_polynomials(cov, w, columns):
+    rng = np.random.default_rng(3)
+    a, b = rng.uniform(-2, 9, 12), rng.normal(size=(12, *columns))
+    x, y = mt.asarray(a, chunk_size=5), mt.asarray(b, chunk_size=4)
+    for ours, theirs in zip(np.polyfit(x, y, 2, w=w, cov=cov), np.polyfit(a, b, 2, w=w, cov=cov), strict=True):
+        same(ours, theirs, rtol=1e-9)
+    *ours, rank, singular, rcond = np.polyfit(x, y, 2, w=w, full=True)
+    *theirs, known, lengths, least = np.polyfit(a, b, 2, w=w, full=True)
+    for one, other in zip([*ours, singular], [*theirs, lengths], strict=True):
+        same(one, other, rtol=1e-9)
+    assert (rank, rcond) == (known, least)
+    with pytest.raises(ValueError, match="must exceed order to scale"):
+        np.polyfit(x[:3], y[:3], 2, cov=True)
+
+
 def test_what_concerns_no_tensor_is_numpys():
     assert mt.poly([1, 2]).tolist() == np.poly([1, 2]).tolist()
     assert [i.tolist() for i in mt.tril_indices_from(mt.ones((2, 3)))] == [i.tolist() for i in np.tril_indices(2, m=3)]

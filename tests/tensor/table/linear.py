@@ -154,7 +154,8 @@ def _gradient(d: Draw) -> Call:
 
 def _polyfit(d: Draw) -> Call:
     x = np.arange(d.int(4, 9)) * 1.0
-    return call(d.cut(x), d.cut(d.values(x.shape, "f8", wild=False)), d.int(0, 2), **d.some(w=np.ones(len(x))))
+    more = d.some(w=np.ones(len(x)), cov=d.one(True, "unscaled"))
+    return call(d.cut(x), d.cut(d.values(x.shape, "f8", wild=False)), d.int(0, 2), **more)
 
 
 def _cov(d: Draw) -> Call:

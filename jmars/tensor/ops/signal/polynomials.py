@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
-from jmars.tensor.ops.linalg.decompositions import lstsq
+from jmars.tensor.ops.linalg.decompositions import inv, lstsq
+from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -49,9 +49,11 @@ def polyval(p: Any, x: Any) -> Tensor:
 @offers("polyfit")
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
             cov: Any = False) -> Any:  # fmt: skip
-    """`np.polyfit`: least squares fit of a polynomial of degree `deg`; computes at once."""
-    if full or cov:
-        raise UnsupportedError("np.polyfit with full= or cov= is not in jmars; np.linalg.lstsq of np.vander gives both")
+    """`np.polyfit`: least squares fit of a polynomial of degree `deg`; computes at once.
+
+    With `full`, also residuals, rank, singular values and `rcond`; with `cov`, also the covariance of the coefficients,
+    which is lazy.
+    """
     xs, ys = as_tensor(x) + 0.0, as_tensor(y) + 0.0
     if deg < 0:
         raise ValueError("expected deg >= 0")
@@ -66,5 +68,24 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         ys = ys * (weights[:, None] if ys.ndim == 2 else weights)
     scale = ufunc("sqrt")(sum_(left * left, 0))
     rcond = xs.size * np.finfo(xs.dtype).eps if rcond is None else rcond
-    solution = lstsq(left / scale, ys, rcond)[0]
-    return Tensor((solution.T / scale).T.data)
+    scaled = left / scale
+    solution, residues, rank, singular = lstsq(scaled, ys, rcond)
+    fit = Tensor((solution.T / scale).T.data)
+    if full:
+        return fit, residues, rank, singular, rcond
+    return (fit, _covariance(scaled, scale, ys, residues, cov)) if cov else fit
+
+
+def _covariance(scaled: Tensor, scale: Tensor, ys: Tensor, residues: Tensor, cov: Any) -> Tensor:
+    """Covariance of the coefficients, as NumPy scales it: by the residuals, unless `cov` is "unscaled".
+
+    `scaled` has shape (number of points, number of coefficients); its columns times `scale` are the powers.
+    """
+    n, order = scaled.shape
+    base = inv(matmul(scaled.T, scaled)) / (scale[:, None] * scale)
+    factor: Any = 1
+    if cov != "unscaled":
+        if n <= order:
+            raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+        factor = residues / (n - order)
+    return Tensor((base * factor if ys.ndim == 1 else base[:, :, None] * factor).data)
