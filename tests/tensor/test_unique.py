@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.ops.sort import unique as module
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
 
 
@@ -36,6 +37,18 @@ def test_every_dtype_and_nan(array):
     for ours, theirs in zip(np.unique(x, True, True, True), np.unique(array, True, True, True), strict=True):
         same(ours, theirs)
     same(np.unique(x, equal_nan=False), np.unique(array, equal_nan=False))
+
+
+@pytest.mark.parametrize("kind", [*"bBhHiIlL", "m8[s]", "M8[s]"])
+def test_whole_numbers_near_and_far_apart(kind, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 3)
+    dtype = np.dtype(kind)
+    least = np.iinfo(np.int64).min + 1 if dtype.kind in "mM" else np.iinfo(dtype).min
+    most = np.iinfo(np.int64 if dtype.kind in "mM" else dtype).max
+    for values in ([5, 3, 5, 4, 3, 9], [least, most, least, 7], [most, most - 2, most], [least + 2, least]):
+        array = np.array(values, dtype if dtype.kind in "iu" else np.int64).astype(dtype)
+        same(np.unique(mt.as_tensor(array, chunk_size=4)), np.unique(array))
+        same(np.unique(mt.as_tensor(array[::-1], chunk_size=4)), np.unique(array))
 
 
 def test_what_follows_goes_on_in_the_same_stage_or_a_later_one(engine):
