@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["MomentReducer", "PositionReducer", "Reducer", "UfuncReducer", "state_shape", "states"]
+__all__ = ["MeanReducer", "MomentReducer", "PositionReducer", "Reducer", "UfuncReducer", "state_shape", "states"]
 
 Array = np.ndarray[Any, Any]
 
@@ -80,6 +80,34 @@ class UfuncReducer:
 
 
 @dataclass(frozen=True)
+class MeanReducer:
+    """The mean of elements whose number only a run can tell: states of (count, sum)."""
+
+    total: np.dtype[Any]  # dtype of the sum
+    blocked = True
+
+    @property
+    def state(self) -> np.dtype[Any]:
+        """Fields n, total."""
+        return np.dtype([("n", "i8"), ("total", self.total)])
+
+    def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
+        """Count and sum."""
+        state["n"] = math.prod(values.shape[axis] for axis in axes)
+        dtype = self.total if self.total.kind != "m" else None
+        state["total"] = np.add.reduce(values, axis=axes, dtype=dtype, keepdims=True)
+
+    def merge(self, into: Array, other: Array) -> None:
+        """Add both."""
+        into["n"] += other["n"]
+        into["total"] += other["total"]
+
+    def finish(self, state: Array, out: Array) -> None:
+        """Divide the sum by the count."""
+        np.true_divide(state["total"], state["n"], out=out, casting="unsafe")
+
+
+@dataclass(frozen=True)
 class MomentReducer:
     """Variance, or its root: states of (count, mean, sum of squared distances from the mean)."""
 
@@ -96,7 +124,7 @@ class MomentReducer:
     def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
         """Two passes over a block that lies in cache."""
         n = math.prod(values.shape[axis] for axis in axes)
-        mean = np.add.reduce(values, axis=axes, dtype=self.mean, keepdims=True) / n
+        mean = np.add.reduce(values, axis=axes, dtype=self.mean, keepdims=True) / max(n, 1)  # a chunk may be empty
         state["n"] = n
         state["mean"] = mean
         state["m2"] = np.add.reduce(_square(values - mean), axis=axes, keepdims=True)
@@ -105,8 +133,8 @@ class MomentReducer:
         """Join by the distance of the two means."""
         n1, n2 = into["n"].copy(), other["n"]
         distance = other["mean"] - into["mean"]
-        n = n1 + n2
-        into["n"] = n
+        into["n"] = n1 + n2
+        n = np.maximum(n1 + n2, 1)
         into["mean"] += distance * (n2 / n)
         into["m2"] += other["m2"] + _square(distance) * (n1 * n2 / n)
 

@@ -33,9 +33,9 @@ __all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
 
 Array = np.ndarray[Any, Any]
 SAME_STAGE = {row[0] for row in UFUNCS} | set(  # functions that need no length
-    """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal map_blocks
-    method.astype method.getitem method.library_ufunc method.pow method.setitem nan_to_num prod real round sum unique
-    where""".split()  # noqa: SIM905
+    """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal map_blocks mean
+    method.astype method.getitem method.library_ufunc method.pow method.setitem nan_to_num prod real round std sum
+    unique var where""".split()  # noqa: SIM905
 )
 _LONG = 100  # entries of a list
 _LARGE = 2**20  # bytes of an array

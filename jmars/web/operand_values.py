@@ -24,7 +24,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.expression import Expression, Node
-from jmars.kernels.reducers import MomentReducer, PositionReducer, UfuncReducer
+from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, UfuncReducer
 from jmars.tensor import deferring
 from jmars.tensor.operand import Operand
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS
@@ -42,6 +42,7 @@ VALUE_CLASSES: dict[str, type[Any]] = {
         Expression,
         Node,
         UfuncReducer,
+        MeanReducer,
         MomentReducer,
         PositionReducer,
         Stream,

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.kernels.reducers import MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape, states
+from jmars.kernels.reducers import (
+    MeanReducer,
+    MomentReducer,
+    PositionReducer,
+    Reducer,
+    UfuncReducer,
+    state_shape,
+    states,
+)
 
 F8 = np.dtype("f8")
 floats = st.floats(-1e6, 1e6) | st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0])
@@ -31,6 +39,15 @@ def joined(reducer: Reducer, parts: list[np.ndarray], dtype: object) -> np.ndarr
 
 def parts_of(values: list[float], cuts: list[int]) -> list[np.ndarray]:
     return [part for part in np.split(np.array(values), sorted(set(cuts))) if part.size]
+
+
+@given(st.lists(floats, min_size=1), st.lists(st.integers(0, 30)))
+def test_means_and_moments_with_empty_parts(values, cuts):
+    parts = np.split(np.array(values), sorted(cuts))
+    with np.errstate(all="ignore"):
+        mean, moments = (joined(one, parts, F8) for one in (MeanReducer(F8), MomentReducer(F8, 0, False)))
+        np.testing.assert_allclose(mean, np.mean(values), rtol=1e-9, atol=1e-9 * max(map(abs, values)))
+        np.testing.assert_equal(moments, joined(MomentReducer(F8, 0, False), [one for one in parts if one.size], F8))
 
 
 @given(st.lists(floats, min_size=1), st.lists(st.integers(0, 30)))

@@ -1,5 +1,7 @@
 """Arrays whose length only the values tell: NumPy's values, whatever is done with them."""
 
+import warnings
+
 import cloudpickle
 import numpy as np
 import pytest
@@ -43,8 +45,23 @@ def test_a_sum_of_what_a_mask_takes_is_one_stage(engine):
     x = mt.arange(20, chunk_size=6)
     (x[x > 3] * 2).sum().fetch()
     assert len(engine.stages) <= 1
-    x[x > 3].mean().fetch()
+    (x[x > 3].mean() + x[x > 3].std()).fetch()
+    assert len(engine.stages) <= 1
+    x[x > 3].max().fetch()
     assert len(engine.stages) == 2
+
+
+@given(arrays_and_masks(), st.sampled_from(["f8", "f4", "i4", "c16"]))
+def test_means_of_what_a_mask_takes(case, dtype):
+    array, x, mask, m = case
+    array, x = array.astype(dtype), x.astype(dtype)
+    axes = (None,) if not mask.any() else (None, 0)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of nothing
+        for axis in axes:
+            for name in ("mean", "std", "var"):
+                theirs = getattr(array[mask], name)(axis)
+                same(getattr(x[m], name)(axis), theirs, rtol=1e-5 if dtype == "f4" else 1e-12)
 
 
 @given(cut_arrays(low=2, high=3, longest=5), st.data())

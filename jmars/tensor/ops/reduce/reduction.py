@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jmars.config import config
 from jmars.kernels.program import Call, ChunkType, Combine, Program, Reduce, single
-from jmars.kernels.reducers import MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
+from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind, run_reduction
@@ -183,6 +183,7 @@ def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bo
     """Whether a reduction needs no lengths: all unknown axes are reduced, and the reducer has an identity."""
     unknown = [i for i, axis in enumerate(chunks) if not is_known([axis])]
     plain = isinstance(reducer, UfuncReducer) and reducer.count is None and reducer.ufunc in _WITH_IDENTITY
+    plain = plain or isinstance(reducer, MeanReducer | MomentReducer)
     return plain and all(i in axes for i in unknown) and not is_open(chunks)
 
 
@@ -294,7 +295,10 @@ def mean(
         total = sum_(x, axis, inner, keepdims=keepdims, where=where)
         value = total / element_count(x, axis, keepdims, where).astype(total.real.dtype)
         return _assign_out(value.astype(result), "mean", out)
-    count = math.prod(x.shape[i] for i in normal_axes(axis, x.ndim))
+    axes, counting = normal_axes(axis, x.ndim), MeanReducer(inner)
+    if not is_known(x.data.chunks) and _in_one_stage(x.data.chunks, axes, counting):
+        return reduce("mean", x, axis, counting, result, keepdims, out)
+    count = math.prod(x.shape[i] for i in axes)
     return reduce("mean", x, axis, UfuncReducer("add", inner, count), result, keepdims, out)
 
 
