@@ -120,7 +120,7 @@ def test_what_holds_a_function_or_a_file_is_refused_with_its_line(tmp_path):
     np.save(tmp_path / "a.npy", np.ones(3))
     refused = {
         "lambda": x.map_blocks(lambda block: block),
-        "sum": mt.apply_along_axis(sum, 0, x),
+        "sum": mt.apply_along_axis(sum, 0, x, dtype=float, shape=()),
         "load": mt.load(tmp_path / "a.npy"),
         "blocks": mt.from_blocks(lambda box: np.ones(3), (3,), "f8", name="blocks"),
     }
