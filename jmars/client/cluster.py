@@ -358,7 +358,7 @@ class Cluster(EngineClusters, HostClusters):
     def _lost(self) -> None:
         """The connection is cut."""
         if not self._closed:
-            cluster_registry.remove(self)
+            cluster_registry.lose(self, self.name)
             what = f"the control process of {self.name} went away{self._jobs.because} before the job ended"
             self._jobs.none_more(f"{what}; run it on a new cluster")
 

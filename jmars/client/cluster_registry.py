@@ -9,11 +9,12 @@ import threading
 
 from jmars.client.cluster_link import ClusterLink
 
-__all__ = ["add", "everywhere", "lock", "make_default", "remove"]
+__all__ = ["add", "everywhere", "lock", "lose", "make_default", "remove", "take_lost"]
 
 lock = threading.RLock()  # held for moments only: the thread that talks to clusters takes it too
 
 _open: list[ClusterLink] = []
+_lost: list[str] = []
 
 
 def add(cluster: ClusterLink) -> None:
@@ -27,6 +28,21 @@ def remove(cluster: ClusterLink) -> None:
     with lock:
         if cluster in _open:
             _open.remove(cluster)
+
+
+def lose(cluster: ClusterLink, name: str) -> None:
+    """Take out a cluster that went away, and note its name for `take_lost`."""
+    with lock:
+        remove(cluster)
+        _lost.append(name)
+
+
+def take_lost() -> list[str]:
+    """Names of clusters that went away since the last call: whoever starts another cluster says so."""
+    with lock:
+        found = list(_lost)
+        _lost.clear()
+        return found
 
 
 def everywhere() -> list[ClusterLink]:

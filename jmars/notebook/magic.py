@@ -13,6 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from jmars.client.cluster import Cluster, default_cluster, make_default, open_clusters
+from jmars.client.cluster_registry import take_lost
 from jmars.client.connecting import connect
 from jmars.client.gpus import warn_without_gpu
 from jmars.client.trace import write_trace
@@ -121,11 +122,15 @@ def find_cluster(flags: CellFlags) -> Cluster:
         make_default(cluster)
         return cluster
     gpus = "auto" if flags.gpu in ("prefer", "only") else 0
+    lost = take_lost()
     if flags.workers is None and flags.memory is None and not gpus:
         started = default_cluster(start=True)
         assert started is not None
-        return started
-    return Cluster(n_workers=flags.workers, memory_limit=flags.memory, gpus=gpus)
+    else:
+        started = Cluster(n_workers=flags.workers, memory_limit=flags.memory, gpus=gpus)
+    if lost:
+        print(f"jmars: {', '.join(lost)} is gone (stopped, or its process ended); started {summary(started)}")  # noqa: T201
+    return started
 
 
 def _open_cluster(flags: CellFlags) -> Cluster | None:
@@ -196,11 +201,16 @@ def trace_newest(path: str) -> None:
     raise UsageError("%jmars trace: there is no job yet; run a %%jmars cell first")
 
 
+def summary(cluster: Cluster) -> str:
+    """A cluster's name, workers and memory limit."""
+    workers = f"{cluster.n_workers} worker{'s' * (cluster.n_workers != 1)}"
+    return f"{cluster.name}, {workers}, memory limit {format_bytes(cluster.memory_limit)}"
+
+
 def describe(cluster: Cluster) -> str:
     """Describes a cluster and its newest jobs, a line each."""
-    workers = f"{cluster.n_workers} worker{'s' * (cluster.n_workers != 1)}"
     jobs = [f"  {job['name']} {job['state']}" for job in cluster.jobs()[-10:]]
-    return "\n".join([f"jmars: {cluster.name}, {workers}, memory limit {format_bytes(cluster.memory_limit)}", *jobs])
+    return "\n".join([f"jmars: {summary(cluster)}", *jobs])
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

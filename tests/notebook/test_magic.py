@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 
@@ -169,6 +171,21 @@ def test_flags_of_an_open_cluster_make_it_the_default_again(notebook, other):
     notebook("%%jmars\nx = z + 1")  # asks for nothing
     assert default_cluster() is first
     assert notebook["x"].fetch().tolist() == [4, 4, 4]
+
+
+def test_a_cluster_that_went_away_is_named_once(notebook):
+    cell = "%%jmars -w 1 --memory 410MiB\nnp.ones(1)"
+    notebook(cell)
+    gone = default_cluster()
+    os.kill(gone.info()["scheduler"]["pid"], signal.SIGKILL)  # as Stop in another place, for this process
+    while gone in open_clusters():
+        time.sleep(0.01)
+    gone.close()
+    ran, again = notebook.run(cell), notebook.run(cell)
+    started = default_cluster()
+    assert f"jmars: {gone.name} is gone" in ran.text and f"started {started.name}, 1 worker, memory limit" in ran.text
+    assert "is gone" not in again.text and default_cluster() is started
+    started.close()
 
 
 def test_a_wrong_flag_runs_nothing(notebook):
