@@ -333,9 +333,10 @@ class Cluster(EngineClusters, HostClusters):
         return frozenset() if self._closed else frozenset(self._held)
 
     def computing(self, data: Sequence[TensorData]) -> list[Job]:
-        """Running jobs that will leave some of these nodes' values on the cluster."""
-        keys = {one.key for one in data} - self._held
-        return [job for job in self._jobs.running if job.gives(keys)] if keys else []
+        """Running jobs that will leave values of these nodes, or of nodes that these are made of, on the cluster."""
+        running = self._jobs.running
+        keys = {one.key for one in LinkedGraph.of(data, self._held).nodes} - self._held if running else set()
+        return [job for job in running if job.gives(keys)]
 
     def retain(self, data: Sequence[TensorData]) -> None:
         """Retain values that the cluster has, each until no Python object refers to the node any more."""

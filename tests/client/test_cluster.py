@@ -71,6 +71,20 @@ def test_the_same_tensor_computed_by_two_jobs_at_once_can_be_fetched_from_both(c
     until(lambda: cluster.info()["memory"]["chunks"] == 0)
 
 
+def test_a_value_made_of_what_a_running_job_computes_waits_for_that_job(cluster, tmp_path):
+    cluster_registry.make_default(cluster)
+
+    def noted(block, folder, block_id):
+        (folder / f"{block_id[0]}-{time.time_ns()}").touch()
+        time.sleep(0.05)
+        return block + 1
+
+    x = mt.map_blocks(noted, mt.zeros(10, chunk_size=1), dtype=float, folder=tmp_path)
+    job = cluster.submit(x)
+    assert float((x * 2).sum()) == 20 and job.wait(0)
+    assert len(list(tmp_path.iterdir())) == 10  # calls
+
+
 def test_a_callback_that_asks_the_cluster_gets_an_error_instead_of_waiting_for_itself(cluster):
     said = []
 
