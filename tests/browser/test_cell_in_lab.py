@@ -108,6 +108,35 @@ def test_the_view_is_seen_in_both_themes_and_needs_no_kernel_when_it_is_saved(la
         assert notebook.view(1).get_by_role("button", name="Cancel").count() == 0  # by role: none that can be seen
 
 
+BOXES = """() => {
+  const view = [...document.querySelectorAll('.jp-OutputArea-output .jm')].find(it => it.clientWidth > 0);
+  const canvas = view.querySelector('.jm-graph canvas');
+  const pen = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d');
+  pen.fillStyle = getComputedStyle(view).getPropertyValue('--jm-box').trim();
+  pen.fillRect(0, 0, 1, 1);
+  const [box] = new Uint32Array(pen.getImageData(0, 0, 1, 1).data.buffer);
+  const drawn = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return new Uint32Array(drawn.buffer).reduce((sum, one) => sum + (one === box), 0) > 500;
+}"""
+
+
+def test_the_graph_of_a_cell_that_has_ended_takes_the_colours_of_another_theme(lab, lab_page):
+    flags = "%%jmars -w 2 --memory 512MiB --view full"
+    cell = f"{flags}\nnp.random.default_rng(1).random((800, 800), chunk_size=400).sum()"
+    lab.write("rethemed.ipynb", [SETUP, cell])
+    with lab_page.opened("rethemed.ipynb") as notebook:
+        notebook.run(0, wait=True)
+        notebook.run(1, wait=True)
+        notebook.wait_until_idle()
+        notebook.wait_for_text(1, MIME_TYPE)
+        notebook.view(1).get_by_text("succeeded").first.wait_for()
+        notebook.page.wait_for_function(BOXES)
+        for theme in ("dark", "light"):
+            notebook.theme(theme)
+            notebook.page.wait_for_function(BOXES, timeout=5000)
+            notebook.screenshot(f"rethemed-{theme}")
+
+
 @pytest.mark.long
 def test_the_stop_button_stops_the_cell_and_what_is_queued(lab, lab_page):
     lab.write("stop.ipynb", [SETUP, slow(60), "x = 'must not run'", "print('state', x, job.state)"])

@@ -22,6 +22,7 @@ import { drawMemory } from './memory';
 import { drawPlan } from './plan';
 import { drawOperands, drawWorkers, withoutGraph } from './tables';
 import { Spot, navigate } from './navigation';
+import { watchTheme } from './theme';
 
 const TABS = [
   ['graph', 'Graph', ''],
@@ -99,7 +100,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let drawn: string | undefined; // job and stage of the drawn graph
   let theme = 0;
   let colours = palette(root, theme);
-  let styled = root.isConnected; // anywidget draws into an element that is not in the page yet, where no colour is known
+  let stale = !root.isConnected; // whether colours are to be read again: anywidget draws into an element that is not in the page yet
   let chosen = ''; // an earlier job of the cell whose graph is shown
   let focus: number[] = []; // rows of the lines whose operands are marked
   let waiting = false;
@@ -123,8 +124,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
     if (gone) {
       return;
     }
-    if (!styled && root.isConnected) {
-      styled = true;
+    if (stale && root.clientWidth) {
+      stale = false; // not of a hidden view: once it is shown its size changes, and it is drawn
       colours = palette(root, ++theme);
     }
     const now = picture();
@@ -366,15 +367,10 @@ export function mount(el: HTMLElement, host: Host): () => void {
     }
   });
 
-  const rethemed = () => {
-    colours = palette(root, ++theme);
+  const unwatchTheme = watchTheme(() => {
+    stale = true;
     later();
-  };
-  const themes = new MutationObserver(rethemed);
-  themes.observe(document.body, { attributes: true, attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name', 'data-jmars-states', 'class', 'data-theme'] });
-  themes.observe(document.documentElement, { attributes: true, attributeFilter: ['class', 'data-theme'] });
-  const dark = window.matchMedia?.('(prefers-color-scheme: dark)');
-  dark?.addEventListener?.('change', rethemed);
+  });
   const sizes = typeof ResizeObserver === 'undefined' ? null : new ResizeObserver(later);
   sizes?.observe(root);
   const unwatch = host.watch(later);
@@ -386,9 +382,8 @@ export function mount(el: HTMLElement, host: Host): () => void {
     gone = true;
     window.clearTimeout(ending);
     unwatch();
-    themes.disconnect();
+    unwatchTheme();
     sizes?.disconnect();
-    dark?.removeEventListener?.('change', rethemed);
     document.removeEventListener('visibilitychange', seen);
     root.remove();
   };
