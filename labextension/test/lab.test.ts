@@ -3,7 +3,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { describe, expect, test, vi } from 'vitest';
 import type { ClusterRow, JobRow } from '../src/lab/api';
 import { drawClusters, drawJobs, facts, kernelName, scalable } from '../src/lab/cards';
-import { connectCode, withMagic } from '../src/lab/notebook';
+import { connectCode, insertCell, withMagic } from '../src/lab/notebook';
 import { Ends } from '../src/lab/notices';
 import { fieldsOf, scaleForm, scaleOrder } from '../src/lab/scale_form';
 import { orderOf, startForm } from '../src/lab/start_form';
@@ -133,9 +133,20 @@ describe('the cards', () => {
 
 describe('cells', () => {
   test('connect by a plain name of one cluster, else by the id', () => {
-    expect(connectCode(row(), [row()])).toBe('%load_ext jmars\n%jmars connect night');
+    expect(connectCode(row(), [row()])).toBe('%reload_ext jmars\n%jmars connect night');
     expect(connectCode(row(), [row(), row({ id: 'def' })])).toContain('connect abc');
-    expect(connectCode(row({ name: 'x\nimport os' }), [])).toBe('%load_ext jmars\n%jmars connect abc');
+    expect(connectCode(row({ name: 'x\nimport os' }), [])).toBe('%reload_ext jmars\n%jmars connect abc');
+  });
+  test('are scrolled to when they are inserted, and when they are there already', () => {
+    const cells = [{ getSource: () => 'x' }, { getSource: () => 'y' }];
+    const insert = (at: number, { source }: { source: string }) => cells.splice(at, 0, { getSource: () => source });
+    const scrolled: unknown[] = [];
+    const content = { activeCellIndex: 1, model: { sharedModel: { cells, insertCell: insert } }, scrollToItem: async (...to: unknown[]) => void scrolled.push(to) };
+    const app = { shell: { currentWidget: { id: 'notebook', content }, activateById: () => undefined } } as never;
+    expect(insertCell(app, 'connect')).toBe(true);
+    content.activeCellIndex = 0;
+    expect(insertCell(app, 'connect')).toBe(true);
+    expect([cells.map(cell => cell.getSource()), content.activeCellIndex, scrolled]).toEqual([['x', 'connect', 'y'], 1, [[1, 'smart'], [1, 'smart']]]);
   });
   test('get the magic once', () => {
     expect(withMagic('x = 1', '')).toBe('%%jmars\nx = 1');

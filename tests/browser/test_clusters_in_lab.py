@@ -66,6 +66,8 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         notebook.wait_until_idle()
         assert page.evaluate("window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.length") == 2
         assert "by-click, 1 worker" in notebook.text(0)
+        notebook.run(0, wait=True)
+        assert "already loaded" not in notebook.text(0)
         side.locator(".jm-kernels", has_text=name).wait_for()
         notebook.run(1, wait=True)
         status = page.locator(".jmars-Status")

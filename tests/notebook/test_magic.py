@@ -204,6 +204,14 @@ def test_unloading_takes_the_magics_away(notebook):
     notebook("%load_ext jmars")
 
 
+def test_loading_again_prints_nothing_and_keeps_the_clusters(notebook):
+    notebook("%%jmars\nx = np.arange(4.0)")
+    before = open_clusters()
+    assert notebook.run("%reload_ext jmars").text == ""
+    assert open_clusters() == before != []
+    assert notebook("%%jmars\nx.sum()") == 6.0
+
+
 def test_status_and_stop(notebook, other):  # the last one: it closes the cluster of them all
     notebook(f"{other}\nx = np.ones(3)")
     text = notebook.run("%jmars").text

@@ -10,6 +10,7 @@ interface Panel {
   id: string;
   content?: {
     activeCellIndex: number;
+    scrollToItem?(at: number, align: 'smart'): Promise<void>;
     activeCell?: { model: { type: string; sharedModel: { getSource(): string; setSource(text: string): void } } } | null;
     model?: { sharedModel?: SharedNotebook } | null;
   };
@@ -31,15 +32,18 @@ export function currentKernel(app: JupyterFrontEnd): string {
   return currentNotebook(app)?.context?.sessionContext?.session?.kernel?.id ?? '';
 }
 
-/** The code that connects a kernel to a cluster: by its name where that is a plain word of this cluster alone, else by its id. */
+/**
+ * The code that connects a kernel to a cluster: by its name where that is a plain word of this cluster alone, else by its id.
+ * `%reload_ext` loads the extension too where it is not loaded, and says nothing where it is.
+ */
 export function connectCode({ id, name }: ClusterRow, all: readonly ClusterRow[]): string {
   const plain = /^[\w.-]+$/.test(name) && all.filter(row => row.name === name).length === 1;
-  return `%load_ext jmars\n%jmars connect ${plain ? name : id}`;
+  return `%reload_ext jmars\n%jmars connect ${plain ? name : id}`;
 }
 
 /**
- * Inserts code as a cell above the active cell, and selects it, with the keys: Shift+Enter runs it. A cell with this code that
- * is there already is selected instead. Returns whether there is a notebook.
+ * Inserts code as a cell above the active cell, scrolls to it and selects it, with the keys: Shift+Enter runs it. A cell with this
+ * code that is there already is selected instead. Returns whether there is a notebook.
  */
 export function insertCell(app: JupyterFrontEnd, source: string): boolean {
   const panel = currentNotebook(app);
@@ -55,6 +59,7 @@ export function insertCell(app: JupyterFrontEnd, source: string): boolean {
   }
   content.activeCellIndex = at;
   app.shell.activateById(panel.id);
+  void content.scrollToItem?.(at, 'smart').catch(() => undefined); // ends without an answer where the notebook is closed meanwhile
   return true;
 }
 
