@@ -6,7 +6,7 @@ import { drawClusters, drawJobs, facts, kernelName, scalable } from '../src/lab/
 import { connectCode, insertCell, withMagic } from '../src/lab/notebook';
 import { Ends } from '../src/lab/notices';
 import { fieldsOf, scaleForm, scaleOrder } from '../src/lab/scale_form';
-import { orderOf, startForm } from '../src/lab/start_form';
+import { fill, orderOf, startForm } from '../src/lab/start_form';
 import { ClusterWatch } from '../src/lab/watch';
 
 const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
@@ -61,6 +61,15 @@ describe('the form', () => {
   });
 });
 
+test('the form takes workers and limit over from a cluster', () => {
+  const form = startForm(() => preferences, async () => undefined);
+  form.querySelector('select')!.value = 'dask';
+  fill(form, row({ workers: 7, limit: 3 * 2 ** 30 + 5 }));
+  form.dispatchEvent(new Event('toggle')); // the settings change nothing
+  expect(['kind', 'workers', 'memory'].map(name => form.querySelector<HTMLInputElement>(`[name=${name}]`)!.value)).toEqual(['local', '7', '3072MiB']);
+  expect(form.querySelector<HTMLElement>('[data-kinds="dask ray"]')!.hidden).toBe(true);
+});
+
 describe('the form that scales', () => {
   test('gives a number, places or bounds, and says what is wrong', () => {
     const given = { how: 'number', n: '3', places: '', least: '1', most: '4' };
@@ -108,10 +117,10 @@ describe('the list of clusters', () => {
 
 describe('the cards', () => {
   test('tell workers, kernels and what can be scaled', () => {
-    expect(facts(row())).toBe('2 workers, 1.0 GiB, 1 job');
-    expect(facts(row({ hosts: 3, workers: 6 }))).toBe('6 workers on 3 hosts, 1.0 GiB, 1 job');
-    expect(facts(row({ kind: 'dask' }))).toBe('2 workers of Dask, 1.0 GiB, 1 job');
-    expect(facts(row({ hosts: 2, bounds: [1, 4] }))).toBe('2 workers on 2 hosts, 1 to 4 as the work needs, 1.0 GiB, 1 job');
+    expect(facts(row())).toBe('2 workers, limit 1.0 GiB, 1 job');
+    expect(facts(row({ hosts: 3, workers: 6 }))).toBe('6 workers on 3 hosts, limit 1.0 GiB, 1 job');
+    expect(facts(row({ kind: 'dask' }))).toBe('2 workers of Dask, limit 1.0 GiB, 1 job');
+    expect(facts(row({ hosts: 2, bounds: [1, 4] }))).toBe('2 workers on 2 hosts, 1 to 4 as the work needs, limit 1.0 GiB, 1 job');
     expect(facts(row({ alive: false }))).toBe('does not answer');
     expect([scalable(row()), scalable(row({ hosts: 2 })), scalable(row({ kind: 'ray' }))]).toEqual(['', 'hosts', 'workers']);
     expect(kernelName(row().kernels[0])).toBe('fit.ipynb (python3)');
@@ -123,7 +132,9 @@ describe('the cards', () => {
     document.body.append(...cards, ...drawJobs([job({ name })], 'job-1', id => `report-of-${id}`));
     expect(document.querySelectorAll('img').length).toBe(0);
     expect(document.querySelectorAll('.jm-more').length).toBe(1);
-    expect(document.querySelector<HTMLButtonElement>('[data-act=scale]')!.title).toBe('Have another number of workers'); // of one machine: a dialog tells how
+    const scale = (card: ClusterRow) => drawClusters([card], card.id)[0].querySelector<HTMLButtonElement>('[data-act=scale]')!;
+    expect([scale(row()).disabled, scale(row()).title]).toEqual([true, 'Workers of this machine cannot be added later; start another cluster']);
+    expect([scale(row({ hosts: 2 })).disabled, scale(row({ hosts: 2 })).title]).toEqual([false, 'Change the number of hosts, or have it follow the work']);
     expect(document.querySelector('[data-open]')!.getAttribute('aria-label')).toContain(name);
     const report = document.querySelector<HTMLAnchorElement>('.jm-jobs a, a')!;
     expect([report.getAttribute('href'), report.target, report.rel]).toEqual(['report-of-job-1', '_blank', 'noopener']);

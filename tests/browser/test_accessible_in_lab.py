@@ -36,7 +36,7 @@ def test_main_area_time_line_status_bar_and_dialogs(lab, lab_page, theme):
         notebook.command("jmars:show")
         page.locator(".jmars-Sidebar .jm-card").wait_for()
         for act in ("scale", "stop"):
-            page.locator(f".jmars-Sidebar [data-act={act}]").click()
+            page.evaluate("act => void window.jupyterapp.commands.execute(`jmars:${act}`)", act)
             page.locator(".jp-Dialog").wait_for()
             notebook.screenshot(f"dialog-{act}-{theme}")
             found += page.evaluate(check(".jp-Dialog"))

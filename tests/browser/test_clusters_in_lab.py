@@ -118,18 +118,29 @@ def test_the_status_bar_shows_a_job_that_begins_long_after_its_cell(lab, lab_pag
 
 
 @pytest.mark.long
-def test_scaling_a_cluster_of_one_machine_says_what_to_do_instead(lab, lab_page):
+def test_a_cluster_of_one_machine_is_not_scaled_and_another_one_like_it_is_started(lab, lab_page):
     lab.write("fixed.ipynb", ["1"])
     with lab_page.opened("fixed.ipynb", width=1250) as notebook:
         page = notebook.page
         side = page.locator(".jmars-Sidebar")
         start(notebook, "fixed")
-        side.get_by_role("button", name="Scale…").click()
+        scale = side.get_by_role("button", name="Scale…")
+        assert scale.is_disabled() and "start another cluster" in scale.get_attribute("title")
+        page.evaluate("() => void window.jupyterapp.commands.execute('jmars:scale')")
         dialog = page.locator(".jp-Dialog")
         dialog.get_by_text("fixed keeps its 1 worker").wait_for()
         notebook.screenshot("scale-fixed")
         dialog.get_by_role("button", name="Start another…").click()
         side.get_by_role("button", name="Start", exact=True).wait_for()
+        filled = [side.get_by_label(label).input_value() for label in ("Where", "Workers", "Memory limit")]
+        assert filled == ["local", "1", "256MiB"]
+        side.get_by_label("Name").fill("like-it")
+        side.get_by_role("button", name="Start", exact=True).click()
+        side.locator(".jm-card[aria-pressed=true]", has_text="like-it").wait_for()
+        notebook.screenshot("another-like-it")
+        side.get_by_role("button", name="Stop…").click()
+        page.locator(".jp-Dialog").get_by_role("button", name="Stop").click()
+        side.locator(".jm-card", has_text="like-it").wait_for(state="detached")
         stop(page, side)
 
 

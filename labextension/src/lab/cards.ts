@@ -6,6 +6,8 @@ import { ClusterRow, JobRow, KernelRow } from './api';
 
 const JOBS = 20; // of a cluster that are listed
 
+const FIXED = 'Workers of this machine cannot be added later; start another cluster';
+
 /** What can be scaled: "hosts", "workers", or "" where the number is fixed. */
 export function scalable(row: ClusterRow): string {
   return row.hosts ? 'hosts' : ['dask', 'ray'].includes(row.kind) ? 'workers' : '';
@@ -18,7 +20,7 @@ export function facts(row: ClusterRow): string {
   }
   const where = row.hosts ? ` on ${plural(row.hosts, 'host')}` : ['dask', 'ray'].includes(row.kind) ? ` of ${row.kind === 'dask' ? 'Dask' : 'Ray'}` : '';
   const follows = row.bounds ? `${row.bounds[0]} to ${row.bounds[1]} as the work needs` : '';
-  return [`${plural(row.workers, 'worker')}${where}`, follows, row.limit ? bytes(row.limit) : '', plural(row.jobs.length, 'job')].filter(Boolean).join(', ');
+  return [`${plural(row.workers, 'worker')}${where}`, follows, row.limit ? `limit ${bytes(row.limit)}` : '', plural(row.jobs.length, 'job')].filter(Boolean).join(', ');
 }
 
 /** A kernel as people know it: by its notebook. */
@@ -51,15 +53,15 @@ function connected(row: ClusterRow): HTMLElement {
 }
 
 function actions(row: ClusterRow): HTMLElement {
-  const button = (act: string, label: string, title: string) =>
-    h('button', { type: 'button', class: 'jm-button', 'data-act': act, 'data-cluster': row.id, title }, label);
+  const button = (act: string, label: string, title: string, disabled = false) =>
+    h('button', { type: 'button', class: 'jm-button', 'data-act': act, 'data-cluster': row.id, title, disabled }, label);
   const what = scalable(row);
   return h(
     'div',
     { class: 'jm-actions', role: 'group', 'aria-label': `actions for ${row.name || row.id}` },
     button('connect', 'Connect', 'Insert a cell into the current notebook that connects its kernel'),
     button('timeline', 'Timeline', 'Open the time line of all jobs of this cluster'),
-    button('scale', 'Scale…', what ? `Change the number of ${what}, or have it follow the work` : 'Have another number of workers'),
+    button('scale', 'Scale…', what ? `Change the number of ${what}, or have it follow the work` : FIXED, !what),
     button('stop', 'Stop…', 'End the cluster for all its clients')
   );
 }

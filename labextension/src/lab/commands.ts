@@ -46,10 +46,11 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
   const some = () => alive().length > 0;
 
   add('show', 'Show jmars Clusters', 'Show the side bar of clusters and jobs', show);
-  add('start', 'Start a Cluster…', 'Open the form that starts a cluster', () => {
+  const start = (like?: ClusterRow) => {
     show();
-    sidebar().openForm();
-  });
+    sidebar().openForm(like);
+  };
+  add('start', 'Start a Cluster…', 'Open the form that starts a cluster', () => start());
   add('connect', 'Insert a Cell That Connects', 'Insert a cell that connects the notebook to the selected cluster', fresh(about => {
     const cluster = clusterOf(about);
     if (cluster && !insertCell(app, connectCode(cluster, watch.rows))) {
@@ -103,7 +104,7 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
         buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Start another…' })]
       });
       if (button.accept) {
-        await app.commands.execute('jmars:start');
+        start(cluster);
       }
       return;
     }

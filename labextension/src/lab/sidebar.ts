@@ -1,10 +1,10 @@
 // The side bar: this user's clusters, a form that starts one, their jobs, and the view of a selected job.
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';
-import { JobRow, reportUrl } from './api';
+import { ClusterRow, JobRow, reportUrl } from './api';
 import { drawClusters, drawJobs } from './cards';
 import { JobPanel } from './job_panel';
-import { startForm } from './start_form';
+import { fill, startForm } from './start_form';
 import { Preferences } from './settings';
 import { ClusterWatch } from './watch';
 import { startCluster } from './api';
@@ -34,8 +34,8 @@ export class Sidebar extends Widget {
     this._panel.node.classList.add('jm-side-view');
     this._form = startForm(preferences, async order => {
       const { id } = await startCluster(_watch.settings, order);
+      await _watch.poll(); // before it is chosen: the first of the list is shown instead of a cluster that is not listed
       this._choose(id);
-      await _watch.poll();
     });
     this.node.append(h('h2', {}, 'jmars'), this._form, this._note, this._list, this._jobs, this._panel.node);
     this._list.addEventListener('click', event => this._clicked(event));
@@ -48,8 +48,11 @@ export class Sidebar extends Widget {
     return this._panel.cluster;
   }
 
-  /** Opens the form that starts a cluster. */
-  openForm(): void {
+  /** Opens the form that starts a cluster, with the workers and the memory limit of `like`. */
+  openForm(like?: ClusterRow): void {
+    if (like) {
+      fill(this._form, like);
+    }
     this._form.open = true;
     this._form.querySelector('select')?.focus();
   }
