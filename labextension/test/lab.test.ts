@@ -113,6 +113,20 @@ describe('the list of clusters', () => {
     watch.dispose();
     vi.restoreAllMocks();
   });
+  test('is asked for twice a second while a job runs, then seldom', async () => {
+    vi.useFakeTimers();
+    const rows = [row()];
+    const asked = vi.spyOn(ServerConnection, 'makeRequest').mockImplementation(() => Promise.resolve({ ok: true, status: 200, json: () => Promise.resolve(rows) } as never));
+    const watch = new ClusterWatch(ServerConnection.makeSettings({ baseUrl: 'http://localhost/' }));
+    await vi.advanceTimersByTimeAsync(2100);
+    expect(asked.mock.calls.length).toBe(5);
+    rows[0] = row({ jobs: [job({ state: 'succeeded' })] });
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(asked.mock.calls.length).toBe(6);
+    watch.dispose();
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
 });
 
 describe('the cards', () => {

@@ -1,10 +1,12 @@
-// Polls the list of clusters for all parts of the plugin: often while somebody looks or a job runs, else now and then.
+// Polls the list of clusters for all parts of the plugin: twice a second while a job runs in a page that is seen, often while
+// somebody looks or a job runs, else now and then.
 import { ServerConnection } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 import { ENDED } from '../draw/header';
 import { ClusterRow, clusters, JobRow } from './api';
 
-const OFTEN = 2000; // ms
+const MOVING = 500; // ms
+const OFTEN = 2000;
 const SELDOM = 10000;
 
 /** The clusters as the Jupyter server told them last. */
@@ -92,8 +94,9 @@ export class ClusterWatch {
   private _later(): void {
     if (this._timer >= 0) {
       window.clearTimeout(this._timer);
-      const often = this.running.length > 0 || (this._lookers > 0 && !document.hidden);
-      this._timer = window.setTimeout(() => void this.poll(), often ? OFTEN : SELDOM);
+      const runs = this.running.length > 0;
+      const wait = runs && !document.hidden ? MOVING : runs || (this._lookers > 0 && !document.hidden) ? OFTEN : SELDOM;
+      this._timer = window.setTimeout(() => void this.poll(), wait);
     }
   }
 }
