@@ -66,6 +66,7 @@ class GraphActor:
         self.line: SourceLine | None = None  # the user's line whose operand failed
         self.submitted = time.monotonic()
         self.elapsed = 0.0
+        self.made_at = 0  # line of the cell that made the last operand; 0 where unknown
         self.measured: dict[str, Any] | None = None  # what it took, once it has ended
         self.results: list[str] = []  # keys of the tensors that it left here and that were not here before
         self.settled: dict[str, Any] = {}  # chunks of results whose lengths were not known when they were submitted
@@ -126,6 +127,8 @@ class GraphActor:
         prepared, bound = run.ready
         number = 1 if self._stages is None else self._stages.number
         self._picture, self.newest = prepared.shown(bound, number), run.ready
+        if self._picture["stages"]:
+            self.made_at = int(self._picture["stages"][-1][2] or 0)
         self._progress.begin(len(run.given), last=self._stages is None or self._stages.is_last)
         if prepared.made >= self.submitted:  # for this job, and not taken from an earlier one
             self._log.append(events.JOB_PREPARED, self.job, {"phases": prepared.phases})
@@ -362,6 +365,7 @@ class GraphActor:
         return {
             "id": self.job,
             "name": self.name,
+            "line": self.made_at,
             "state": str(self.state),
             "error": self.error.text if self.error else None,
             "progress": self.progress,

@@ -2,14 +2,14 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { describe, expect, test, vi } from 'vitest';
 import type { ClusterRow, JobRow } from '../src/lab/api';
-import { drawClusters, drawJobs, facts, kernelName, scalable } from '../src/lab/cards';
+import { drawClusters, drawJobs, facts, jobName, kernelName, scalable } from '../src/lab/cards';
 import { connectCode, insertCell, withMagic } from '../src/lab/notebook';
 import { Ends } from '../src/lab/notices';
 import { fieldsOf, scaleForm, scaleOrder } from '../src/lab/scale_form';
 import { fill, orderOf, startForm } from '../src/lab/start_form';
 import { ClusterWatch } from '../src/lab/watch';
 
-const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
+const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', line: 0, state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
 const row = (more: Partial<ClusterRow> = {}): ClusterRow => ({
   id: 'abc',
   name: 'night',
@@ -139,6 +139,11 @@ describe('the cards', () => {
     expect([scalable(row()), scalable(row({ hosts: 2 })), scalable(row({ kind: 'ray' }))]).toEqual(['', 'hosts', 'workers']);
     expect(kernelName(row().kernels[0])).toBe('fit.ipynb (python3)');
     expect(kernelName({ id: '', name: 'py', path: '', busy: true })).toBe('a console (py, busy)');
+  });
+  test('tell jobs of a cell apart by their lines', () => {
+    const lines = [4, 5].map((line, i) => job({ id: `job-${i}`, line }));
+    expect(drawJobs(lines, '', () => '').map(one => one.querySelector('.jm-job .jm-name')!.textContent)).toEqual(['In [3], line 5', 'In [3], line 4']);
+    expect([job(), job({ name: 'a sum', line: 4 }), job({ name: '' })].map(jobName)).toEqual(['In [3]', 'a sum', 'job-1']);
   });
   test('write all texts as text, and disable what cannot be done', () => {
     const name = '<img src=x onerror=alert(1)>';

@@ -42,6 +42,31 @@ def test_nothing_is_cut_at_any_width(page, run):
     assert "\n".join(found) == ""
 
 
+FACTS = """[...document.querySelectorAll('.jm-joblist')].flatMap(list => {
+  const { left, right } = list.getBoundingClientRect();
+  return [...list.querySelectorAll('span:last-child')].map(it => {
+    const range = document.createRange();
+    range.selectNodeContents(it);
+    const box = range.getBoundingClientRect();
+    return box.width > 0 && box.left >= left && box.right <= right + 1;
+  });
+})"""
+
+
+@pytest.mark.long
+def test_the_facts_of_a_cells_jobs_are_not_cut_at_any_width(page):
+    picture = json.loads(json.dumps(picture_at(simulate(3, seconds=4), 60.0)))
+    part = {"name": "In [3]", "line": 12, "text": "total = float((a * 2).sum()) + float((a - 2).sum()) # of all"}
+    part |= {"state": "succeeded", "n": 12_345, "elapsed": 83.2, "predicted": 95.1, "spilled": 2**31}
+    picture["snap"]["parts"] = [part | {"number": i, "job": f"job-{i}"} for i in (1, 2)]
+    open_view(page)
+    page.evaluate("p => window.put(p)", picture)
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 700})
+        page.wait_for_timeout(50)
+        assert page.evaluate(FACTS) == [True, True], f"{width} px"
+
+
 NAMES = """[...document.querySelectorAll('[role=tab]')].map(tab => {
   const range = document.createRange();
   range.selectNodeContents(tab);

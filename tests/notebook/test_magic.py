@@ -204,6 +204,14 @@ def test_unloading_takes_the_magics_away(notebook):
     notebook("%load_ext jmars")
 
 
+def test_a_job_tells_the_line_of_the_cell_that_asked_for_it(notebook):
+    with config.using(local_seconds=0):  # small values are computed by jobs too
+        notebook("%%jmars\nx = np.arange(4.0) + 1\n\nfirst = float(x.sum())\ny = x * 2")
+    first, last = default_cluster(start=False).jobs()[-2:]
+    assert first["name"] == last["name"]
+    assert (first["line"], last["line"]) == (4, 5)  # the first line is that of the magic
+
+
 def test_loading_again_prints_nothing_and_keeps_the_clusters(notebook):
     notebook("%%jmars\nx = np.arange(4.0)")
     before = open_clusters()

@@ -27,6 +27,7 @@ def job_row(job: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": str(job.get("id", "")),
         "name": plain_text(job.get("name") or ""),
+        "line": int(job.get("line") or 0),
         "state": str(job.get("state", "")),
         "elapsed": round(float(job.get("elapsed") or 0.0), 1),
         "progress": round(float(job.get("progress") or 0.0), 3),

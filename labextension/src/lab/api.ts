@@ -7,6 +7,7 @@ import { ScaleOrder } from './scale_form';
 export interface JobRow {
   id: string;
   name: string;
+  line: number; // of the cell that asked for it; 0 where unknown
   state: string;
   elapsed: number;
   progress: number; // from 0 to 1

@@ -66,13 +66,18 @@ function actions(row: ClusterRow): HTMLElement {
   );
 }
 
+/** The name of a job; of a cell's job with its line, since a cell may have several: "In [7], line 4". */
+export function jobName({ id, name, line }: JobRow): string {
+  return line && /^In \[\d+\]$/.test(name) ? `${name}, line ${Number(line)}` : name || id;
+}
+
 /** The jobs, newest first; `report` is the address of a job's report. */
 export function drawJobs(jobs: readonly JobRow[], shown: string, report: (job: string) => string): HTMLElement[] {
   return jobs
     .slice(-JOBS)
     .reverse()
     .map(job => {
-      const name = job.name || job.id;
+      const name = jobName(job);
       const cancel = ENDED.includes(job.state) || job.id === shown ? null : h('button', { type: 'button', class: 'jm-button jm-cancel', 'data-cancel': job.id, 'aria-label': `Cancel ${name}` }, 'Cancel');
       return h(
         'li',

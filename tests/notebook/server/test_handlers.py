@@ -124,6 +124,7 @@ def test_clusters_are_listed_without_their_secrets(server):
                     {
                         "id": "job-1",
                         "name": "cell 1",
+                        "line": 0,
                         "state": "running",
                         "elapsed": 1.0,
                         "progress": 0.0,

@@ -8,7 +8,7 @@ from jmars.notebook.server.stream import JobStream, job_row
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import started
 
-JOBS = [{"id": "job-1", "name": "cell 1", "state": "running", "elapsed": 1.23, "counts": {}}]
+JOBS = [{"id": "job-1", "name": "cell 1", "line": 4, "state": "running", "elapsed": 1.23, "counts": {}}]
 
 
 def stream_of(log):
@@ -27,7 +27,8 @@ def test_the_first_frame_is_all_and_the_next_what_changed():
     stream = stream_of(log)
     first = frame(stream, JOBS, 1000.0)
     assert first["job"] == "job-1"
-    assert first["jobs"] == [{"id": "job-1", "name": "cell 1", "state": "running", "elapsed": 1.2, "progress": 0.0}]
+    row = {"id": "job-1", "name": "cell 1", "line": 4, "state": "running", "elapsed": 1.2, "progress": 0.0}
+    assert first["jobs"] == [row]
     assert set(first["picture"]) == set(TRAITS)
     json.dumps(first)
     assert frame(stream, JOBS, 1000.5) is None
