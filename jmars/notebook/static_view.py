@@ -174,7 +174,7 @@ def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:
 
 def _memory(parts: list[str], series: Series, y: float) -> float:
     """Draws memory over time, and below it bytes on disk on a scale of their own; returns the next free y."""
-    curves = [("resident", "all processes", "#0072b2", ""), ("used", "chunks and scratch", "#009e73", "")]
+    curves = [("resident", "all processes", "#0072b2", ""), ("used", "reserved for chunks and scratch", "#009e73", "")]
     y = _panel(parts, series, curves, series["limit"], 90.0, y)
     if max(series["spilled"]):
         y = _panel(parts, series, [("spilled", "chunks on disk", "#cc79a7", "5 3")], 0, 50.0, y + 8)

@@ -14,7 +14,7 @@ const HEIGHT = 190; // pixels of the memory panel
 const DISK = 110; // pixels of the disk panel
 const CURVES = [
   ['resident', 'all processes and chunks', 'jm-resident'],
-  ['used', 'chunks and scratch', 'jm-used']
+  ['used', 'reserved for chunks and scratch', 'jm-used']
 ] as const;
 const ON_DISK = [['spilled', 'chunks on disk', 'jm-spilled']] as const;
 
@@ -26,7 +26,7 @@ export function drawMemory(el: HTMLElement, series: Series | null, groups: Group
   const facts: [string, number][] = [
     ['peak of the cluster', series.peak],
     ['limit', series.limit],
-    [live ? 'chunks and scratch now' : 'chunks and scratch at the end', last(series.used)],
+    [live ? 'reserved now' : 'reserved at the end', last(series.used)],
     [live ? 'on disk now' : 'on disk at the end', last(series.spilled)],
     ['spilled in total', series.spilled_total],
     ['reloaded in total', series.reloaded_total],

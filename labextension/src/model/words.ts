@@ -28,9 +28,10 @@ const MEANINGS: Record<string, string> = {
   'peak of the cluster': 'Most bytes that all processes of the cluster and its shared memory took at once.',
   limit: 'Memory limit: bytes that all processes of the cluster and its shared memory may take together.',
   'all processes and chunks': 'Bytes that the processes of the cluster and its shared memory take, as the system counts them.',
-  'chunks and scratch': 'Bytes of stored chunks, and of the memory that running operands need beside inputs and output.',
-  'chunks and scratch now': 'Bytes of stored chunks, and of the memory that running operands need beside inputs and output.',
-  'chunks and scratch at the end': 'Bytes of stored chunks at the end of the cell, and of memory still promised to operands.',
+  'reserved for chunks and scratch':
+    'Bytes reserved for stored chunks, and for what running operands need beside their inputs. They may be more than all processes and chunks take, while operands have not used all that is reserved for them.',
+  'reserved now': 'Bytes reserved for chunks and scratch at this moment, also those that no operand has used yet.',
+  'reserved at the end': 'Bytes reserved at the end of the cell: stored chunks, and memory still promised to operands.',
   'chunks on disk': 'Bytes of chunks that were spilled: written to disk to make room, and read back when needed.',
   'on disk now': 'Bytes of chunks that are spilled at this moment.',
   'on disk at the end': 'Bytes of chunks that were spilled at the end of the cell.',
