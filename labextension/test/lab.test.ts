@@ -56,7 +56,8 @@ describe('the form', () => {
     await Promise.resolve();
     await Promise.resolve();
     await Promise.resolve();
-    expect(form.querySelector('[role=status]')!.textContent).toBe('no <i>machine</i> answers');
+    expect(form.querySelector('[role=alert]')!.textContent).toBe('no <i>machine</i> answers');
+    expect(form.querySelector('[role=status]')!.textContent).toBe('');
     form.remove();
   });
 });

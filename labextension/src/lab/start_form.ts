@@ -70,6 +70,7 @@ export function startForm(preferences: () => Preferences, start: (order: StartOr
   const address = input('host:port');
   const button = h('button', { type: 'submit', class: 'jm-button jm-go' }, 'Start') as HTMLButtonElement;
   const told = h('p', { class: 'jm-note', role: 'status' });
+  const wrong = h('p', { class: 'jm-note jm-wrong', role: 'alert' });
   const fields = [
     field('kind', 'Where', all, select),
     field('hosts', 'Machines', ['ssh'], input('node-7, ada@node-8:2222')),
@@ -79,7 +80,7 @@ export function startForm(preferences: () => Preferences, start: (order: StartOr
     field('memory', 'Memory limit', OWN, memory),
     field('name', 'Name', all, input('any'))
   ];
-  const form = h('form', { class: 'jm-form' }, ...fields, button, told) as HTMLFormElement;
+  const form = h('form', { class: 'jm-form' }, ...fields, button, told, wrong) as HTMLFormElement;
   const root = h('details', { class: 'jm-start' }, h('summary', {}, 'New cluster'), form) as HTMLDetailsElement;
   const fit = () => {
     fields.forEach(one => (one.hidden = !one.dataset.kinds!.split(' ').includes(select.value)));
@@ -98,15 +99,16 @@ export function startForm(preferences: () => Preferences, start: (order: StartOr
   async function submit(): Promise<void> {
     button.disabled = true;
     told.textContent = 'The cluster is starting…';
+    wrong.textContent = '';
     try {
       await start(orderOf(Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]))));
-      told.textContent = '';
       root.open = false;
       form.reset();
       fit();
     } catch (error) {
-      told.textContent = error instanceof Error ? error.message : 'It did not start.';
+      wrong.textContent = error instanceof Error ? error.message : 'It did not start.';
     } finally {
+      told.textContent = '';
       button.disabled = false;
     }
   }
