@@ -334,9 +334,7 @@ class Cluster(EngineClusters, HostClusters):
 
     def computing(self, data: Sequence[TensorData]) -> list[Job]:
         """Running jobs that will leave values of these nodes, or of nodes that these are made of, on the cluster."""
-        running = self._jobs.running
-        keys = {one.key for one in LinkedGraph.of(data, self._held).nodes} - self._held if running else set()
-        return [job for job in running if job.gives(keys)]
+        return self._jobs.giving(lambda: {one.key for one in LinkedGraph.of(data, self._held).nodes} - self._held)
 
     def retain(self, data: Sequence[TensorData]) -> None:
         """Retain values that the cluster has, each until no Python object refers to the node any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,6 +83,12 @@ class JobRegistry:
     def running(self) -> list[Job]:
         """Jobs that have not ended."""
         return list(self._running)
+
+    def giving(self, keys: Callable[[], Set[str]]) -> list[Job]:
+        """Jobs that have not ended and will leave a node with a key of `keys()`; without jobs `keys` is not called."""
+        running = self.running
+        wanted = keys() if running else set[str]()
+        return [job for job in running if job.gives(wanted)]
 
     def expect(self, job: Job) -> None:
         """Enter a handle, and give it a report that came early, or the news that none will come."""
