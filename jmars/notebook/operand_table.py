@@ -74,6 +74,9 @@ class OperandTable:
         self._counts[OperandState.UNSCHEDULED] = self.n_after
         self._tensor_counts = self._counts_of(self.tensor[self.group >= 0], max(1, n_stages))
         self._label_counts = self._counts_of(self.label, _rows(self._labels_bucket))
+        if n_labels and "group_program" in data:  # chunks of tensors that the cluster keeps: no event may tell of them
+            stored = np.flatnonzero(self._program[rows] == _PRUNED)
+            self.move(stored.astype("<u4").tobytes(), OperandState.FINISHED, -1, 0.0)
 
     def move(self, ids: bytes, state: int, worker: int, time: float) -> None:
         """Notes that operands moved to `state` on `worker` (-1: none) at `time`; the next read applies the move.

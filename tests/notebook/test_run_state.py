@@ -24,6 +24,16 @@ def run_of(log, **settings):
     return run
 
 
+def test_chunks_that_the_cluster_keeps_count_as_finished():
+    log = Log()
+    log.add("JobSubmitted", name="")
+    log.add("GraphBuilt", **graph_built(4, group_program=u32([0xFFFFFFFF, 3])))  # only the sum has a program
+    run = run_of(log)
+    assert run.snap(0)["counts"][:5] == [1, 0, 0, 4, 0]
+    run.fold(log.moved(S.FREED, [0, 1]).moved(S.FINISHED, [4]).events)
+    assert run.snap(0)["counts"][:5] == [0, 0, 0, 3, 2]
+
+
 @given(st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 9)), st.integers(-1, 3))))
 def test_counts_always_sum_to_the_operands(moves):
     log = started(n_chunks=4)
