@@ -36,7 +36,11 @@ def _in_place(name: str) -> Operator:
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        return call(name, self, other, **({"out": self} if self._place.is_array else {}))  # NumPy's scalars are rebound
+        if not self._place.is_array:
+            return call(name, self, other)  # NumPy's scalars are rebound
+        if not self._place.writeable:
+            raise ValueError("output array is read-only")  # NumPy's words, before any other fault
+        return call(name, self, other, out=self)
 
     return method
 

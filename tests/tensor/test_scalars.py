@@ -81,3 +81,10 @@ def test_rounded_to_a_python_number(value: float) -> None:
         assert round(x, 0).dtype == round(a, 0).dtype
         assert (math.floor(x), math.ceil(x)) == (math.floor(a), math.ceil(a))
     assert math.trunc(mt.asarray([value], dtype="f8").sum()) == int(value)
+
+
+@pytest.mark.parametrize("dtype", ["f8", [("x", "i8"), ("y", "i8")]])
+def test_what_is_read_only_says_so_before_any_other_fault(dtype: Any) -> None:
+    for one in (np.diagonal(np.zeros((2, 2), dtype)), np.diagonal(mt.asarray(np.zeros((2, 2), dtype)))):
+        with pytest.raises(ValueError, match="output array is read-only"):
+            one += 0
