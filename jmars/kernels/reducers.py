@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -81,9 +81,10 @@ class UfuncReducer:
 
 @dataclass(frozen=True)
 class MeanReducer:
-    """The mean of elements whose number only a run can tell: states of (count, sum)."""
+    """The mean of an unknown number of elements: states of (count, sum)."""
 
     total: np.dtype[Any]  # dtype of the sum
+    name: ClassVar[str] = "mean"
     blocked = True
 
     @property

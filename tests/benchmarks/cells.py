@@ -83,6 +83,19 @@ for step in range(60):
         )
         for n, goal in ((1000, 1.2), (4000, 0.8))
     ),
+    Work(
+        "escape",  # a loop that carries two large arrays and looks at one of them
+        "start = np.linspace(-2, 1, 420)[None] + 1j * np.linspace(-1.5, 1.5, 400)[:, None]",
+        """z, alive = np.zeros_like(start), np.ones(start.shape, bool)
+for turn in range(20):
+    z[alive] = z[alive] ** 2 + start[alive]
+    alive &= abs(z) <= 2
+    if not alive.any():
+        break""",
+        "alive",
+        seconds=1.5,
+    ),
+    Work("palette", "x = np.arange(1_000_000) % 2", "m = np.array([10, 20])[x].sum()", "m", seconds=0.3),
     Work("mask", "x = np.random.default_rng(3).random(10_000_000)", "m = x[x > 0.9].sum()", "m", ratio=1.2),
     Work("unique", "x = np.random.default_rng(3).integers(0, 1000, 10_000_000)", "m = np.unique(x)", "m", ratio=1.2),
     Work("cumsum", "x = np.random.default_rng(3).random(10_000_000)", "m = np.cumsum(x)", "m[::9999]", ratio=1.2),
