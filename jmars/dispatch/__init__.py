@@ -7,6 +7,7 @@
 - offers.py: offers of operands to several workers, the first takes one (Offers)
 - task_queue.py: ready operands, by job and rank (TaskQueue)
 - gpu_orders.py: operands for workers with a GPU, and their slots there
+- placement.py: chooses the queue of an operand (Placement)
 - gpu_refusals.py: operands that a GPU cannot run (GpuRefusals)
 - fair_share.py: shares the workers among running jobs (FairShare)
 - estimate.py: predicts the run time of operands (Estimate)
@@ -16,6 +17,7 @@
 - stragglers.py: finds operands to revoke and to copy (Stragglers)
 - speculation.py: revokes batches and starts speculative copies (SpeculativeExecution)
 - recycling.py: replaces executors for the memory that they retained (WorkerRecycling)
+- worker_scaling.py: workers that come and leave (WorkerScaling)
 - report_handler.py: acts on the reports of executors (ReportHandler)
 - batch_recovery.py: recovers the batches of executors that died (BatchRecovery)
 - host_dispatch.py: the interface that other folders call (HostDispatch)

@@ -18,11 +18,13 @@ from jmars.dispatch.gpu_orders import GpuWorkers
 from jmars.dispatch.gpu_refusals import GpuRefusals
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.open_jobs import OpenJobs
+from jmars.dispatch.placement import Placement
 from jmars.dispatch.recycling import WorkerRecycling
 from jmars.dispatch.report_handler import ReportHandler
 from jmars.dispatch.speculation import SpeculativeExecution
 from jmars.dispatch.state_times import StateTimes
 from jmars.dispatch.task_queue import TaskQueue
+from jmars.dispatch.worker_scaling import WorkerScaling
 from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, ExecutorLink, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory import HostMemory
@@ -30,7 +32,6 @@ from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Interrupted, JobBroken, JobClosed, Refused, Report, WorkerMoved
 from jmars.plan import signature
-from jmars.plan.plan_graph import is_for_gpu
 from jmars.processes.executor_messages import (
     COPY_DOWN,
     FORGET,
@@ -81,14 +82,15 @@ class HostDispatch:
         self.jobs = OpenJobs(memoryview(memory.arena.memory))
         self.programs = self.jobs.programs
         self.queue = TaskQueue(workers, gpus)
-        self._cores = workers - gpus
-        self.workers = [Worker(index) for index in range(self._cores)]
-        self.workers += [Worker(self._cores + number, f"{GPU_NAME}{number}") for number in range(gpus)]
+        cores = workers - gpus
+        self.workers = [Worker(index) for index in range(cores)]
+        self.workers += [Worker(cores + number, f"{GPU_NAME}{number}") for number in range(gpus)]
         self.gpus = GpuWorkers(self.workers)
+        placement = self._placement = Placement(self.workers, self.gpus, self.queue)
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
-        refusals = GpuRefusals(memory, self.gpus, self.queue, self._of_kind, report)
+        refusals = GpuRefusals(memory, self.gpus, self.queue, placement.place, report)
         self.dispatcher = Dispatcher(
             memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus, self.ledger.on_gpu, refusals
         )
@@ -97,6 +99,10 @@ class HostDispatch:
             memory, self.jobs, self.queue, self.workers, estimate, lambda: self.dispatcher.is_short, report
         )
         self.recycling = WorkerRecycling(memory, self.workers, self.speculation)
+        self.scaling = WorkerScaling(
+            self.jobs, self.queue, self.workers, placement, self.recycling, self._counted, report
+        )
+        self.leaves = self.scaling.leaves
         self.recovery = BatchRecovery(memory, self.jobs, self.workers, self.speculation, report)
         self._reports = ReportHandler(
             memory,
@@ -118,6 +124,7 @@ class HostDispatch:
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; no operand runs yet. Too many jobs raise ClusterError and change no state."""
         self.jobs.open(table)
+        self.scaling.unpin(table)
         self.queue.open_job(table.number, table.late, table.pinned)
         self._memory.open_job(table)
         self.ledger.open_job(table)
@@ -126,8 +133,7 @@ class HostDispatch:
         """Run ready operands on the workers chosen for them."""
         table = self.jobs.by_name[job]
         push, rank, number = self.queue.push, table.rank, table.number
-        if self._cores < len(self.workers):
-            workers = [self._of_kind(table, one, worker) for one, worker in zip(operands, workers, strict=True)]
+        workers = self._placement.places(table, operands, workers)
         for operand, worker in zip(operands, workers, strict=True):
             push(worker, number, rank[operand], operand)
         if not self.dispatcher.is_held:
@@ -137,9 +143,7 @@ class HostDispatch:
         """Give operands new ranks, and waiting ones new workers; slow workers take only operands planned for them."""
         table = self.jobs.by_name[job]
         table.rank[:] = rank
-        if self._cores < len(self.workers):
-            workers = [self._of_kind(table, one, worker) for one, worker in enumerate(workers)]
-        self.queue.replan(table.number, rank, workers)
+        self.queue.replan(table.number, rank, self._placement.places(table, range(len(workers)), workers))
         self.jobs.slow[table.number] = frozenset(slow)
         self.dispatch()
 
@@ -201,22 +205,15 @@ class HostDispatch:
                     worker.link.send(ForgetPrograms(FORGET))
         self._report(JobClosed(job, measured))
 
+    def _counted(self, workers: int) -> None:
+        """So many workers have a process now."""
+        self.ledger.executors = workers
+        self._memory.count_workers(workers)
+
     def _close_those_still(self) -> None:
         """Close jobs that the scheduler closed, and whose last batches were taken from their workers."""
         for job in list(self.jobs.ending):
             self._close_if_still(self.jobs.by_name[job])
-
-    def _of_kind(self, table: JobTable, operand: int, worker: int) -> int:
-        """`worker` if it has the device of an operand; else the worker with that device that has least to do.
-
-        Operands for a GPU go to cores where no GPU is left.
-        """
-        on_gpu = self.gpus.on_gpu(table, operand)
-        suits = on_gpu == (worker >= self._cores) and worker not in self.gpus.lost
-        if worker < 0 or suits or self._cores == len(self.workers):
-            return worker
-        able = self.gpus.living if on_gpu else self.workers[: self._cores]
-        return min(able, key=lambda one: self.queue.load(one.index) + one.running).index
 
     def _warm(self, worker: Worker, ready: DeviceReady) -> None:
         """The GPU of a worker is warm, or cannot be used: then the worker is given up."""
@@ -250,7 +247,7 @@ class HostDispatch:
 
     def requeue(self, table: JobTable, operand: int) -> None:
         """An operand that was admitted, or waited for memory, waits for a worker again."""
-        self.queue.push(self._of_kind(table, operand, 0), table.number, table.rank[operand], operand)
+        self.queue.push(self._placement.place(table, operand, 0), table.number, table.rank[operand], operand)
 
     def answer(self, worker: int, slot: int, why: str) -> None:
         """Send an executor the slot for a result, or slot 0 and a reason."""
@@ -312,7 +309,10 @@ class HostDispatch:
         one.quarantined = []
         self.recovery.remember(one, link, lost[0] if lost else None, why)
         self._memory.devices.lose(worker, f"{one.name}, which alone had it, ended: {why}")
-        if one.state != GIVEN_UP:
+        if self.scaling.leaves(worker):
+            self._memory.reset_worker(worker)
+            self.scaling.left(one)
+        elif one.state != GIVEN_UP:
             self._report(WorkerMoved(worker, one.name, link.pid, "replaced"))
         self.recovery.ended(one, link, lost, why)
         for table in {batch.table.number: batch.table for batch in lost}.values():
@@ -331,19 +331,17 @@ class HostDispatch:
         if worker in self.gpus.lost:  # its process was replaced, and the GPU cannot be used again
             return
         self.gpus.give_up(one, why)
-        self.queue.lost.add(worker)
         log.error("%s is given up: %s", one.name, why)
         self._report(WorkerMoved(worker, one.name, link.pid, GIVEN_UP, gpu_bytes=-1))
-        for table in self.jobs.by_number.values():
-            if table.device:
-                mine = [is_for_gpu(table.device, i) for i in range(len(table.rank))]
-                places = [self._of_kind(table, i, worker) if is_mine else -1 for i, is_mine in enumerate(mine)]
-                self.queue.replan(table.number, table.rank, places)
+        self._placement.give_up(worker, self.jobs.by_number.values())
 
     def moved(self, worker: int, pid: int, state: str) -> None:
         """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
         one = self.workers[worker]
         one.state = state or (WARMING if self.is_warming(worker) else "")
+        if self.scaling.leaves(worker):
+            self.recycling.recycle(one)
+            return
         self._report(WorkerMoved(worker, one.name, pid, one.state or "idle"))
         if not one.state:
             self.dispatch()
@@ -376,6 +374,8 @@ class HostDispatch:
         one = self.workers[worker]
         if one.state == STARTING:
             one.state = ""
+            if self.scaling.leaves(worker):
+                self.recycling.recycle(one)
             self.dispatch()
 
     def no_executors(self, error: ClusterError) -> None:

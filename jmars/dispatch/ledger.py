@@ -58,6 +58,8 @@ class Ledger:
         Run times of operands by program, in this session.
     on_gpu
         The same on GPUs; cold operands are those with copies to the GPU or from it.
+    executors
+        Number of executors.
     waited
         Seconds that executors waited for a core since the last job ended.
     """
@@ -68,7 +70,7 @@ class Ledger:
         self.on_gpu = Estimate()
         self.waited = 0.0
         self._copies = (0, 0.0)  # bytes to and from GPUs since the profile learnt their speed, and their seconds
-        self._arena, self._chunks, self._disk_seconds, self._executors = arena, chunks, disk_seconds, executors
+        self._arena, self._chunks, self._disk_seconds, self.executors = arena, chunks, disk_seconds, executors
         self._jobs: dict[int, _Opened] = {}  # by number
         self._saved = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
@@ -96,7 +98,7 @@ class Ledger:
         computed, used_gpus = self._learn(programs), self._learn_gpus(programs)
         short = operands >= LEAST_OPERANDS and computed < SHORT_SECONDS * operands
         if short and not (self._jobs or used_gpus):
-            self.profile.observe_dispatch((makespan * self._executors - computed - self.waited) / operands)
+            self.profile.observe_dispatch((makespan * self.executors - computed - self.waited) / operands)
         if computed >= LEAST_COMPUTED:
             self.profile.observe_busy(1 + self.waited / computed)
         self.waited = 0.0

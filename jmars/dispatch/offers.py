@@ -55,6 +55,10 @@ class Offers:
         heappop(self._heaps[worker])
         return key
 
+    def grow(self, workers: int) -> None:
+        """There are so many workers now."""
+        self._heaps += [[] for _ in range(workers - len(self._heaps))]
+
     def withdraw(self) -> list[tuple[int, Sequence[int]]]:
         """Withdraw all offers; returns their keys and workers."""
         found = list(self._open.items())

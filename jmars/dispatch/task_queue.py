@@ -47,6 +47,26 @@ class TaskQueue:
         if late:
             self._late.add(number)
 
+    def grow(self, workers: int) -> None:
+        """There are so many workers now."""
+        more = range(self._workers, workers)
+        if not more:
+            return
+        self._workers, self._cores, self._everyone = workers, workers - self._gpus, range(workers)
+        for heaps in self._jobs.values():
+            heaps += [[] for _ in more]
+        for number, offers in self._offers.items():
+            offers.grow(workers)
+            for key in list(offers) if number in self._late else ():
+                if key & _MASK not in self._pinned[number]:
+                    offers.make(key, more)
+
+    def redirect(self, worker: int, to: int) -> None:
+        """Operands that are planned for a worker are planned for worker `to`."""
+        for heaps in self._jobs.values():
+            heaps[to] = sorted(heaps[to] + heaps[worker])  # a sorted list is a heap
+            heaps[worker] = []
+
     def close_job(self, number: int) -> None:
         """Forget a job of which no operand waits."""
         self._offers.pop(number, None)

@@ -50,7 +50,7 @@ class DynamicOutputs:
         answer: Callable[[int, int, str], None],
         is_leaving: Callable[[int], bool],
     ) -> None:
-        self._arena, self._quota, self._buffers, self._workers = arena, quota, buffers, workers
+        self._arena, self._quota, self._buffers, self.workers = arena, quota, buffers, workers
         self._active, self._waiting, self._answer, self._is_leaving = active, active.waiting, answer, is_leaving
         self._seen: dict[int, int] = {}  # program: bytes of its results, the largest of late
         self._known: dict[tuple[int, int], int] = {}  # (job number, operand): bytes of a result that found no room
@@ -73,14 +73,14 @@ class DynamicOutputs:
         if known is not None:
             return known, work + known
         room = max(0, self._arena.capacity - inputs - work)
-        if output.most is not None and 2 * output.most * self._workers <= room:
+        if output.most is not None and 2 * output.most * self.workers <= room:
             return output.most, work + output.most
         if output.most is not None and 2 * output.most <= room:
             return None, work + output.most
         seen = self._seen.get(program)
         if output.most is None and seen is not None and seen <= SMALL:
             return 2 * max(seen, LEAST), work  # most likely the result fits and needs no question
-        unseen = min(MOST_GUESS, self._arena.capacity // (8 * self._workers))  # the default size of chunks
+        unseen = min(MOST_GUESS, self._arena.capacity // (8 * self.workers))  # the default size of chunks
         guess = max(unseen, inputs) if seen is None else seen
         return None, work + min(guess, room // 2)
 
@@ -156,7 +156,7 @@ class DynamicOutputs:
     @property
     def all_wait(self) -> bool:
         """Whether every worker waits for a slot, so that no operand ends by itself."""
-        return len(self._waiting) == self._workers
+        return len(self._waiting) == self.workers
 
     def close_job(self, number: int) -> None:
         """Forget a job."""

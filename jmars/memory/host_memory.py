@@ -257,6 +257,10 @@ class HostMemory:
         """Whether functions retain more than a little memory in the executor of a worker."""
         return self.retained.retains(worker)
 
+    def count_workers(self, workers: int) -> None:
+        """There are so many workers now."""
+        self.functions.workers = self.outputs.workers = workers
+
     def reset_worker(self, worker: int) -> None:
         """A worker has a new process, without retained memory."""
         self.retained.reset(worker)

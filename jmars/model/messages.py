@@ -9,7 +9,7 @@ Source: docs/explanation/seeds.md, "Execution control".
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -45,7 +45,7 @@ class JobTable:
     planned: Sequence[int] = ()  # worker planned for each operand, -1 for none; empty where all share a memory
     tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
     late: bool = False  # whether each operand is offered to all workers, and the first that is free takes it
-    pinned: Mapping[int, int] = field(default_factory=dict)  # the only worker that may run an operand
+    pinned: dict[int, int] = field(default_factory=dict)  # the only worker that may run an operand
     ephemeral: bool = False  # whether a process computes one operand of it, and ends
     device: bytes = b""  # by operand, `plan_graph.GPU` or `GPU_ONLY` for a GPU, else a core; empty for cores only
 

@@ -94,8 +94,10 @@ class ChildLink(asyncio.Protocol):
         self._silent = True
 
     def kill(self, how: str = "") -> None:
-        """Kill the process at once, even if stopped; never a later process with the same pid."""
-        if self.pid and self.alive:
+        """Kill the process at once, or as soon as it runs, even if stopped; never a later process with the same pid."""
+        if not self.pid:
+            self.how = self.how or how
+        elif self.alive:
             self.how = self.how or how
             try:
                 os.kill(self.pid, signal.SIGKILL)
@@ -246,6 +248,8 @@ class Children:
         task = asyncio.ensure_future(asyncio.get_running_loop().create_unix_connection(lambda: link, sock=end))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if link.how:
+            link.kill()
 
     def _ended(self, pid: int, status: int, peak: int) -> None:
         link = self._by_pid.pop(pid, None)

@@ -40,10 +40,13 @@ class ProcessEvents(Protocol):
         """A process sent a report."""
 
     def ended(self, worker: int, link: ChildLink, why: str) -> None:
-        """A process has ended, and a new process was started, unless the worker is given up."""
+        """A process has ended, and a new process was started, unless the worker is given up or leaves."""
 
     def moved(self, worker: int, pid: int, state: str) -> None:
         """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
+
+    def leaves(self, worker: int) -> bool:
+        """Whether a worker leaves, so that its process is not replaced."""
 
     def is_warming(self, worker: int) -> bool:
         """Whether the process of a worker opens its GPU."""
@@ -141,6 +144,15 @@ class ProcessSupervisor:
         else:
             self._children.start(link, "gpu", self._threads, self._workers, self._gpus[gpu])
 
+    def add(self, worker: int) -> None:
+        """Fork an executor for a worker that comes: the next number, or the number of a worker that has left."""
+        more = worker + 1 - self._workers
+        if more > 0:
+            self._workers += more
+            self._calm += [CALM] * more
+            self._cold_ends += [0] * more
+        self._start(worker)
+
     def start_mover(self, received: Callable[[Any, Any], None], ended: Callable[[Any, str], None]) -> ChildLink:
         """Fork the mover; raises StorageError if there is no folder for files."""
         link = ChildLink("mover", received, ended)
@@ -154,6 +166,10 @@ class ProcessSupervisor:
 
     def _ended(self, worker: int, link: ChildLink, why: str) -> None:
         if self._closed:
+            return
+        if self._events.leaves(worker):
+            self._unavailable.discard(worker)
+            self._events.ended(worker, link, why)
             return
         if worker >= self._workers - len(self._gpus):
             self._cold_ends[worker] = self._cold_ends[worker] + 1 if self._events.is_warming(worker) else 0
@@ -215,8 +231,10 @@ class ProcessSupervisor:
         """Kill executors that exceed their cap through children, or that are in an allocation livelock."""
         uses = {}
         for worker, link in enumerate(self.links):
+            if not link.pid or not link.alive:
+                continue
             cap = self._events.cap(worker)
-            if not link.pid or not link.alive or cap == -1:
+            if cap == -1:
                 continue
             private = self._children.private(link.pid)
             if cap is None:

@@ -18,7 +18,7 @@ from jmars.memory import HostMemory, MemoryEvents
 from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.orders import LocateChunks
-from jmars.model.reports import ChunksCopied, ChunksLost, OperandsReturned, Report
+from jmars.model.reports import ChunksCopied, ChunksLost, OperandsReturned, Report, WorkerMoved
 from jmars.processes.links import Children
 from jmars.processes.supervision import ProcessSupervisor
 from jmars.storage.arena import Arena
@@ -175,6 +175,20 @@ class ExecutionActor:
         self.memory.lost_chunks.drop(chunks)
 
     # -- the life of the host
+    def add_worker(self) -> None:
+        """A worker comes."""
+        number = self.dispatch.scaling.come()
+        if number is not None:
+            self.processes.add(number)
+            worker = self.workers[number]
+            self.report(WorkerMoved(number, worker.name, 0, "starting"))
+        self.dispatch.dispatch()
+
+    def remove_worker(self) -> None:
+        """The last worker leaves, as soon as its running batch has ended."""
+        self.dispatch.scaling.leave()
+        self.dispatch.dispatch()
+
     def start(self) -> None:
         """Fork the executors."""
         self.processes.start()

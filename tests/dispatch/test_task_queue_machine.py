@@ -65,6 +65,13 @@ class Queued(RuleBasedStateMachine):
         assert sorted(dropped) == sorted(one[2] for waits in self.waits for one in waits if one[0] == number)
         self.waits = [[one for one in waits if one[0] != number] for waits in self.waits]
 
+    @rule(worker=st.integers(0, WORKERS - 1), to=st.integers(0, WORKERS - 1))
+    def redirect(self, worker: int, to: int) -> None:
+        if worker != to:
+            self.queue.redirect(worker, to)
+            self.waits[to] += self.waits[worker]
+            self.waits[worker] = []
+
     @rule(number=st.integers(1, 4), data=st.data())
     def replan(self, number: int, data: st.DataObject) -> None:
         rank = [data.draw(st.integers(0, 5)) for _ in range(self.operand + 1)]

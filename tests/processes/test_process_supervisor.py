@@ -54,10 +54,13 @@ class Events:
     def __init__(self) -> None:
         self.happened: list[Any] = []
         self.caps: dict[int, int | None] = {}
-        self.is_busy, self.warming = True, set[int]()
+        self.is_busy, self.warming, self.leaving = True, set[int](), set[int]()
 
     def cap(self, worker: int) -> int | None:
         return self.caps.get(worker)
+
+    def leaves(self, worker: int) -> bool:
+        return worker in self.leaving
 
     def is_warming(self, worker: int) -> bool:
         return worker in self.warming
@@ -103,6 +106,21 @@ def test_a_process_that_ends_is_replaced_before_its_end_is_reported(room):
     first.ended("killed")
     assert room.supervisor.links[0] is not first and room.supervisor.links[0].pid > first.pid
     assert room.events.happened == [("ended", 0, "killed")]
+
+
+def test_the_process_of_a_worker_that_leaves_is_not_replaced_and_one_that_comes_gets_one(room):
+    room.events.leaving = {1}
+    last = room.supervisor.links[1]
+    last.ended("killed")
+    assert room.supervisor.links[1] is last and room.events.happened == [("ended", 1, "killed")]
+    room.look()
+    room.events.leaving = set()
+    for worker in (1, 2):
+        room.supervisor.add(worker)
+    assert [link.name for link in room.supervisor.links] == ["worker-0", "worker-1", "worker-2"]
+    assert room.supervisor.links[1] is not last
+    room.supervisor.links[2].ended("killed")
+    assert room.events.happened[1:] == [("ended", 2, "killed")] and room.supervisor.links[2].pid
 
 
 def test_a_hung_process_is_suspect_then_killed_and_replaced(room):

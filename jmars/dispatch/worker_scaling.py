@@ -1,0 +1,106 @@
+"""Workers of a host that come and leave while the cluster lives.
+
+The last worker leaves first, so that the numbers of the staying workers begin at 0: plans rely on that. A worker leaves
+as a worker is recycled, between two batches, and gets no further process; waiting operands go to other workers.
+Source: docs/decisions/0059-workers-that-come-and-leave.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jmars.dispatch.open_jobs import OpenJobs
+from jmars.dispatch.placement import Placement
+from jmars.dispatch.recycling import WorkerRecycling
+from jmars.dispatch.task_queue import TaskQueue
+from jmars.dispatch.workers import Worker
+from jmars.model.messages import JobTable
+from jmars.model.reports import Report, WorkerMoved
+
+__all__ = ["LEAVING", "LEFT", "WorkerScaling"]
+
+LEAVING, LEFT = "leaving", "left"  # states of workers for which nothing is planned (scheduler/session_actor.py)
+
+
+class WorkerScaling:
+    """Changes the number of workers.
+
+    Parameters
+    ----------
+    workers
+        All workers that have a process, by number; changed here.
+    counted
+        Called with the number of workers that have a process.
+    report
+        Sends a report to the scheduler.
+    """
+
+    def __init__(
+        self,
+        jobs: OpenJobs,
+        queue: TaskQueue,
+        workers: list[Worker],
+        placement: Placement,
+        recycling: WorkerRecycling,
+        counted: Callable[[int], None],
+        report: Callable[[Report], None],
+    ) -> None:
+        self._jobs, self._queue, self._workers, self._placement = jobs, queue, workers, placement
+        self._recycling, self._counted, self._report = recycling, counted, report
+
+    @property
+    def staying(self) -> int:
+        """Number of workers that do not leave."""
+        return self._placement.staying
+
+    def leaves(self, worker: int) -> bool:
+        """Whether a worker leaves, or has left."""
+        return worker >= self._placement.staying
+
+    def come(self) -> int | None:
+        """A worker comes: the number of a worker without a process, None where a leaving worker stays after all."""
+        number = self._placement.staying
+        self._placement.staying += 1
+        if number < len(self._workers) and self._workers[number].state != LEFT:
+            self._report(WorkerMoved(number, self._workers[number].name, 0, "starting"))
+            return None
+        self._workers[number : number + 1] = [Worker(number)]
+        self._queue.grow(len(self._workers))
+        self._count()
+        return number
+
+    def leave(self) -> None:
+        """The last worker leaves, as soon as its running batch has ended."""
+        self._placement.staying -= 1
+        worker = self._workers[self._placement.staying]
+        self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, LEAVING))
+        for table in self._jobs.by_number.values():
+            self.unpin(table)
+        for number, slow in self._jobs.slow.items():
+            self._jobs.slow[number] = slow - {worker.index}
+        self._queue.redirect(worker.index, min(range(self._placement.staying), key=self._queue.load))
+        self._recycling.recycle(worker)
+
+    def announce(self) -> None:
+        """Report the leaving workers to a new scheduler."""
+        for worker in self._workers[self._placement.staying :]:
+            self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, LEAVING))
+
+    def unpin(self, table: JobTable) -> None:
+        """Operands of a job that are pinned to workers that leave may run anywhere."""
+        free = [operand for operand, at in table.pinned.items() if at >= self._placement.staying]
+        for operand in free:
+            del table.pinned[operand]
+        if free:
+            self._queue.replan(table.number, table.rank, [-1] * len(table.rank))
+
+    def left(self, worker: Worker) -> None:
+        """The last process of a worker that leaves has ended."""
+        worker.state = LEFT
+        self._report(WorkerMoved(worker.index, worker.name, 0, LEFT))
+        while self._workers[-1].state == LEFT:
+            self._workers.pop()
+        self._count()
+
+    def _count(self) -> None:
+        self._counted(sum(worker.state != LEFT for worker in self._workers))
