@@ -124,7 +124,8 @@ class Cluster(EngineClusters, HostClusters):
     def _use(self, host: ClusterHost) -> None:
         """Connect to the cluster of `host`; close the host where that fails."""
         self._pid = os.getpid()
-        self._jobs = JobRegistry()
+        self._facts: dict[str, Any] = {}
+        self._jobs = JobRegistry(self._facts.update)
         self.float_warnings = FloatWarnings()
         self._held: set[str] = set()  # keys of tensors that lie on the cluster
         self._lock = threading.RLock()  # one submission at a time
@@ -136,7 +137,7 @@ class Cluster(EngineClusters, HostClusters):
             mailbox.add("jobs", self._jobs)
             connection = self._connection = patient_connection(host, mailbox, self._lost)
             ready: dict[str, Any] = self._connection.ask("host", "ready")
-            self._facts = ready
+            self._facts.update(ready)
             self.detached: bool = ready["detached"]
             host.limit = ready["limit"]
             if not host.far:

@@ -32,6 +32,8 @@ class ClusterFacts:
         Rows of `Cluster.jobs` for jobs that have not ended.
     scalable
         Whether workers or hosts can come and leave.
+    elastic
+        Whether their number can follow the work.
     bounds
         Bounds between which their number follows the work; None where the number stays.
     gpus, device_limit
@@ -56,6 +58,7 @@ class ClusterFacts:
     device: int
     jobs: tuple[Mapping[str, Any], ...]
     scalable: bool
+    elastic: bool = False
     bounds: tuple[int, int] | None = None
     gpus: int = 0
     device_limit: int = 0
@@ -64,7 +67,8 @@ class ClusterFacts:
     def of(cls, info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Self:
         """Facts from `Cluster.info` and `Cluster.jobs`."""
         memory, engine, adapts = info.get("memory") or {}, info.get("engine") or {}, info.get("adapt")
-        workers = list(info.get("workers") or ())
+        workers = [one for one in info.get("workers") or () if one.get("state") != "leaving"]
+        elastic = "hosts" in info or bool(engine)
         gpus = [one["device"] for one in workers if one.get("device")]
         hosts = [str(one["name"]) for one in info.get("hosts") or () if one.get("state") not in ("lost", "left")]
         return cls(
@@ -78,7 +82,8 @@ class ClusterFacts:
             spilled=int(memory.get("spilled") or 0),
             device=int((memory.get("levels") or {}).get("device") or 0),
             jobs=tuple(one for one in jobs if one["state"] not in TERMINAL),
-            scalable="hosts" in info or bool(engine),
+            scalable=elastic or not gpus,
+            elastic=elastic,
             bounds=(int(adapts["least"]), int(adapts["most"])) if adapts else None,
             gpus=len(gpus),
             device_limit=sum(int(one["memory"]) for one in gpus),

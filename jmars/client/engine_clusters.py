@@ -200,8 +200,9 @@ class EngineClusters(Shown):
         return cls.of_host(_chosen(mode, inside, lambda why: _tasks(RayEngine(address), name, why)))
 
     def scale(self, n: int | Sequence[str]) -> None:
-        """Ask an engine for so many workers; or have so many hosts, or further hosts at new places.
+        """Have so many workers on this machine, or hosts, or further hosts at new places; or ask an engine for workers.
 
+        Workers of a local cluster come in some milliseconds; leaving workers finish the running operands.
         An engine's workers come when the engine has them. On several hosts the call returns when the hosts have come
         or left: a host runs at each place at most, hosts come at the places that have none, in the order in which the
         places were named, and the hosts that hold least leave, as by `evacuate`. It ends `adapt`.
@@ -214,10 +215,19 @@ class EngineClusters(Shown):
         Raises
         ------
         ClusterError
-            If the number of workers is fixed, as on a local cluster; or there are not so many places, or a host cannot
-            leave.
+            If the number of workers is fixed, as on a local cluster with GPUs; or there are not so many places, or a
+            host cannot leave.
         ClusterStartError
-            If hosts do not come up; the cluster goes on with the hosts that do.
+            If hosts or processes do not come up; the cluster goes on with the others.
+        MemoryLimitError
+            If the memory limit leaves no room for so many processes.
+
+        Examples
+        --------
+        >>> with jmars.Cluster(n_workers=1) as cluster:
+        ...     cluster.scale(3)
+        ...     cluster.n_workers
+        3
         """
         if isinstance(n, Sequence) and not isinstance(n, str) and n and all(isinstance(one, str) for one in n):
             self.ask("host", "scale", list(n))
@@ -227,7 +237,8 @@ class EngineClusters(Shown):
             self.ask("host", "scale", whole_number("n", n, 0))
 
     def adapt(self, least: int, most: int) -> None:
-        """Have between `least` and `most` workers of an engine, or hosts, as there is work; raises as `scale`.
+        """Have between `least` and `most` workers of an engine, or hosts, as there is work; raises as `scale`, and on
+        a local cluster.
 
         A host comes when there are 5 s of work for each of its executors, and leaves when fewer hosts were enough for
         30 s.
@@ -240,7 +251,7 @@ class EngineClusters(Shown):
     def _ready(self) -> dict[str, Any]:
         """Facts about workers and memory; an engine is asked, as its workers come and go."""
         if self._facts["machines"] is not None and not self.closed:
-            self._facts = self.ask("host", "ready")
+            self._facts.update(self.ask("host", "ready"))
         return self._facts
 
 

@@ -22,9 +22,16 @@ _EARLY = 100  # number of reports kept for jobs whose handle is not here yet
 
 
 class JobRegistry:
-    """Handles of a cluster's jobs, and reports that came before their handle."""
+    """Handles of a cluster's jobs, and reports that came before their handle.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    scaled
+        Called with the facts about workers and memory when their number has changed, on the jmars thread.
+    """
+
+    def __init__(self, scaled: Callable[[dict[str, Any]], None] = lambda facts: None) -> None:
+        self._scaled = scaled
         self.reason = ""  # what the control process said of its own end
         self._lock = threading.Lock()
         self._jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()  # by id
@@ -53,6 +60,11 @@ class JobRegistry:
         job = self._find_running(told["job"])
         if job is not None:
             job.stalled(told)
+
+    @remote_method
+    def scaled(self, facts: dict[str, Any]) -> None:
+        """The cluster has another number of workers."""
+        self._scaled(facts)
 
     @remote_method
     def broken(self, why: str) -> None:

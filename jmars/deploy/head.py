@@ -121,8 +121,11 @@ class ClusterHead(ABC):
         raise ClusterError(FIXED)
 
     async def adapt(self, least: int, most: int) -> None:
-        """Have the number of workers follow the work; raises ClusterError where the number is fixed."""
-        raise ClusterError(FIXED)
+        """Have the number of workers follow the work; raises ClusterError where the number does not."""
+        raise ClusterError(
+            "the number of hosts, or of workers of an engine, can follow the work; workers of one machine "
+            "share its cores at any time: scale(n) changes their number"
+        )
 
     async def evacuate(self, names: Sequence[str]) -> None:
         """Have hosts leave; raises ClusterError for a cluster that is not one of several hosts."""

@@ -12,20 +12,20 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from jmars.actors.descriptors import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import ClusterHead
+from jmars.deploy.head import FIXED, ClusterHead
 from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.scheduler_port import SchedulerPort
 from jmars.deploy.why_service import WhyService
-from jmars.errors import MemoryLimitError
+from jmars.errors import ClusterError, MemoryLimitError
 from jmars.model import events
 from jmars.scheduler import Machine
 from jmars.storage import Arena
@@ -69,7 +69,6 @@ class Host(ClusterHead):
             self.orders,
             str(self.folders.journal),
             self.execution,
-            workers,
             plans,
             self.job_ended,
             self._machine,
@@ -81,8 +80,8 @@ class Host(ClusterHead):
     # -- for clients
     @property
     def n_workers(self) -> int:
-        """Number of executors."""
-        return len(self.execution.workers)
+        """Number of executors that do not leave."""
+        return self.machine.n_workers
 
     @property
     def limit(self) -> int:
@@ -92,17 +91,33 @@ class Host(ClusterHead):
     async def ready(self) -> dict[str, Any]:
         """Wait until the executors are forked; returns the facts for mapping the arena."""
         await self.machine.ready()
+        return self._facts()
+
+    def _facts(self) -> dict[str, Any]:
         return {
             "arena": self.arena.size,
             "capacity": self.arena.capacity,
             "janitor": self.janitor,
             "pid": os.getpid(),
-            "workers": self.orders["workers"],
+            "workers": self.n_workers - self.machine.n_gpus,
             "threads": self.orders["threads"],
             "limit": self.orders["limit"],
             "detached": self.orders["detach"],
             "machines": None,  # one, with common memory
         }
+
+    async def scale(self, n: int | Sequence[str]) -> None:
+        """Have so many workers, and tell the clients; raises ClusterError where that cannot be."""
+        if not isinstance(n, int):
+            raise ClusterError(
+                "the workers of this cluster run on this machine; jmars.Cluster.hosts has further places"
+            )
+        if n < 1:
+            raise ClusterError(f"a cluster has 1 worker or more, not {n}; close() ends the cluster")
+        if self.orders.get("gpus"):
+            raise ClusterError(f"this cluster has workers with a GPU, and {FIXED}")
+        await self.machine.scale(n)
+        self.tell_clients("scaled", self._facts())
 
     def descriptor(self) -> Descriptor:
         """Descriptor of the shared memory."""

@@ -13,6 +13,7 @@ from typing import Any
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.served import executors_ready
+from jmars.dispatch.worker_scaling import LEAVING, LEFT
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
 from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.model.limits import PAGE
@@ -72,6 +73,8 @@ class HostMachine:
             gpus,
         )
         self.store = StoreActor(self.execution)
+        self._workers = workers  # at the start, for which `arena` leaves room
+        self._control = memory.CONTROL_START + memory.SCHEDULER_BYTES * orders.get("schedulers", 0)
         self.peak = 0
         self._zygote = zygote
         self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
@@ -81,6 +84,11 @@ class HostMachine:
     def names(self) -> list[str]:
         """Names of the workers."""
         return [worker.name for worker in self.execution.workers]
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers that do not leave, those with a GPU counted."""
+        return self.execution.dispatch.scaling.staying
 
     @property
     def n_gpus(self) -> int:
@@ -95,6 +103,31 @@ class HostMachine:
             return all(one.state == GIVEN_UP or (one.state != WARMING and one.link.pid) for one in workers)
 
         await executors_ready(self.children, sum(not one.has_gpu for one in workers), are_warm)
+
+    async def scale(self, wanted: int) -> None:
+        """Have so many workers: returns when new workers run; leaving workers finish the running operands.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the memory limit leaves no room for so many processes.
+        ClusterStartError
+            If processes cannot be forked; the processes run as soon as the system has room.
+        """
+        memory.room_for_chunks(self.limit, wanted, self._control)
+        for _ in range(self.n_workers, wanted):
+            self.execution.add_worker()
+        for _ in range(wanted, self.n_workers):
+            self.execution.remove_worker()
+        self._make_room(self._private)
+        here = list(self.execution.workers[:wanted])
+        await executors_ready(self.children, 0, lambda: all(one.link.pid for one in here))
+
+    def _make_room(self, private: dict[str, int], active: bool = True) -> None:
+        """Take room from chunks for graphs while a job runs, and for workers that came since the start."""
+        more = max(0, len(self.execution.workers) - self._workers) * memory.WORKER_BYTES
+        taken = memory.of_control(private) + more if active or more else 0
+        self.execution.memory.graph_room.update(taken)
 
     @property
     def gpus(self) -> tuple[int, ...]:
@@ -131,12 +164,12 @@ class HostMachine:
 
     def workers_info(self, private: dict[str, int]) -> list[dict[str, Any]]:
         """Workers for `Cluster.info`."""
-        pids = self.children.pids()
+        pids, scaling = self.children.pids(), self.execution.dispatch.scaling
         return [
             {
                 "name": worker.name,
                 "pid": pids.get(worker.name, 0),
-                "state": _state(worker, worker.name in pids),
+                "state": LEAVING if scaling.leaves(worker.index) else _state(worker, worker.name in pids),
                 "memory": private.get(worker.name, 0),
                 "running": worker.running,
                 "done": worker.done,
@@ -168,13 +201,13 @@ class HostMachine:
         """Report processes that came or went, and measure the memory of all; `more` are processes of others."""
         pids = self.pids() | more
         for worker in self.execution.workers:
-            if pids.get(worker.name) != self._known.get(worker.name):
+            if worker.state != LEFT and pids.get(worker.name) != self._known.get(worker.name):
                 state = worker.state if worker.state == GIVEN_UP else "idle"
                 moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), state)
                 self.execution.report(moved)
         self._known = pids
         self._private = await asyncio.to_thread(self._memory.of, pids)
-        self.execution.memory.graph_room.update(memory.of_control(self._private) if active else 0)
+        self._make_room(self._private, active)
 
     def standing(self) -> dict[str, Any]:
         """Memory as it was measured last, for a MEMORY_CHANGED event."""

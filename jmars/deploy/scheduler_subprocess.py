@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, new_token, remote_method
@@ -64,7 +64,6 @@ class SchedulerSubprocess:
         orders: dict[str, Any],
         journal: str,
         execution: ExecutionActor,
-        workers: Sequence[str],
         plan_bytes: int,
         job_ended: Callable[[dict[str, Any]], None],
         machine: Callable[[], Machine],
@@ -75,7 +74,6 @@ class SchedulerSubprocess:
         self._orders = {
             "limit": orders["limit"],
             "workers": orders["workers"],
-            "names": list(workers),
             "path": orders["path"],
             "journal": journal,
             "plan_bytes": plan_bytes,
@@ -89,6 +87,7 @@ class SchedulerSubprocess:
         self.submitted = asyncio.Event()
         self.session = RelayedSession(self.ask, self._submit, self._tell)
         self.tasks, self.reasons = RelayedTasks(self.ask), RelayedReasons(self.ask)
+        self._execution = execution
         self._known = RecoverySnapshot(execution.chunks)
         self._reports = RemoteScheduler(self._report, self._known)
         execution.connect(self._reports)
@@ -235,7 +234,14 @@ class SchedulerSubprocess:
         token = new_token()
         ours, theirs = socket.socketpair()
         with theirs:
-            orders = {**self._orders, "incarnation": self._incarnation, "socket": theirs.fileno(), "token": token}
+            names = [worker.name for worker in self._execution.workers]
+            orders = {
+                **self._orders,
+                "names": names,
+                "incarnation": self._incarnation,
+                "socket": theirs.fileno(),
+                "token": token,
+            }
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "jmars", "scheduler"],
                 stdin=subprocess.PIPE,
@@ -262,6 +268,7 @@ class SchedulerSubprocess:
         self._tell_machine()
         for report in await asked:
             self.job_ended(report)
+        self._execution.dispatch.scaling.announce()
         self._channel = channel
         self._up.set()
 

@@ -40,11 +40,11 @@ def compile_submission(
     if submission.bindings is not None:
         turn, machine = context.plans.turn, context.machine() if context.machine is not None else None
         bound = Bindings(*submission.bindings)
-        prepared = prepare(graph, settings, context.workers, check, machine, bound)
+        prepared = prepare(graph, settings, context.here(), check, machine, bound)
         context.plans.keep(submission.structure, prepared, turn)
         return Ready(prepared, bound), None
     if not graph.unfolds:
-        return context.plans.ready(graph, settings, context.workers, check, context.machine), None
+        return context.plans.ready(graph, settings, context.here(), check, context.machine), None
     stages = stages_of(context, job, graph, settings, check)
     return stages.prepare(), stages
 
@@ -55,6 +55,6 @@ def stages_of(
     """The stages of a graph that unfolds, none begun; arguments as for `compile_submission`."""
 
     def ready(part: TensorGraph) -> Ready:
-        return context.plans.ready(part, settings, context.workers, check, context.machine)
+        return context.plans.ready(part, settings, context.here(), check, context.machine)
 
     return Stages(job, graph, ready)

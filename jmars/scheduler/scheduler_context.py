@@ -42,7 +42,16 @@ class SchedulerContext:
     stage_ended: Callable[[str, int, EndedStage], None] | None = None  # hears of each, where another may go on
     stage_values: Callable[[str, int, Mapping[int, Any]], None] | None = None  # and of what decides the next stage
 
+    absent: set[int] = field(default_factory=set)  # workers that are lost, leave or have left
     _refining: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def here(self) -> Sequence[str]:
+        """Names of the workers to plan for; on several machines of all workers, present or not, since `Machine.rows`
+        has the present workers.
+        """
+        if not self.absent or (self.machine is not None and self.machine().rows is not None):
+            return self.workers
+        return [name for number, name in enumerate(self.workers) if number not in self.absent]
 
     def memory_advice(self) -> str:
         """How to get more memory, for errors."""
@@ -65,7 +74,7 @@ class SchedulerContext:
 
     async def _refine(self, prepared: Prepared, machine: Machine) -> None:
         try:
-            again = await asyncio.to_thread(prepared.planned_again, len(self.workers), machine)
+            again = await asyncio.to_thread(prepared.planned_again, len(self.here()), machine)
         except Exception:  # the plan that is there serves still
             log.exception("a structure could not be planned again")
             return

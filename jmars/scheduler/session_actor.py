@@ -69,7 +69,7 @@ class SessionActor:
         self._dropped: deque[int] = deque()  # chunks of dropped tensors that are not freed yet
         self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
         self._links: dict[tuple[int, int], dict[str, Any]] = {}  # by source and reader: the newest LINK_MEASURED
-        self._absent: set[int] = set()  # workers of hosts that are lost or about to leave
+        self._absent = self.context.absent
         self._changed: dict[str, None] = {}  # hosts that came or went in this turn of the loop
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
         self.idle_since: float | None = time.time()  # when the last job ended; None while one runs
@@ -200,14 +200,15 @@ class SessionActor:
         is_new = report.worker >= len(self._workers)
         if is_new:
             self._add_worker(report)
-        if report.state in ABSENT:
+        is_absent, was_absent = report.state in ABSENT, report.worker in self._absent
+        if is_absent:
             self._absent.add(report.worker)
             self._host_changed(report.name, f"is {report.state}")
-        elif is_new or report.worker in self._absent:
+        elif is_new or was_absent:
             self._absent.discard(report.worker)
             self._host_changed(report.name, "joined")
-        if report.gpu_bytes:
-            self.plans.forget()  # they are for the GPUs that were warm
+        if report.gpu_bytes or is_absent != was_absent:
+            self.plans.forget()  # they are for the workers that were there, and for the GPUs that were warm
         told = {"worker": report.worker, "name": report.name, "pid": report.pid, "state": report.state}
         self.log.append(events.WORKER_MOVED, "", told)
 

@@ -78,7 +78,7 @@ class StageRun:
         watched, told = prepared.watched, prepared.picture.get("predicted")
         planned = None if watched is None else watched.graph.cost
         makespan = None if told is None else told["makespan"]
-        self.eta = Eta(table.program, len(context.workers), planned, makespan, begun=monotonic())
+        self.eta = Eta(table.program, len(context.here()), planned, makespan, begun=monotonic())
         self.ended = False
         self.known = RegistrationState.OPEN
         self._job, self._listener, self._context = job, listener, context

@@ -86,5 +86,9 @@ class _Jobs:
         """Ignores stalls: the job's events contain them."""
 
     @remote_method
+    def scaled(self, facts: dict[str, Any]) -> None:
+        """Ignores a new number of workers: the summary tells it."""
+
+    @remote_method
     def broken(self, why: str) -> None:
         """Ignores the end of the control process: the channel ends too."""

@@ -38,6 +38,8 @@ class Execution:
     def __init__(self):
         self.chunks = types.SimpleNamespace(memory={}, disk={}, on_device={}, moving=set(), doomed=set())
         self.scheduler = None
+        self.workers = [types.SimpleNamespace(name="w0")]
+        self.dispatch = types.SimpleNamespace(scaling=types.SimpleNamespace(announce=lambda: None))
 
     def connect(self, scheduler):
         self.scheduler = scheduler
@@ -82,7 +84,7 @@ def made(kind, tmp_path, ended):
     orders = {"limit": 2**30, "workers": 1, "path": sys.path, "schedulers": 1}
     journal = str(tmp_path / "journal")
     more = machine, read_chunk, lambda: [], ended.append
-    return SchedulerSubprocess(orders, journal, execution, ["w0"], 2**22, ended.append, *more)
+    return SchedulerSubprocess(orders, journal, execution, 2**22, ended.append, *more)
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.__name__)
