@@ -51,16 +51,16 @@ class ClusterPanel:
         self._cluster = cluster
         self._facts = ipywidgets.HTML()
         self._told = ipywidgets.HTML()  # what the last request came to
-        self._number, self._least, self._most = (_number(text) for text in ("number", "least", "most"))
-        self._scale = _button("Scale", "Have this number of hosts or workers", self._ask_scale)
+        words = ("workers", "or as the work needs, from", "to")
+        self._number, self._least, self._most = map(_number, words)
+        self._scale = _button("Scale", "Have this number of workers or hosts", self._ask_scale)
         self._adapt = _button("Adapt", "Have the number follow the work, between these bounds", self._ask_adapt)
         self._stop = _button("Stop cluster…", "End the cluster and its processes, for all who use it", self._ask_stop)
         self._sure = _button("Stop it now", "Running jobs end, and the memory of the cluster is freed", self._do_stop)
         self._keep = _button("Keep it", "The cluster goes on", self._do_keep)
         self._sure.button_style = "danger"
-        words = [ipywidgets.HTML(text) for text in ("hosts or workers", "or as the work needs, from", "to")]
-        row = (words[0], self._number, self._scale, words[1], self._least, words[2], self._most, self._adapt)
-        self._scaling = ipywidgets.HBox(row, layout={"flex_flow": "row wrap"})
+        adapting = (self._least, self._most, self._adapt)
+        self._scaling = ipywidgets.HBox((self._number, self._scale), layout={"flex_flow": "row wrap"})
         self._buttons = ipywidgets.HBox([self._scaling, self._stop], layout={"flex_flow": "row wrap"})
         self.widget = ipywidgets.VBox([self._facts, self._buttons, self._told])
         self._over = threading.Event()  # the cluster is gone
@@ -71,8 +71,11 @@ class ClusterPanel:
         if facts is not None:
             now = len(facts.hosts) or facts.workers
             self._number.value = now
+            self._number.description = "hosts" if facts.hosts else "workers"
             self._least.value, self._most.value = facts.bounds or (min(1, now), now)
             self._scaling.layout.display = None if facts.scalable else "none"
+            if facts.elastic:
+                self._scaling.children += adapting
             threading.Thread(target=self._watch, name="jmars-cluster-panel", daemon=True).start()
 
     @property
@@ -116,7 +119,11 @@ class ClusterPanel:
 
     def _ask_scale(self) -> None:
         wanted = int(self._number.value)
-        self._ask(lambda: self._cluster.scale(wanted), str(wanted), f"It has {wanted}, or gets them from its engine.")
+        self._ask(
+            lambda: self._cluster.scale(wanted),
+            str(wanted),
+            f"It has {wanted} now, or as soon as its engine gives them.",
+        )
 
     def _ask_adapt(self) -> None:
         least, most = int(self._least.value), int(self._most.value)
@@ -163,7 +170,8 @@ class ClusterPanel:
 
 
 def _number(name: str) -> Any:
-    return ipywidgets.BoundedIntText(min=0, max=10_000, tooltip=name, layout={"width": "70px"})
+    layout, style = {"width": f"{70 + 7 * len(name)}px"}, {"description_width": "initial"}
+    return ipywidgets.BoundedIntText(min=0, max=10_000, description=name, layout=layout, style=style)
 
 
 def _button(text: str, tip: str, call: Callable[[], None]) -> Any:

@@ -2,11 +2,11 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { describe, expect, test, vi } from 'vitest';
 import type { ClusterRow, JobRow } from '../src/lab/api';
-import { drawClusters, drawJobs, facts, jobName, kernelName, scalable } from '../src/lab/cards';
+import { drawClusters, drawJobs, facts, follows, jobName, kernelName, scalable } from '../src/lab/cards';
 import { connectCode, insertCell, withMagic } from '../src/lab/notebook';
 import { Ends } from '../src/lab/notices';
 import { fieldsOf, scaleForm, scaleOrder } from '../src/lab/scale_form';
-import { fill, orderOf, startForm } from '../src/lab/start_form';
+import { orderOf, startForm } from '../src/lab/start_form';
 import { ClusterWatch } from '../src/lab/watch';
 
 const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', line: 0, state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
@@ -62,15 +62,6 @@ describe('the form', () => {
   });
 });
 
-test('the form takes workers and limit over from a cluster', () => {
-  const form = startForm(() => preferences, async () => undefined);
-  form.querySelector('select')!.value = 'dask';
-  fill(form, row({ workers: 7, limit: 3 * 2 ** 30 + 5 }));
-  form.dispatchEvent(new Event('toggle')); // the settings change nothing
-  expect(['kind', 'workers', 'memory'].map(name => form.querySelector<HTMLInputElement>(`[name=${name}]`)!.value)).toEqual(['local', '7', '3072MiB']);
-  expect(form.querySelector<HTMLElement>('[data-kinds="dask ray"]')!.hidden).toBe(true);
-});
-
 describe('the form that scales', () => {
   test('gives a number, places or bounds, and says what is wrong', () => {
     const given = { how: 'number', n: '3', places: '', least: '1', most: '4' };
@@ -82,14 +73,15 @@ describe('the form that scales', () => {
     }
   });
   test('selects what is typed into, and asks for hosts only where there are some', () => {
-    const form = scaleForm('hosts', 2);
+    const form = scaleForm('hosts', 2, true);
     expect(fieldsOf(form)).toEqual({ how: 'number', n: '2', places: '', least: '1', most: '2' });
     const most = form.querySelector<HTMLInputElement>('[name=most]')!;
     most.value = '5';
     most.dispatchEvent(new Event('input', { bubbles: true }));
     expect(scaleOrder(fieldsOf(form))).toEqual({ least: 1, most: 5 });
-    expect(scaleForm('workers', 0).querySelector('[name=places]')).toBeNull();
-    expect(fieldsOf(scaleForm('hosts', 2, [1, 6]))).toEqual({ how: 'bounds', n: '2', places: '', least: '1', most: '6' });
+    expect(scaleForm('workers', 0, true).querySelector('[name=places]')).toBeNull();
+    expect(fieldsOf(scaleForm('workers', 2, false))).toEqual({ how: 'number', n: '2' });
+    expect(fieldsOf(scaleForm('hosts', 2, true, [1, 6]))).toEqual({ how: 'bounds', n: '2', places: '', least: '1', most: '6' });
   });
 });
 
@@ -137,7 +129,8 @@ describe('the cards', () => {
     expect(facts(row({ kind: 'dask' }))).toBe('2 workers of Dask, limit 1.0 GiB, 1 job');
     expect(facts(row({ hosts: 2, bounds: [1, 4] }))).toBe('2 workers on 2 hosts, 1 to 4 as the work needs, limit 1.0 GiB, 1 job');
     expect(facts(row({ alive: false }))).toBe('does not answer');
-    expect([scalable(row()), scalable(row({ hosts: 2 })), scalable(row({ kind: 'ray' }))]).toEqual(['', 'hosts', 'workers']);
+    expect([scalable(row()), scalable(row({ hosts: 2 })), scalable(row({ kind: 'ray' }))]).toEqual(['workers', 'hosts', 'workers']);
+    expect([follows(row()), follows(row({ hosts: 2 })), follows(row({ kind: 'ray' }))]).toEqual([false, true, true]);
     expect(kernelName(row().kernels[0])).toBe('fit.ipynb (python3)');
     expect(kernelName({ id: '', name: 'py', path: '', busy: true })).toBe('a console (py, busy)');
   });
@@ -146,14 +139,14 @@ describe('the cards', () => {
     expect(drawJobs(lines, '', () => '').map(one => one.querySelector('.jm-job .jm-name')!.textContent)).toEqual(['In [3], line 5', 'In [3], line 4']);
     expect([job(), job({ name: 'a sum', line: 4 }), job({ name: '' })].map(jobName)).toEqual(['In [3]', 'a sum', 'job-1']);
   });
-  test('write all texts as text, and disable what cannot be done', () => {
+  test('write all texts as text, and say what can be scaled', () => {
     const name = '<img src=x onerror=alert(1)>';
     const cards = drawClusters([row({ name, kernels: [{ id: 'k', name, path: name, busy: false }] }), row({ id: 'def' })], 'abc');
     document.body.append(...cards, ...drawJobs([job({ name })], 'job-1', id => `report-of-${id}`));
     expect(document.querySelectorAll('img').length).toBe(0);
     expect(document.querySelectorAll('.jm-more').length).toBe(1);
     const scale = (card: ClusterRow) => drawClusters([card], card.id)[0].querySelector<HTMLButtonElement>('[data-act=scale]')!;
-    expect([scale(row()).disabled, scale(row()).title]).toEqual([true, 'Workers of this machine cannot be added later; start another cluster']);
+    expect([scale(row()).disabled, scale(row()).title]).toEqual([false, 'Change the number of workers']);
     expect([scale(row({ hosts: 2 })).disabled, scale(row({ hosts: 2 })).title]).toEqual([false, 'Change the number of hosts, or have it follow the work']);
     expect(document.querySelector('[data-open]')!.getAttribute('aria-label')).toContain(name);
     const report = document.querySelector<HTMLAnchorElement>('.jm-jobs a, a')!;

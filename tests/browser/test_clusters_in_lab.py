@@ -117,30 +117,47 @@ def test_the_status_bar_shows_a_job_that_begins_long_after_its_cell(lab, lab_pag
         notebook.page.locator(".jmars-Status").wait_for(state="hidden")
 
 
-@pytest.mark.long
-def test_a_cluster_of_one_machine_is_not_scaled_and_another_one_like_it_is_started(lab, lab_page):
-    lab.write("fixed.ipynb", ["1"])
-    with lab_page.opened("fixed.ipynb", width=1250) as notebook:
+SCALED = """%%jmars
+import os, time
+from jmars.tensor import arange, map_blocks
+def slow(block):
+    time.sleep(0 if os.path.exists("{gate}") else 0.1)
+    return block
+map_blocks(slow, arange(4000.0, chunk_size=1), dtype=float).sum()"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_cluster_of_one_machine_is_scaled_while_a_cell_runs(lab, lab_page, theme, tmp_path):
+    name, gate = f"scaled-{theme}", tmp_path / "gate"
+    lab.write(f"{name}.ipynb", ["%load_ext jmars", f"%jmars connect {name}", SCALED.format(gate=gate)])
+    with lab_page.opened(f"{name}.ipynb", width=1250, height=1000) as notebook:
+        notebook.theme(theme)
         page = notebook.page
-        side = page.locator(".jmars-Sidebar")
-        start(notebook, "fixed")
-        scale = side.get_by_role("button", name="Scale…")
-        assert scale.is_disabled() and "start another cluster" in scale.get_attribute("title")
-        page.evaluate("() => void window.jupyterapp.commands.execute('jmars:scale')")
-        dialog = page.locator(".jp-Dialog")
-        dialog.get_by_text("fixed keeps its 1 worker").wait_for()
-        notebook.screenshot("scale-fixed")
-        dialog.get_by_role("button", name="Start another…").click()
-        side.get_by_role("button", name="Start", exact=True).wait_for()
-        filled = [side.get_by_label(label).input_value() for label in ("Where", "Workers", "Memory limit")]
-        assert filled == ["local", "1", "256MiB"]
-        side.get_by_label("Name").fill("like-it")
-        side.get_by_role("button", name="Start", exact=True).click()
-        side.locator(".jm-card[aria-pressed=true]", has_text="like-it").wait_for()
-        notebook.screenshot("another-like-it")
-        side.get_by_role("button", name="Stop…").click()
-        page.locator(".jp-Dialog").get_by_role("button", name="Stop").click()
-        side.locator(".jm-card", has_text="like-it").wait_for(state="detached")
+        side, dialog = page.locator(".jmars-Sidebar"), page.locator(".jp-Dialog")
+        start(notebook, name)
+        for cell in (0, 1):
+            notebook.run(cell, wait=True)
+        notebook.run(2)
+        notebook.view(2).locator(".jm-state", has_text="running").wait_for()
+        side.get_by_role("button", name="Scale…").click()
+        assert dialog.get_by_text("As the work needs").count() == 0
+        notebook.screenshot(f"scale-one-machine-{theme}")
+        dialog.get_by_label("Number of workers").last.fill("4")
+        dialog.get_by_role("button", name="Scale").click()
+        side.locator(".jm-card", has_text="4 workers").wait_for()
+        notebook.view(2).get_by_role("tab", name="Workers").click()
+        last = notebook.view(2).get_by_role("row").filter(has_text="worker-3")
+        last.wait_for()
+        notebook.screenshot(f"scaled-up-{theme}")
+        side.get_by_role("button", name="Scale…").click()
+        dialog.get_by_label("Number of workers").last.fill("2")
+        dialog.get_by_role("button", name="Scale").click()
+        side.locator(".jm-card", has_text="2 workers").wait_for()
+        last.filter(has_text="left").wait_for()
+        notebook.screenshot(f"scaled-down-{theme}")
+        gate.touch()
+        notebook.wait_for_text(2, "7998000.0")
+        assert notebook.console == []
         stop(page, side)
 
 

@@ -75,7 +75,10 @@ def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme,
         notebook.run(0, wait=True)
         panel = notebook.view(0)
         panel.get_by_text("2 workers (0 busy)").wait_for()
-        assert panel.get_by_role("button", name="Scale").count() == 0  # the number of workers is fixed
+        assert panel.get_by_role("button", name="Adapt").count() == 0  # workers of one machine do not follow the work
+        panel.get_by_role("spinbutton").fill("3")
+        panel.get_by_role("button", name="Scale").click()
+        panel.get_by_text("3 workers (0 busy)").wait_for()
         notebook.run(1, wait=True)
         panel.get_by_text("a long job: running").wait_for()  # the cluster's widget is live
         view = notebook.view(1)

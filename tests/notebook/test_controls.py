@@ -77,7 +77,9 @@ def wait_for(what) -> None:
 def test_facts_leave_out_hosts_that_are_gone_and_jobs_that_have_ended() -> None:
     facts = ClusterFacts.of(HOSTS, Fake().jobs())
     assert facts.text() == "c: 1 worker (1 busy) on 1 host, memory 5 B of 10 B, 3 B on disk, 1 running job"
-    assert facts.scalable and not ClusterFacts.of(INFO, []).scalable
+    assert facts.scalable and facts.elastic
+    local = ClusterFacts.of(INFO | {"workers": [*INFO["workers"], {"name": "worker-1", "state": "leaving"}]}, [])
+    assert local.scalable and not local.elastic and local.workers == 1
     follows = ClusterFacts.of(HOSTS | {"adapt": {"least": 0, "most": 4, "why": ""}}, [])
     assert follows.counts() == "1 worker (1 busy) on 1 host, 0 to 4 as the work needs" and facts.bounds is None
 
@@ -85,6 +87,7 @@ def test_facts_leave_out_hosts_that_are_gone_and_jobs_that_have_ended() -> None:
 def test_facts_tell_gpus_and_their_memory() -> None:
     gpu = {"name": "gpu-0", "running": 0, "device": {"name": "a GPU", "memory": 8, "used": 2}}
     info = INFO | {"workers": [*INFO["workers"], gpu], "memory": INFO["memory"] | {"levels": {"device": 2}}}
+    assert not ClusterFacts.of(info, []).scalable
     text = ClusterFacts.of(info, []).text()
     assert text == "c: 2 workers (1 busy, 1 GPU), memory 5 B of 10 B, 3 B on disk, 2 B of 8 B on GPUs, no job runs"
 
@@ -96,12 +99,15 @@ def test_all_text_is_escaped_and_long_lists_are_bounded() -> None:
     assert html.count("<progress") == 8
 
 
-def test_only_a_cluster_that_can_be_scaled_has_the_controls_for_it(panel_of) -> None:
-    assert panel_of(Fake())._scaling.layout.display == "none"
+def test_a_cluster_has_the_controls_for_what_it_can(panel_of) -> None:
+    local = panel_of(Fake())
+    assert local._scaling.layout.display is None and local._adapt not in local._scaling.children
+    gpu = {"name": "gpu-0", "state": "idle", "running": 0, "device": {"name": "a GPU", "memory": 8, "used": 2}}
+    assert panel_of(Fake(INFO | {"workers": [gpu]}))._scaling.layout.display == "none"
     bound = panel_of(Fake(HOSTS | {"adapt": {"least": 2, "most": 5, "why": ""}}))
     assert (bound._least.value, bound._most.value) == (2, 5)
     panel = panel_of(fake := Fake(HOSTS))
-    assert panel._scaling.layout.display is None and panel._number.value == 1
+    assert panel._adapt in panel._scaling.children and panel._number.value == 1
     panel._number.value = 3
     panel._scale.click()
     assert fake.done.wait(60) and fake.asked == [("scale", 3)]

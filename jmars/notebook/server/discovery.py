@@ -31,6 +31,10 @@ class _IgnoredReports:
         """Ignore the reason why a job does not move."""
 
     @remote_method
+    def scaled(self, *facts: Any) -> None:
+        """Ignore a new number of workers."""
+
+    @remote_method
     def broken(self, *report: Any) -> None:
         """Ignore the end of the cluster, which closes the connection, too."""
 

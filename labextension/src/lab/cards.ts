@@ -6,11 +6,14 @@ import { ClusterRow, JobRow, KernelRow } from './api';
 
 const JOBS = 20; // of a cluster that are listed
 
-const FIXED = 'Workers of this machine cannot be added later; start another cluster';
-
-/** What can be scaled: "hosts", "workers", or "" where the number is fixed. */
+/** What can be scaled: "hosts" or "workers". */
 export function scalable(row: ClusterRow): string {
-  return row.hosts ? 'hosts' : ['dask', 'ray'].includes(row.kind) ? 'workers' : '';
+  return row.hosts ? 'hosts' : 'workers';
+}
+
+/** Whether the number of workers or hosts can follow the work. */
+export function follows(row: ClusterRow): boolean {
+  return Boolean(row.hosts) || ['dask', 'ray'].includes(row.kind);
 }
 
 /** The facts of a cluster in a line. */
@@ -19,8 +22,8 @@ export function facts(row: ClusterRow): string {
     return 'does not answer';
   }
   const where = row.hosts ? ` on ${plural(row.hosts, 'host')}` : ['dask', 'ray'].includes(row.kind) ? ` of ${row.kind === 'dask' ? 'Dask' : 'Ray'}` : '';
-  const follows = row.bounds ? `${row.bounds[0]} to ${row.bounds[1]} as the work needs` : '';
-  return [`${plural(row.workers, 'worker')}${where}`, follows, row.limit ? `limit ${bytes(row.limit)}` : '', plural(row.jobs.length, 'job')].filter(Boolean).join(', ');
+  const bounds = row.bounds ? `${row.bounds[0]} to ${row.bounds[1]} as the work needs` : '';
+  return [`${plural(row.workers, 'worker')}${where}`, bounds, row.limit ? `limit ${bytes(row.limit)}` : '', plural(row.jobs.length, 'job')].filter(Boolean).join(', ');
 }
 
 /** A kernel as people know it: by its notebook. */
@@ -53,15 +56,13 @@ function connected(row: ClusterRow): HTMLElement {
 }
 
 function actions(row: ClusterRow): HTMLElement {
-  const button = (act: string, label: string, title: string, disabled = false) =>
-    h('button', { type: 'button', class: 'jm-button', 'data-act': act, 'data-cluster': row.id, title, disabled }, label);
-  const what = scalable(row);
+  const button = (act: string, label: string, title: string) => h('button', { type: 'button', class: 'jm-button', 'data-act': act, 'data-cluster': row.id, title }, label);
   return h(
     'div',
     { class: 'jm-actions', role: 'group', 'aria-label': `actions for ${row.name || row.id}` },
     button('connect', 'Connect', 'Insert a cell into the current notebook that connects its kernel'),
     button('timeline', 'Timeline', 'Open the time line of all jobs of this cluster'),
-    button('scale', 'Scale…', what ? `Change the number of ${what}, or have it follow the work` : FIXED, !what),
+    button('scale', 'Scale…', `Change the number of ${scalable(row)}${follows(row) ? ', or have it follow the work' : ''}`),
     button('stop', 'Stop…', 'End the cluster for all its clients')
   );
 }

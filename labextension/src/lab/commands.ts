@@ -5,7 +5,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 import { plural } from '../model/format';
 import { cancelJob, ClusterRow, JobRow, reportUrl, scaleCluster, stopCluster } from './api';
-import { scalable } from './cards';
+import { follows, scalable } from './cards';
 import { openJob, openTimeline } from './main_area';
 import { connectCode, currentKernel, currentNotebook, insertCell, runUnderMagic } from './notebook';
 import { fieldsOf, scaleForm, scaleOrder } from './scale_form';
@@ -46,11 +46,10 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
   const some = () => alive().length > 0;
 
   add('show', 'Show jmars Clusters', 'Show the side bar of clusters and jobs', show);
-  const start = (like?: ClusterRow) => {
+  add('start', 'Start a Cluster…', 'Open the form that starts a cluster', () => {
     show();
-    sidebar().openForm(like);
-  };
-  add('start', 'Start a Cluster…', 'Open the form that starts a cluster', () => start());
+    sidebar().openForm();
+  });
   add('connect', 'Insert a Cell That Connects', 'Insert a cell that connects the notebook to the selected cluster', fresh(about => {
     const cluster = clusterOf(about);
     if (cluster && !insertCell(app, connectCode(cluster, watch.rows))) {
@@ -93,22 +92,10 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
   }
 
   async function scale(cluster: ClusterRow | undefined): Promise<void> {
-    const what = cluster && scalable(cluster);
     if (!cluster) {
       return;
     }
-    if (!what) {
-      const { button } = await showDialog({
-        title: `${cluster.name || cluster.id} keeps its ${plural(cluster.workers, 'worker')}`,
-        body: 'A cluster on one machine has the workers that it started with. Start another one with the number that you want, connect your notebook to it, and stop this one.',
-        buttons: [Dialog.cancelButton(), Dialog.okButton({ label: 'Start another…' })]
-      });
-      if (button.accept) {
-        start(cluster);
-      }
-      return;
-    }
-    const form = scaleForm(what, what === 'hosts' ? cluster.hosts : cluster.workers, cluster.bounds);
+    const form = scaleForm(scalable(cluster), cluster.hosts || cluster.workers, follows(cluster), cluster.bounds);
     const { button } = await showDialog({
       title: `Scale ${cluster.name || cluster.id}`,
       body: new Widget({ node: form }),

@@ -31,8 +31,8 @@ export function scaleOrder({ how, n, places, least, most }: Record<string, strin
   return bounds;
 }
 
-/** Makes the form; `what` is "hosts" or "workers", `now` their number, `bounds` those between which it follows the work. */
-export function scaleForm(what: string, now: number, bounds: [number, number] | null = null): HTMLFormElement {
+/** Makes the form; `what` is "hosts" or "workers", `now` their number, which may follow the work, `bounds` those between which it does. */
+export function scaleForm(what: string, now: number, mayFollow: boolean, bounds: [number, number] | null = null): HTMLFormElement {
   const id = `jm-scale-${++made}`;
   const input = (name: string, label: string, more: Record<string, string | number>) => h('input', { name, 'aria-label': label, autocomplete: 'off', ...more });
   const number = (name: string, label: string, value: number) => input(name, label, { type: 'number', min: 0, value, class: 'jm-few' });
@@ -49,7 +49,7 @@ export function scaleForm(what: string, now: number, bounds: [number, number] | 
     { class: 'jm-scale' },
     row('number', `Number of ${what}`, number('n', `Number of ${what}`, now)),
     what === 'hosts' ? row('places', 'Further hosts', input('places', 'Further hosts', { type: 'text', spellcheck: 'false', placeholder: 'node-9, ada@node-10' })) : null,
-    row('bounds', 'As the work needs, from', number('least', 'Least number', least), 'to', number('most', 'Largest number', most))
+    mayFollow ? row('bounds', 'As the work needs, from', number('least', 'Least number', least), 'to', number('most', 'Largest number', most)) : null
   ) as HTMLFormElement;
   form.addEventListener('submit', event => event.preventDefault()); // the dialog has the button
   return form;

@@ -1,10 +1,10 @@
 // The side bar: this user's clusters, a form that starts one, their jobs, and the view of a selected job.
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';
-import { ClusterRow, JobRow, reportUrl } from './api';
+import { JobRow, reportUrl } from './api';
 import { drawClusters, drawJobs } from './cards';
 import { JobPanel } from './job_panel';
-import { fill, startForm } from './start_form';
+import { startForm } from './start_form';
 import { Preferences } from './settings';
 import { ClusterWatch } from './watch';
 import { startCluster } from './api';
@@ -48,11 +48,8 @@ export class Sidebar extends Widget {
     return this._panel.cluster;
   }
 
-  /** Opens the form that starts a cluster, with the workers and the memory limit of `like`. */
-  openForm(like?: ClusterRow): void {
-    if (like) {
-      fill(this._form, like);
-    }
+  /** Opens the form that starts a cluster. */
+  openForm(): void {
     this._form.open = true;
     this._form.querySelector('select')?.focus();
   }

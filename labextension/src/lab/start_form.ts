@@ -1,6 +1,6 @@
 // The form of the side bar that starts a cluster: on this machine, by ssh, on Dask or on Ray.
 import { h } from '../draw/dom';
-import { ClusterRow, StartOrder } from './api';
+import { StartOrder } from './api';
 import { Preferences } from './settings';
 
 const KINDS = [
@@ -43,15 +43,6 @@ export function orderOf(fields: Record<string, string>): StartOrder {
     throw new Error('Give the address of the Dask scheduler: host:8786');
   }
   return order;
-}
-
-/** Writes the number of workers and the memory limit of a cluster of this machine into the form. */
-export function fill(form: HTMLElement, { workers, limit }: Pick<ClusterRow, 'workers' | 'limit'>): void {
-  const field = (name: string) => form.querySelector<HTMLInputElement | HTMLSelectElement>(`[name=${name}]`)!;
-  field('kind').value = 'local';
-  field('kind').dispatchEvent(new Event('change'));
-  field('workers').value = String(workers);
-  field('memory').value = limit ? `${Math.floor(limit / 2 ** 20)}MiB` : '';
 }
 
 /** Makes the form. `start` rejects with the reason for the user. */

@@ -44,8 +44,11 @@ def test_a_cluster_is_started_used_and_stopped(server, monkeypatch):  # noqa: F8
         assert (row["id"], row["kind"], row["limit"], row["others"]) == (told["id"], "local", 256 * 2**20, 1)
         again = ask(server.port, "clusters", "POST", order)
         assert again[0] == 409 and "runs here already" in again[1]
-        fixed = ask(server.port, f"clusters/{told['id']}/scale", "POST", {"n": 3})
-        assert fixed[0] == 409 and "is fixed" in fixed[1]
+        scale = f"clusters/{told['id']}/scale"
+        assert ask(server.port, scale, "POST", {"n": 3})[0] == 202 and mine.n_workers == 3
+        assert call(server.port, "clusters")[1][0]["workers"] == 3
+        refused = ask(server.port, scale, "POST", {"least": 1, "most": 3})
+        assert refused[0] == 409 and "can follow the work" in refused[1]
     assert ask(server.port, f"clusters/{told['id']}", "DELETE")[0] == 204
     assert registry.entries() == []
     assert ask(server.port, f"clusters/{told['id']}", "DELETE")[0] == 404
