@@ -13,6 +13,7 @@
     │   ├── ClusterClosedError                 a call after close()
     │   ├── ClusterStartError                  the processes did not start
     │   ├── ClusterLostError (ConnectionError) the control process ended or does not answer
+    │   │   └── ClusterStoppedError            the cluster was stopped on request
     │   ├── AuthenticationError (PermissionError)   the other end of a connection is not authenticated
     │   │   └── HostRefusedError               the head refuses a host: it is unknown there, or was given up
     │   ├── UnknownTaskError (LookupError)     the cluster has no job with that id
@@ -49,6 +50,7 @@ __all__ = [
     "ClusterError",
     "ClusterLostError",
     "ClusterStartError",
+    "ClusterStoppedError",
     "ExecutionError",
     "ExecutionInterrupted",
     "GraphError",
@@ -145,6 +147,10 @@ class ClusterStartError(ClusterError):
 
 class ClusterLostError(ClusterError, ConnectionError):
     """The control process of the cluster ended or does not answer."""
+
+
+class ClusterStoppedError(ClusterLostError):
+    """The cluster was stopped on request, from this process or another."""
 
 
 class AuthenticationError(ClusterError, PermissionError):

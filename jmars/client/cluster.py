@@ -35,7 +35,7 @@ from jmars.config import checked_schedulers, config
 from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
 from jmars.devices.find import gpu_names
-from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
+from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError, ClusterStoppedError
 from jmars.model.events import Event
 from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
@@ -281,13 +281,13 @@ class Cluster(EngineClusters, HostClusters):
 
         A cluster that is detached, or that another process started, goes on: this only hangs up.
         """
-        self._end(stop=not self._host.detached)
+        self._end(not self._host.detached, "closed")
 
     def stop(self) -> None:
         """End the cluster for all clients, detached or not, and remove all memory and files."""
-        self._end(stop=True)
+        self._end(True, "stopped")
 
-    def _end(self, stop: bool) -> None:
+    def _end(self, stop: bool, word: str) -> None:
         if os.getpid() != self._pid:
             return
         with cluster_registry.lock:
@@ -300,10 +300,11 @@ class Cluster(EngineClusters, HostClusters):
         if stop:
             self._connection.tell("host", "close")
         self._connection.close()
+        told = f"{self.name} was {word} before the job ended; start a new cluster and run it again"
+        self._jobs.none_more((ClusterStoppedError if stop else ClusterLostError)(told))
         self.shared.close()
         self._host.close() if stop else self._host.hang_up()
         self._held.clear()
-        self._jobs.none_more(f"{self.name} was closed before the job ended; start a new cluster and run it again")
 
     def __enter__(self) -> Cluster:
         return self
@@ -359,8 +360,7 @@ class Cluster(EngineClusters, HostClusters):
         """The connection is cut."""
         if not self._closed:
             cluster_registry.lose(self, self.name)
-            what = f"the control process of {self.name} went away{self._jobs.because} before the job ended"
-            self._jobs.none_more(f"{what}; run it on a new cluster")
+            self._jobs.none_more(self._jobs.loss(self.name))
 
     def _let_go(self, keys: list[str]) -> None:
         """Drop arrays that were stored for a single job."""

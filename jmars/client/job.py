@@ -375,9 +375,9 @@ class Job(Shown):
         self._recoveries = RECOVERIES
         self.ended(report)
 
-    def lost(self, why: str) -> None:
+    def lost(self, why: ClusterLostError) -> None:
         """The cluster is gone before the job has ended (called by the cluster)."""
-        self.ended({"state": str(JobState.FAILED), "error": Failure.of(ClusterLostError(why))})
+        self.ended({"state": str(JobState.FAILED), "error": Failure.of(why)})
 
     def __repr__(self) -> str:
         state = self._report["state"] if self._report else "running"

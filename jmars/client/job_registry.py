@@ -14,7 +14,7 @@ from typing import Any
 
 from jmars.actors import remote_method
 from jmars.client.job import Job
-from jmars.errors import ClusterLostError
+from jmars.errors import ClusterLostError, ClusterStoppedError
 
 __all__ = ["JobRegistry"]
 
@@ -33,11 +33,12 @@ class JobRegistry:
     def __init__(self, scaled: Callable[[dict[str, Any]], None] = lambda facts: None) -> None:
         self._scaled = scaled
         self.reason = ""  # what the control process said of its own end
+        self.is_stopped = False  # whether it said that somebody stopped the cluster
         self._lock = threading.Lock()
         self._jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()  # by id
         self._running: set[Job] = set()  # keeps handles alive until the job's end
         self._early: dict[str, dict[str, Any]] = {}
-        self._gone = ""  # why no report will come any more
+        self._gone: ClusterLostError | None = None  # why no report will come any more
 
     # -- what the cluster tells
     @remote_method
@@ -71,15 +72,24 @@ class JobRegistry:
         """The control process ends, for this reason."""
         self.reason = why
 
+    @remote_method
+    def stopped(self, by: str) -> None:
+        """The cluster was stopped; `by` is the asker in words, if known."""
+        self.reason, self.is_stopped = by, True
+
     # -- for Cluster
     def find(self, job: str) -> Job | None:
         """The handle of a job, as long as the program refers to the handle or the job runs."""
         return self._jobs.get(job)
 
-    @property
-    def because(self) -> str:
-        """The control process's reason in brackets, after a blank; empty without a reason."""
-        return f" ({self.reason})" if self.reason else ""
+    def loss(self, name: str) -> ClusterLostError:
+        """The error of running jobs after the end of the cluster `name`."""
+        if self.is_stopped:
+            by = f" {self.reason}" if self.reason else ""
+            return ClusterStoppedError(f"{name} was stopped{by} before the job ended; run it again on a new cluster")
+        because = f" ({self.reason})" if self.reason else ""
+        gone = f"the control process of {name} went away{because} before the job ended"
+        return ClusterLostError(f"{gone}; run it on a new cluster")
 
     @contextmanager
     def saying_why(self) -> Iterator[None]:
@@ -87,9 +97,11 @@ class JobRegistry:
         try:
             yield
         except ClusterLostError as error:
+            if self.is_stopped:
+                raise ClusterStoppedError(f"the cluster was stopped {self.reason}".rstrip()) from error
             if not self.reason:
                 raise
-            raise ClusterLostError(f"{error}{self.because}") from error
+            raise ClusterLostError(f"{error} ({self.reason})") from error
 
     @property
     def running(self) -> list[Job]:
@@ -108,21 +120,21 @@ class JobRegistry:
             self._jobs[job.id] = job
             early = self._early.pop(job.id, None)
             gone = self._gone
-            if early is None and not gone and not job.wait(0):
+            if early is None and gone is None and not job.wait(0):
                 self._running.add(job)
         if early is not None:
             job.ended(early)
-        elif gone:
+        elif gone is not None:
             job.lost(gone)
 
-    def none_more(self, why: str) -> None:
+    def none_more(self, why: ClusterLostError) -> None:
         """No report will come any more: all jobs are lost."""
         with self._lock:
             self._gone = self._gone or why
-            jobs = list(self._running)
+            gone, jobs = self._gone, list(self._running)
             self._running.clear()
         for job in jobs:
-            job.lost(self._gone)
+            job.lost(gone)
 
     def _find_running(self, job: str) -> Job | None:
         known = self._jobs.get(job)

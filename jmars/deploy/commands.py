@@ -53,7 +53,7 @@ def stop(args: list[str]) -> int:
     for name in args:
         try:
             entry = find_entry(name)
-            ready, _ = _asked(entry, ("cluster", "processes"), ("host", "close"))
+            ready, _ = _asked(entry, ("cluster", "processes"), ("host", "close", "from a terminal"))
         except ClusterError as error:
             _say(error, sys.stderr)
             return 1
@@ -75,8 +75,8 @@ def _jobs(entry: Entry) -> int:
     return 0
 
 
-def _asked(entry: Entry, *messages: tuple[str, str]) -> list[Any]:
-    """Answers of a cluster to messages without arguments.
+def _asked(entry: Entry, *messages: tuple[str, ...]) -> list[Any]:
+    """Answers of a cluster to messages.
 
     Raises
     ------

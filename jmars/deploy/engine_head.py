@@ -76,9 +76,9 @@ class EngineHead(ClusterHead):
             await self.ended.wait()
             watching.cancel()
             server.close()
+            self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
             for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
                 await scheduler.session.cancel(job["id"])
-            self.hang_up()
             await self._save()
         finally:
             await workers.close()

@@ -133,7 +133,7 @@ class EngineHost:
 
     def _end(self) -> None:
         if self._head is not None and self._listening.is_set():
-            self._head.ended.set()
+            self._head.stop(f"by the program that started it (process {os.getpid()})")
         else:  # it starts still
             for task in asyncio.all_tasks():
                 task.cancel()

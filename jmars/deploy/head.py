@@ -239,6 +239,18 @@ class ClusterHead(ABC):
             return
         self.give_up(f"its control process failed with {fault_of(error)}; please report that")
 
+    def stop(self, by: str, asker: Client | None = None) -> None:
+        """End the cluster on request, and tell the other clients of the request."""
+        if not self.ended.is_set():
+            owner = self._channels.get(self._owner) if self._owner is not None else None
+            if not by and asker is not None:
+                who = "the program that started it" if asker is owner else "another program"
+                by = f"by {who} (process {asker.pid})" if asker.pid else f"by {who}"
+            for channel, client in self._channels.items():
+                if client is not asker:
+                    channel.tell("jobs", "stopped", by)
+        self.ended.set()
+
     def give_up(self, why: str) -> None:
         """The cluster cannot go on."""
         self.tell_clients("broken", why)

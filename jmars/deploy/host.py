@@ -168,7 +168,7 @@ class Host(ClusterHead):
     def _kernel_spoke(self, kernel_end: int) -> None:
         if not os.read(kernel_end, 1024):
             asyncio.get_running_loop().remove_reader(kernel_end)
-            self.ended.set()
+            self.stop("by the end of the program that started it")
 
     def _machine(self) -> Machine:
         arena = self.arena

@@ -166,7 +166,7 @@ class HostsHead(ClusterHead):
     def _kernel_spoke(self, kernel_end: int) -> None:
         if not os.read(kernel_end, 1024):
             asyncio.get_running_loop().remove_reader(kernel_end)
-            self.ended.set()
+            self.stop("by the end of the program that started it")
 
     def _costs(self, profile: dict[str, Any]) -> None:
         """Costs that a host measured; costs of GPUs stay where the host has measured none."""

@@ -56,6 +56,9 @@ class HeadParts(Protocol):
     def look_at_lease(self) -> None:
         """Start or stop the lease after a client came or went."""
 
+    def stop(self, by: str, asker: Client | None = None) -> None:
+        """End the cluster on request, and tell the other clients."""
+
     async def ready(self) -> dict[str, Any]:
         """Wait until workers can compute; returns the facts that a client needs."""
 
@@ -159,9 +162,9 @@ class ClientHost:
         return await self._host.ticket(settings, hosts, seconds, addresses)
 
     @remote_method
-    def close(self) -> None:
-        """End the cluster."""
-        self._host.ended.set()
+    def close(self, by: str = "") -> None:
+        """End the cluster; `by` tells the other clients where the request came from, as in "from a terminal"."""
+        self._host.stop(str(by)[:100], self._client)
 
 
 class ClusterActor:

@@ -15,7 +15,7 @@ from typing import Any
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster
 from jmars.client.job import Job
-from jmars.errors import MemoryLimitError
+from jmars.errors import ClusterStoppedError, MemoryLimitError
 from jmars.model.states import JobState
 from jmars.notebook.cell_error import show_as_one_line
 from jmars.notebook.display import CellDisplay
@@ -241,6 +241,9 @@ class CellEngine:
             if isinstance(error, MemoryLimitError):
                 error.args = (in_flags(str(error), self._cluster.memory_limit),)
                 self._display.explain(job, str(error))
+            if isinstance(error, ClusterStoppedError):
+                self._display.explain(job, str(error))
+                raise show_as_one_line(error, f"{type(error).__name__}: {error}; names keep their old values")
             if hint := note_for_late_error(error, job.line):
                 error.add_note(hint)
             if may_leave and job.line is not None:  # the current traceback is at the cell's end: show the line instead

@@ -18,6 +18,7 @@ from IPython.display import DisplayHandle
 
 from jmars.client.local_runs import kept_bytes
 from jmars.config import VIEWS, config
+from jmars.errors import ClusterError
 from jmars.model.states import JobState
 from jmars.notebook import kernel_access
 from jmars.notebook.cell_facts import CellFacts
@@ -109,7 +110,10 @@ class TextDisplay:
         run = RunState()
         for _, job, name in self._jobs:
             run.follow(job, name)
-            catch_up(self.cluster.events, run)
+            try:
+                catch_up(self.cluster.events, run)
+            except ClusterError as error:
+                run.lose(error, time.time())
         print(text_line(run.picture(time.time())))  # noqa: T201
 
 

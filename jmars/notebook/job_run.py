@@ -28,6 +28,7 @@ _MARKED = (*OPERANDS, "operand_marks")
 TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
 
 _DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
+_LEFT = (OperandState.UNSCHEDULED, OperandState.READY, OperandState.RUNNING, OperandState.CANCELLING)
 
 
 @dataclass
@@ -133,6 +134,15 @@ class JobRun:
                 return ()
         self.why, self.calm = f"{what}, and what had finished does not run again", True
         return ("snap",)
+
+    def lose(self, state: JobState, error: str, now: float) -> None:
+        """Ends a running job without further events, since the cluster is gone."""
+        if self.state in TERMINAL:
+            return
+        self.state, self.error, self.ended = state, error, now
+        if self.table is not None:
+            left = np.flatnonzero(np.isin(self.table.states, _LEFT)).astype("<u4")
+            self.table.move(left.tobytes(), OperandState.CANCELLED, -1, now)
 
     def drop_graph(self) -> None:
         """Drops the graph of an ended job; its operands stay counted."""

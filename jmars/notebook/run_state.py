@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from jmars.errors import ClusterClosedError, ClusterStoppedError
 from jmars.model.events import (
     CHUNKS_MOVED,
     EXPECTED,
@@ -149,10 +150,13 @@ class RunState:
         self.attached = False
         self._changed("snap")
 
-    def lose(self, reason: str) -> None:
-        """Notes that the cluster is gone and no event will follow."""
-        self.failure, self.open = reason, False
-        self._changed("snap")
+    def lose(self, error: BaseException, now: float = 0.0) -> None:
+        """Notes that the cluster is gone, or was stopped, and no event will follow."""
+        self.failure, self.open = plain_text(error, 4000, keep="\n"), False
+        if self.job is not None:
+            is_stopped = isinstance(error, ClusterStoppedError | ClusterClosedError)
+            self.job.lose(JobState.CANCELLED if is_stopped else JobState.FAILED, self.failure, now)
+        self._changed("snap", *OPERANDS, "operand_marks")
 
     def explain(self, job: str, error: str) -> None:
         """Notes the error of a job as the client tells it, with advice that the cluster cannot give."""
@@ -233,8 +237,6 @@ class RunState:
         if self.open and run.state == JobState.SUCCEEDED:
             state = str(JobState.RUNNING)  # the cell's Python goes on and may submit more
         error = self.explained.get(run.id, run.error)
-        if self.failure is not None and run.state not in TERMINAL:
-            state, error = str(JobState.FAILED), self.failure
         sums = self.past.plus(run) if self.jobs else self.past
         last = now if self.live else max(run.ended or 0.0, self.cell.ended or 0.0) or now
         eta = run.eta(now)
@@ -248,7 +250,7 @@ class RunState:
             "elapsed": round(max(0.0, last - self.first), 2) if self.first is not None else 0.0,
             "eta": round(eta, 1) if eta is not None else None,
             "error": error,
-            "why": run.why if run.state not in TERMINAL and self.failure is None else "",
+            "why": run.why if run.state not in TERMINAL else "",
             "calm": run.calm,
             "live": self.live,
             "attached": self.attached,

@@ -294,7 +294,9 @@ class Sampler:
             self._read_on()
         except (JmarsError, OSError) as error:
             with self._lock:
-                self.run.lose(str(error))
+                while self._next:
+                    self.run.follow(*self._next.popleft())
+                self.run.lose(error, time.time())
         with self._lock:
             if self._line is not None:
                 self.run.at(self._line() if self.run.open else 0)

@@ -92,3 +92,7 @@ class _Jobs:
     @remote_method
     def broken(self, why: str) -> None:
         """Ignores the end of the control process: the channel ends too."""
+
+    @remote_method
+    def stopped(self, by: str) -> None:
+        """Ignores the end of the cluster: the channel ends too."""

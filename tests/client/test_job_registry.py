@@ -6,7 +6,7 @@ import pytest
 
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
-from jmars.errors import ClusterLostError
+from jmars.errors import ClusterLostError, ClusterStoppedError
 
 CLUSTER = SimpleNamespace(retain=lambda data: None)
 
@@ -40,11 +40,24 @@ def test_who_waits_when_the_cluster_is_gone_hears_that_and_who_comes_later_too()
     reports = JobRegistry()
     one, other = job("job-1"), job("job-2")
     reports.expect(one)
-    reports.none_more("the cluster went away")
+    reports.none_more(ClusterLostError("the cluster went away"))
     reports.expect(other)
     for each in (one, other):
         with pytest.raises(ClusterLostError, match="went away"):
             each.result(0)
+
+
+def test_a_stop_is_told_from_a_loss_with_its_words():
+    reports = JobRegistry()
+    assert type(reports.loss("mine")) is ClusterLostError
+    reports.broken("it failed with OSError")
+    lost = reports.loss("mine")
+    assert type(lost) is ClusterLostError and "mine went away (it failed with OSError) before" in str(lost)
+    reports.stopped("from a terminal")
+    stopped = reports.loss("mine")
+    assert type(stopped) is ClusterStoppedError and "mine was stopped from a terminal before" in str(stopped)
+    with pytest.raises(ClusterStoppedError, match=r"stopped from a terminal$"), reports.saying_why():
+        raise ClusterLostError("the other end of the connection went away")
 
 
 def test_a_callback_that_fails_keeps_no_other_from_being_called():

@@ -12,7 +12,7 @@ import jmars
 import jmars.remote
 import jmars.tensor as mt
 from jmars.client.cluster import default_cluster, open_clusters
-from jmars.errors import ClusterError, ClusterLostError, UnknownTaskError
+from jmars.errors import ClusterError, ClusterLostError, ClusterStoppedError, UnknownTaskError
 
 
 def in_another_process(program: str) -> str:
@@ -48,6 +48,24 @@ def test_a_job_is_taken_up_by_another_client():
             assert other.job(job.id) is same
             with pytest.raises(UnknownTaskError, match="no job 'job-77'"):
                 other.job("job-77")
+
+
+def test_who_waits_hears_who_stopped_the_cluster():
+    x = jmars.remote.spawn(time.sleep, args=(60,))
+    with jmars.Cluster(n_workers=1, memory_limit="512MiB", name="mine") as cluster:
+        job = cluster.submit(x)
+        in_another_process("import jmars; jmars.connect('mine').stop()")
+        with pytest.raises(ClusterStoppedError, match=r"mine was stopped by another program \(process \d+\) before"):
+            job.result(60)
+        with pytest.raises(ClusterStoppedError, match=r"the cluster was stopped by another program"):
+            cluster.info()
+    with jmars.Cluster(n_workers=1, memory_limit="512MiB", name="mine") as cluster, jmars.connect("mine") as other:
+        job, same = cluster.submit(x), other.job(cluster.jobs()[0]["id"])
+        cluster.stop()
+        with pytest.raises(ClusterStoppedError, match="mine was stopped before the job ended"):
+            job.result(60)
+        with pytest.raises(ClusterStoppedError, match=r"stopped by the program that started it \(process \d+\)"):
+            same.result(60)
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jmars.model.states import STATE_NAMES
 from jmars.notebook.view import MIME_TYPE
 from jmars.notebook.widget import STATIC
 from tests.notebook.kernels import PROMPT, VERSIONS, Client, running_kernel
@@ -78,6 +79,36 @@ def test_the_view_moves_and_a_static_picture_replaces_it(kernel, tmp_path):
     kept = last["content"]["data"][MIME_TYPE]["series"]["kernel"]
     assert str(kept) == kernel.run("from jmars.client.local_runs import kept_bytes; kept_bytes()")
     assert kernel.run("float(x.sum())") == "300.0"
+
+
+STOP = """import jmars, subprocess, sys, threading, time
+shared = jmars.Cluster(n_workers=2, memory_limit="512MiB", name="shared")
+def stop():
+    while not any(job["state"] == "running" and job["progress"] > 0.01 for job in shared.jobs()):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    {how}
+threading.Thread(target=stop).start()"""
+STOPS = {"": "shared.stop()", " from a terminal": "subprocess.run([sys.executable, '-m', 'jmars', 'stop', 'shared'])"}
+
+
+@pytest.mark.parametrize("by", STOPS)
+def test_a_cell_whose_cluster_is_stopped_says_so_and_nothing_of_its_view_runs(kernel, by):
+    kernel.run(STOP.format(how=STOPS[by]))
+    kernel.iopub.clear()
+    cell = kernel.send(slow())
+    reply = kernel.reply(cell)
+    told = f"shared was stopped{by} before the job ended"
+    assert reply["ename"] == "ClusterStoppedError" and told in reply["evalue"]
+    assert len(reply["traceback"]) == 1 and "names keep their old values" in reply["traceback"][0]
+    kernel.text(cell)
+    last = [m["content"]["data"] for m in kernel.iopub if m["msg_type"] == "update_display_data"][-1]
+    snap = last[MIME_TYPE]["snap"]
+    assert (snap["state"], snap["live"]) == (snap["parts"][0]["state"], False) == ("cancelled", False)
+    assert told in snap["error"] or "shared is closed" in snap["error"]
+    counts = dict(zip(STATE_NAMES, snap["counts"], strict=True))
+    assert [counts[name] for name in ("unscheduled", "ready", "running")] == [0, 0, 0] and counts["cancelled"] > 0
+    assert kernel.run("x") == "'old'"
 
 
 OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data", "clear_output", "comm_open")

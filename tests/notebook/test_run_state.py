@@ -262,13 +262,6 @@ def test_what_a_worker_holds_is_told_while_a_job_runs_and_stays_when_it_has_succ
     assert [row["stored"] for row in run_of(log).picture(0)["workers"]] == [left, left]
 
 
-def test_a_lost_cluster_is_said():
-    run = run_of(started(4))
-    run.lose("the cluster has gone")
-    snap = run.snap(0)
-    assert (snap["state"], snap["error"], snap["live"]) == ("failed", "the cluster has gone", False)
-
-
 def test_the_error_of_a_job_is_shown_as_the_client_explains_it():
     run = run_of(started(4).add("JobMoved", state="failed", error="raise memory_limit", elapsed=1.0))
     assert run.snap(0)["error"] == "raise memory_limit"

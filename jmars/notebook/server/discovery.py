@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, connect, registry, remote_method
 from jmars.actors.registry import Entry
-from jmars.errors import ClusterLostError
+from jmars.errors import ClusterLostError, ClusterStoppedError
 from jmars.notebook.server.history import ClusterHistory
 
 __all__ = ["ANSWER", "ClusterFinder"]
 
 ANSWER = 3.0  # seconds that a cluster may take to answer
+_STOPS = 100  # stopped clusters that are remembered
 
 
-class _IgnoredReports:
-    """Ignores the cluster's reports to clients; the side bar reads the same facts from the events."""
+class _Reports:
+    """Takes the report of a stop; ignores the other reports, since the side bar reads the same from events."""
+
+    def __init__(self, stopped: Callable[[str], None]) -> None:
+        self._stopped = stopped
 
     @remote_method
     def ended(self, report: Any) -> None:
@@ -38,6 +44,11 @@ class _IgnoredReports:
     def broken(self, *report: Any) -> None:
         """Ignore the end of the cluster, which closes the connection, too."""
 
+    @remote_method
+    def stopped(self, by: str) -> None:
+        """Note a stop of the cluster."""
+        self._stopped(str(by)[:100])
+
 
 class ClusterFinder:
     """Connects to clusters by id and calls their actors; used on the Jupyter server's event loop only."""
@@ -46,8 +57,7 @@ class ClusterFinder:
         self._channels: dict[str, ActorChannel] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self.histories: dict[str, ClusterHistory] = defaultdict(ClusterHistory)  # of clusters whose time line is shown
-        self._mailbox = Mailbox()
-        self._mailbox.add("jobs", _IgnoredReports())
+        self._stopped: dict[str, str] = {}  # by cluster: where the request came from
 
     def entries(self) -> list[Entry]:
         """The registered clusters, by id."""
@@ -87,6 +97,22 @@ class ClusterFinder:
                 f"cluster {cluster} has not answered for {seconds:g} s; it may be stopped or very busy: try again"
             ) from None
 
+    async def stop(self, cluster: str, by: str) -> None:
+        """Ends a cluster for all clients; raises the errors of `ask`."""
+        self._note_stop(cluster, by)
+        try:
+            await self.ask(cluster, "host", "close", by)
+        except BaseException:
+            self._stopped.pop(cluster, None)
+            raise
+
+    def end_of(self, cluster: str) -> ClusterLostError | None:
+        """The end of a cluster; None for a registered cluster that was not stopped."""
+        if cluster in self._stopped:
+            return ClusterStoppedError(f"the cluster was stopped {self._stopped[cluster]}".rstrip())
+        is_here = any(entry.id == cluster for entry in self.entries())
+        return None if is_here else ClusterLostError("the cluster has ended")
+
     def close(self) -> None:
         """Closes all connections."""
         for cluster in list(self._channels):
@@ -98,8 +124,15 @@ class ClusterFinder:
             channel = self._channels.get(entry.id)
             if channel is None or channel.closed:
                 self._forget_ended()
-                channel = self._channels[entry.id] = await connect(entry.socket, entry.token, self._mailbox)
+                mailbox = Mailbox()
+                mailbox.add("jobs", _Reports(partial(self._note_stop, entry.id)))
+                channel = self._channels[entry.id] = await connect(entry.socket, entry.token, mailbox)
             return channel
+
+    def _note_stop(self, cluster: str, by: str) -> None:
+        self._stopped[cluster] = by
+        for old in list(self._stopped)[:-_STOPS]:
+            del self._stopped[old]
 
     def _forget_ended(self) -> None:
         for cluster in [cluster for cluster, channel in self._channels.items() if channel.closed]:

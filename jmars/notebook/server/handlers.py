@@ -13,6 +13,8 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any
 
 from jupyter_core.utils import ensure_async
@@ -107,10 +109,13 @@ class StopHandler(APIHandler):
     async def delete(self, cluster: str) -> None:
         """Stops the cluster for all its clients."""
         started: StartedClusters = self.settings[STARTED]
+        stop = self.settings[FINDER].stop(cluster, "from the side bar of Jupyter")
         if cluster in started:
+            with suppress(JmarsError, OSError, KeyError):  # one that does not answer is ended by force
+                await stop
             await started.stop(cluster)
         else:
-            await ask(self, cluster, "host", "close")
+            await answered(cluster, stop)
         self.set_status(204)
         self.finish()
 
@@ -177,10 +182,15 @@ class JobReportHandler(JupyterHandler):
 
 
 async def ask(handler: JupyterHandler, cluster: str, *call: Any, seconds: float = ANSWER) -> Any:
-    """Calls an actor of a cluster; errors become answers to the page: 404 for no such cluster, 409 for a refusal."""
+    """Calls an actor of a cluster; errors as for `answered`."""
     finder: ClusterFinder = handler.settings[FINDER]
+    return await answered(cluster, finder.ask(cluster, *call, seconds=seconds))
+
+
+async def answered(cluster: str, call: Awaitable[Any]) -> Any:
+    """The answer of a cluster; errors become answers to the page: 404 for no such cluster, 409 for a refusal."""
     try:
-        return await finder.ask(cluster, *call, seconds=seconds)
+        return await call
     except KeyError:
         raise web.HTTPError(404, f"no cluster {cluster} is registered") from None
     except (JmarsError, OSError, ValueError) as error:
@@ -243,10 +253,16 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
                 if frame:
                     await self.write_message(json.dumps(frame))  # waits for a slow browser, which then misses frames
                 await asyncio.sleep(_FAST if stream.live else _SLOW)
-        except KeyError:
+        except (KeyError, JmarsError, OSError) as error:
+            end = finder.end_of(cluster)
+            if end is None:
+                self.close(1011, plain_text(error, 100))
+                return
+            last = stream.lose(end, time.time())
+            with suppress(websocket.WebSocketClosedError):
+                if last is not None:
+                    await self.write_message(json.dumps(last))
             self.close(_NO_CLUSTER, "no such cluster")
-        except (JmarsError, OSError) as error:
-            self.close(1011, plain_text(error, 100))
         except websocket.WebSocketClosedError:
             pass
 

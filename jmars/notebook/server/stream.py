@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jmars.errors import ClusterLostError
 from jmars.model.states import TERMINAL
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import FrameBuilder
@@ -65,11 +66,19 @@ class JobStream:
             self.listed = rows
         if job:
             await self._fold(job)
-            changed = self.frames.frame(self.run, now)
-            if changed:
-                parts = changed.items()
-                frame["picture"] = {k: b64encode(v).decode() if isinstance(v, bytes) else v for k, v in parts}
+            frame |= self._picture(now)
         return frame or None
+
+    def lose(self, error: ClusterLostError, now: float) -> dict[str, Any] | None:
+        """The last frame after the end of the cluster, or None if there is no news."""
+        self.run.lose(error, now)
+        return self._picture(now, last=True) or None
+
+    def _picture(self, now: float, last: bool = False) -> dict[str, Any]:
+        changed = self.frames.frame(self.run, now, last) if self.run.job is not None else None
+        if not changed:
+            return {}
+        return {"picture": {k: b64encode(v).decode() if isinstance(v, bytes) else v for k, v in changed.items()}}
 
     @property
     def live(self) -> bool:

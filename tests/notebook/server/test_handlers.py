@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -17,7 +18,9 @@ from tornado.websocket import websocket_connect
 
 import jmars.tensor as np
 from jmars.client.cluster import Cluster
+from jmars.errors import ClusterStoppedError
 from jmars.model.states import OperandState as S
+from jmars.remote import spawn
 from tests.notebook.events_for_tests import started
 from tests.notebook.server.fake_cluster import TOKEN, FakeCluster
 from tests.ports import unused_port
@@ -81,7 +84,7 @@ def call(port, path, method="GET", **headers):
     request = urllib.request.Request(f"http://127.0.0.1:{port}{BASE}jmars/{path}", method=method, headers=given)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, json.loads(answer.read())
+            return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read().decode()
@@ -255,6 +258,30 @@ def test_a_real_cluster_is_listed_shown_and_its_job_ends_before_the_eyes(server,
         assert call(server.port, f"clusters/{cluster.id}/jobs/{job.id}/cancel", "POST")[0] == 202  # has no effect
         assert job.state == "succeeded"
     assert call(server.port, "clusters") == (200, [])
+
+
+def test_the_view_of_a_job_ends_with_its_cluster(server, monkeypatch):
+    monkeypatch.setenv("JMARS_RUNTIME_DIR", str(server.clusters))
+    with Cluster(n_workers=1, memory_limit="256MiB") as cluster:
+        job = cluster.submit(spawn(time.sleep, args=(60,)), name="long")
+
+        async def listen():
+            page = await connect(server.port, cluster.id)
+            frame = json.loads(await page.read_message())
+            assert frame["picture"]["snap"]["state"] in ("preparing", "running")
+            stopped = asyncio.to_thread(call, server.port, f"clusters/{cluster.id}", "DELETE")
+            assert (await stopped)[0] == 204
+            while (message := await page.read_message()) is not None:
+                frame = json.loads(message)
+            assert page.close_code == 4404
+            page.close()
+            return frame["picture"]["snap"]
+
+        snap = asyncio.run(asyncio.wait_for(listen(), 60))
+        told = "the cluster was stopped from the side bar of Jupyter"
+        assert (snap["state"], snap["error"], snap["live"]) == ("cancelled", told, False)
+        with pytest.raises(ClusterStoppedError, match="was stopped from the side bar of Jupyter before the job ended"):
+            job.result(60)
 
 
 def test_the_stream_of_no_cluster_says_so_and_is_not_to_be_opened_again(server):
