@@ -7,6 +7,7 @@ How a cell runs, in reading order:
 - cell_source.py       compiles the cell's text
 - guarded_code.py      raises errors of values within `try`
 - numpy_names.py       NumPy's names inside a cell
+- imports.py           names bound by the imports of a cell, which outlive an error
 - namespace.py         the user's names before, in and after a cell
 - user_arrays.py       NumPy arrays of the user in a cell, written back after it
 - masked_arrays.py     masked arrays of the user in a cell, written back after it

@@ -15,6 +15,7 @@ from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.display_hook import compute_displayed_values
 from jmars.notebook.error_notes import note_for_lazy
 from jmars.notebook.guarded_code import COMPUTED, computed
+from jmars.notebook.imports import bound_imports
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
@@ -51,7 +52,8 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
     Raises
     ------
     BaseException
-        Any exception of the cell; names and tensors are then as they were before the cell.
+        Any exception of the cell; names and tensors are then as they were before the cell, but for names that its
+        imports have bound.
     """
     __tracebackhide__ = True
     names: dict[str, Any] = shell.user_ns
@@ -71,7 +73,7 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
         if done and not lazy:
             inside.write_back(engine.fetch)
     except BaseException as error:
-        inside.roll_back()
+        inside.roll_back(bound_imports(source.imports, names))
         if hint := note_for_lazy(error):
             error.add_note(hint)
         failed = engine.job.line if engine.job is not None else None

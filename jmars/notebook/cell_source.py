@@ -19,6 +19,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import InteractiveShell
 
 from jmars.notebook.guarded_code import with_guards
+from jmars.notebook.imports import Import, imports_in
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["LAST_VALUE", "CellSource"]
@@ -38,6 +39,7 @@ class CellSource:
     lines: tuple[str, ...]  # as in tracebacks, the `%%jmars` line included
     words: Mapping[str, int]  # first line, from 1, of every identifier in the text: the names that the cell may read
     shows: bool  # the last statement is an expression whose value is shown
+    imports: tuple[Import, ...]  # outside functions and classes
 
     @classmethod
     def read(cls, shell: InteractiveShell, line: str, body: str) -> CellSource:
@@ -55,6 +57,7 @@ class CellSource:
         with shell.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
             tree = shell.compile.ast_parse(python, filename)
             tree = ipython.transform_ast(tree)
+            imports = imports_in(tree) if "import" in python else ()
             if "numpy" in python:
                 tree = ast.fix_missing_locations(_NumPyImports().visit(tree))
             if "try" in python or "with" in python:
@@ -67,7 +70,7 @@ class CellSource:
         for at, text in enumerate((before + body).splitlines(), start=1):
             for word in _WORD.findall(text) if not text.startswith("# %%") else ():
                 words.setdefault(word, at)
-        return cls(code, filename, f"In [{number}]", tuple(python.splitlines()), words, shows)
+        return cls(code, filename, f"In [{number}]", tuple(python.splitlines()), words, shows, imports)
 
     def line_of(self, word: str) -> SourceLine | None:
         """The first line that mentions `word`; None if no line does."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,13 +157,14 @@ class Namespace:
                 value[key] = found
         return value
 
-    def roll_back(self) -> None:
-        """Restores every name and every tensor as before the cell."""
+    def roll_back(self, imported: Mapping[str, Any] | None = None) -> None:
+        """Restores every tensor and every name as before the cell, but for `imported` names."""
         for name in [name for name in self.names if name not in self.before and not _is_of_ipython(name)]:
             del self.names[name]
         for name, value in self.before.items():
             if not _is_of_ipython(name):
                 self.names[name] = value
+        self.names.update(imported or {})
         for tensor, tensor_state in self.tensors.values():
             tensor.restore(tensor_state)
         for composite, state in self.composites.values():

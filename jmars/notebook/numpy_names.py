@@ -21,7 +21,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.map_blocks import in_block
 from jmars.tensor.protocols import FUNCTIONS, unsupported
 
-__all__ = ["imported_names", "lazy_names", "path_of", "resolve"]
+__all__ = ["imported_names", "lazy_names", "own_value", "path_of", "resolve"]
 
 _LATER = {
     "numpy.ma": "ma",
@@ -143,6 +143,20 @@ class _CellModule(ModuleType):
         if isinstance(value, type) and issubclass(value, Exception):
             return value
         raise unsupported(known)
+
+
+def own_value(path: str, value: Any) -> Any:
+    """NumPy's own value of the name `path` if `value` is the name's value, in a cell or outside; None otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> own_value("numpy.sin", resolve("numpy.sin")) is np.sin, own_value("numpy.sin", np.sin) is np.sin
+    (True, True)
+    >>> own_value("numpy.sin", 3)
+    """
+    own = _imported(path)
+    return own if value is own or value is resolve_or_stub(path) else None
 
 
 def raising_stub(path: str) -> Callable[..., Any]:
