@@ -201,10 +201,17 @@ def test_commands_are_in_the_palette_and_a_cell_runs_under_the_magic(lab, lab_pa
         page = notebook.page
         page.keyboard.press("Control+Shift+C")
         page.keyboard.type("jmars")
-        page.locator(".lm-CommandPalette-item").first.wait_for()
-        for label in ("Show jmars Clusters", "Start a Cluster…", "Run the Cell with %%jmars"):
-            page.locator(".lm-CommandPalette-item", has_text=label).wait_for()
+        items = page.locator(".lm-CommandPalette-item")
+        items.first.wait_for()
+        for label in ("Show jmars Clusters", "jmars: Start a Cluster…", "Run the Cell with %%jmars"):
+            items.filter(has_text=label).wait_for()
         notebook.screenshot("palette")
+        page.keyboard.type(" scale")
+        page.locator(".lm-CommandPalette-item.lm-mod-active", has_text="jmars: Scale the Cluster…").wait_for()
+        notebook.screenshot("palette-scale")
+        page.keyboard.press("Enter")
+        page.locator(".jmars-Sidebar").get_by_role("button", name="Start", exact=True).wait_for()
+        page.keyboard.press("Control+Shift+C")
         page.keyboard.press("Escape")
         page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
         notebook.command("jmars:run-cell")

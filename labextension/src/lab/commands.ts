@@ -15,6 +15,11 @@ import { ClusterWatch } from './watch';
 
 const CATEGORY = 'jmars';
 
+/** The label of a command among those of others. */
+export function paletteLabel(words: string): string {
+  return words.includes(CATEGORY) ? words : `${CATEGORY}: ${words}`;
+}
+
 interface About {
   cluster?: string; // its id; else the selected cluster, the cluster of the current notebook, or the newest
   job?: string;
@@ -39,24 +44,26 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     await watch.poll(); // a cluster may have come since the last answer
     return execute(about);
   };
-  const add = (id: string, label: string, caption: string, execute: (about: About) => unknown, isEnabled: () => boolean = () => true) => {
+  const add = (id: string, words: string, caption: string, execute: (about: About) => unknown, isEnabled: () => boolean = () => true) => {
+    const label = (args: object) => ('isPalette' in args ? paletteLabel(words) : words); // a search hides the category
     app.commands.addCommand(`jmars:${id}`, { label, caption, icon, isEnabled, execute: args => execute(args as About) });
-    palette?.addItem({ command: `jmars:${id}`, category: CATEGORY });
+    palette?.addItem({ command: `jmars:${id}`, category: CATEGORY, args: { isPalette: true } });
   };
   const some = () => alive().length > 0;
 
   add('show', 'Show jmars Clusters', 'Show the side bar of clusters and jobs', show);
-  add('start', 'Start a Cluster…', 'Open the form that starts a cluster', () => {
+  const start = () => {
     show();
     sidebar().openForm();
-  });
+  };
+  add('start', 'Start a Cluster…', 'Open the form that starts a cluster', start);
   add('connect', 'Insert a Cell That Connects', 'Insert a cell that connects the notebook to the selected cluster', fresh(about => {
     const cluster = clusterOf(about);
     if (cluster && !insertCell(app, connectCode(cluster, watch.rows))) {
       Notification.info('jmars: open a notebook first; the cell that connects goes there', { autoClose: 5000 });
     }
   }), some);
-  add('scale', 'Scale the Cluster…', 'Change the number of workers or hosts of the selected cluster', fresh(about => scale(clusterOf(about))), some);
+  add('scale', 'Scale the Cluster…', 'Change the number of workers or hosts of the selected cluster', fresh(about => scale(clusterOf(about))));
   add('stop', 'Stop the Cluster…', 'End the selected cluster for all its clients', fresh(about => stop(clusterOf(about))), some);
   add('timeline', 'Open the Timeline of the Cluster', 'Open the time line of all jobs of the selected cluster', fresh(about => {
     const cluster = clusterOf(about);
@@ -93,6 +100,7 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
 
   async function scale(cluster: ClusterRow | undefined): Promise<void> {
     if (!cluster) {
+      start(); // with the number that one wants
       return;
     }
     const form = scaleForm(scalable(cluster), cluster.hosts || cluster.workers, follows(cluster), cluster.bounds);
