@@ -1,6 +1,6 @@
 // Names of workers beside their lanes.
 import { expect, test } from 'vitest';
-import { drawLanes } from '../src/draw/lanes';
+import { drawLanes, pieceAt } from '../src/draw/lanes';
 import type { Lanes, WorkerRow } from '../src/model/view';
 
 const LETTER = 6.2;
@@ -21,4 +21,20 @@ test('long names move the lanes to the right, and the end of a name that is long
   expect(long.textContent).toMatch(/…x+:40001$/);
   expect(long.querySelector('title')!.textContent).toBe(names[1]);
   expect(long.lastChild!.textContent!.length * LETTER).toBeLessThan(0.4 * 640);
+});
+
+test('a wait for memory is drawn below the line, and named where one points at it', () => {
+  const lanes = { labels: ['add'], lanes: [{ worker: 0, begin: [1, 8], end: [2, 10], took: [[0, 0, 1, 0], [5, 0.5, 2, 0]], n: [1, 1], label: [0, 0] }] } as unknown as Lanes;
+  const workers = [{ name: 'worker-0' } as WorkerRow];
+  const el = document.createElement('div');
+  drawLanes(el, lanes, workers, null, null, 10);
+  const [wait, busy] = ['.jm-lane.jm-t0', '.jm-lane.jm-t2'].map(name => el.querySelector(name)!.getAttribute('d')!);
+  const pixels = (640 - 82 - 14) / 10; // of a second, behind names of 82 pixels
+  expect(Number(wait.match(/^M([\d.]+)/)![1])).toBeCloseTo(82 + 2.5 * pixels, 0);
+  expect(Number(wait.match(/h([\d.]+)/)![1])).toBeCloseTo(5 * pixels, 0);
+  expect(Number(wait.match(/^M[\d.]+ (\d+)/)![1])).toBeGreaterThan(Number(busy.match(/^M[\d.]+ (\d+)/)![1]));
+  const at = (second: number) => pieceAt(el, lanes, workers, null, null, 10, 82 + second * pixels, 10);
+  expect(at(5)).toBe('worker-0, 8.0 s to 10 s: add (waiting for memory 5.00 s, reloading inputs 0.50 s, calculating 2.00 s)');
+  expect(at(1.5)).toContain('1.0 s to 2.0 s');
+  expect(at(2.3)).toBe('');
 });

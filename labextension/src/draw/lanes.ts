@@ -226,13 +226,13 @@ function arrivalAt({ host }: Group, t: number, slack: number): string {
   return found < 0 ? '' : `${host.name}, ${seconds(host.begin[found])} to ${seconds(host.end[found])}: ${bytes(host.nbytes[found])} came from other hosts`;
 }
 
-/** The piece of a lane at a time; -1 for none. */
+/** The piece of a lane at a time: one that calculates or stores, else one that waits for memory or inputs; -1 for none. */
 function nearest(lane: Lane, t: number, slack: number): number {
-  let found = -1;
+  let found = lane.begin.findIndex((begin, i) => t <= begin && t >= begin - (lane.took[i]?.[0] || 0) - (lane.took[i]?.[1] || 0));
   let near = slack;
   lane.begin.forEach((begin, i) => {
     const off = t < begin ? begin - t : t > lane.end[i] ? t - lane.end[i] : 0;
-    if (off < near || (off === near && found < 0)) {
+    if (off < near) {
       near = off;
       found = i;
     }
