@@ -179,11 +179,18 @@ class PositionReducer:
     def merge(self, into: Array, other: Array) -> None:
         """Take the other state where its value wins, or ties with a smaller index."""
         mine, theirs = into["value"], other["value"]
-        wins = theirs < mine if self.name == "argmin" else theirs > mine
-        lost, won = np.isnan(mine), np.isnan(theirs)
-        earlier = other["index"] < into["index"]
-        tie = (theirs == mine) | (lost & won)
-        np.copyto(into, other, where=(wins & ~lost) | (won & ~lost) | (tie & earlier))
+        takes = theirs < mine if self.name == "argmin" else theirs > mine
+        ties = theirs == mine
+        if self.dtype.kind in "fcmM" and (won := np.isnan(theirs)).any():
+            lost = np.isnan(mine)
+            takes = (takes | won) & ~lost
+            ties |= lost & won
+        elif self.dtype.kind == "c":
+            takes &= ~np.isnan(mine)  # a NaN in one part does not make a comparison false
+        if ties.any():
+            takes |= ties & (other["index"] < into["index"])
+        np.copyto(mine, theirs, where=takes)
+        np.copyto(into["index"], other["index"], where=takes)
 
     def finish(self, state: Array, out: Array) -> None:
         """The index."""
