@@ -130,6 +130,10 @@ def _cancels(scene: Scene, stack: ExitStack) -> None:
     assert job.wait(30) and (job.error is None or isinstance(job.error, JobCancelledError))
 
 
+def _scale(scene: Scene, stack: ExitStack) -> None:
+    scene.cluster.scale(scene.random.randint(1, 4))
+
+
 def _exception(scene: Scene, stack: ExitStack) -> None:
     """Another job fails by the user's own exception."""
 
@@ -158,6 +162,7 @@ FAULTS = [
     Fault("late messages for 3 s", 16, "E", _late_messages, 3, "strace"),
     Fault("a worker with a tenth of a core for 3 s", 20, "E", _slow_core, 3, "cpu"),
     Fault("hogs for 3 s", 20, "E", _hogs, 3),
+    Fault("another number of workers", 1, "E", _scale),
     Fault("another job fails", 23, "E", _exception),
     Fault("another job cancelled", 25, "E", _cancels),
 ]
