@@ -2,6 +2,7 @@
 
 - operand_names.py: names and source lines of a stage's operands
 - run_record.py: folds events into columns: operands, memory, transfers, states (RunRecord)
+- pauses.py: long pauses of a run, folded in the time line (Pauses)
 - figures.py: Bokeh figures of a record
 - graph_dot.py: graphs before and after fusion as text for Graphviz
 - operand_facts.py: state, worker and seconds of operands (OperandFacts)

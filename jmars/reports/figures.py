@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import JmarsError
+from jmars.reports.pauses import Pauses
 from jmars.reports.run_record import RunRecord
 
 __all__ = ["by_kind", "by_line", "memory", "timeline", "transfers"]
@@ -24,6 +25,14 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 OTHER = "#999999"
 WIDTH = 1000  # pixels, at most
 ROWS = 15  # of a chart of bars
+MARKS = 200  # that a time line draws
+
+# The real time of a place `at` in a folded time line, between the knots of `Pauses`.
+REAL_TIME = """
+let i = 1;
+while (i < fold.length - 1 && at > fold[i]) i++;
+const time = real[i - 1] + (at - fold[i - 1]) * (real[i] - real[i - 1]) / (fold[i] - fold[i - 1]);
+"""
 
 
 def bokeh(name: str) -> Any:
@@ -48,14 +57,16 @@ def timeline(record: RunRecord) -> Any:
     chart = _figure("Operands by worker", height=26 * max(2, len(rows)), y_range=(len(rows) - 0.4, -0.6))
     chart.xaxis.axis_label = "seconds since the submission"
     chart.x_range.start = 0
+    pauses = Pauses.of(operands.times[:, 0], operands.times[:, 4])
+    clock = _fold(chart, models, pauses) if len(pauses) else {}
     chart.yaxis.ticker = list(range(len(rows)))
     chart.yaxis.major_label_overrides = {k: record.workers[number] for k, number in enumerate(rows)}
     legend = []
     for name, colour, chosen in _coloured(record):
         source = models.ColumnDataSource(
             {
-                "left": operands.times[chosen, 2].astype("f4"),
-                "right": operands.times[chosen, 4].astype("f4"),
+                "left": pauses.folded(operands.times[chosen, 2]).astype("f4"),
+                "right": pauses.folded(operands.times[chosen, 4]).astype("f4"),
                 "worker": place[operands.worker[chosen]].astype("i4"),
                 "kind": operands.kind[chosen].astype("i4"),
                 "line": operands.line[chosen].astype("i4"),
@@ -73,16 +84,37 @@ def timeline(record: RunRecord) -> Any:
             tooltips=[
                 ("kind", "@kind{custom}"),
                 ("line", "@line{custom}"),
-                ("from", "@left{0.000} s"),
-                ("to", "@right{0.000} s"),
+                ("from", f"@left{{{'custom' if clock else '0.000'}}} s"),
+                ("to", f"@right{{{'custom' if clock else '0.000'}}} s"),
                 ("waited before", "@waited{0.000} s"),
             ],
-            formatters={"@kind": _lookup(models, record.kinds), "@line": _lookup(models, record.lines)},
+            formatters={"@kind": _lookup(models, record.kinds), "@line": _lookup(models, record.lines)} | clock,
         )
     )
-    for seconds, _ in record.marks[:200]:
+    for seconds in pauses.folded(np.array([seconds for seconds, _ in record.marks[:MARKS]], np.float64)).tolist():
         chart.add_layout(models.Span(location=seconds, dimension="height", line_color="#D55E00", line_dash="dashed"))
     return chart
+
+
+def _fold(chart: Any, models: Any, pauses: Pauses) -> dict[str, Any]:
+    """Shades the folded pauses and writes real seconds at the axis; returns formatters of the bars' ends."""
+    knots = {"real": pauses.real.tolist(), "fold": pauses.fold.tolist()}
+    begins, ends = pauses.folded(pauses.begins).tolist(), pauses.folded(pauses.ends).tolist()
+    for begin, end in list(zip(begins, ends))[:MARKS]:
+        chart.add_layout(
+            models.BoxAnnotation(left=begin, right=end, fill_color=OTHER, fill_alpha=0.35, line_color=None)
+        )
+    told = (
+        f"{len(pauses)} pauses, {pauses.seconds:,.0f} s together,"
+        if len(pauses) > 1
+        else f"{pauses.seconds:,.0f} s of pause"
+    )
+    chart.xaxis.axis_label = f"seconds since the submission; {told} folded (grey)"
+    chart.xaxis.formatter = models.CustomJSTickFormatter(
+        args=knots, code=f"const at = tick;{REAL_TIME}return time.toFixed(1);"
+    )
+    hover = models.CustomJSHover(args=knots, code=f"const at = value;{REAL_TIME}return time.toFixed(3);")
+    return {"@left": hover, "@right": hover}
 
 
 def memory(record: RunRecord) -> Any:

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import jmars
 import jmars.tensor as mt
 from jmars.errors import ClusterError, JmarsError
 from jmars.reports import figures
 from jmars.reports.page import report_page
+from jmars.reports.pauses import Pauses
 from jmars.reports.run_record import RunRecord
 
 
@@ -80,6 +83,32 @@ def test_other_jobs_and_a_graph_that_is_told_again_do_not_count() -> None:
     graph = next(event for event in events if event[2] == "GraphBuilt")
     record = RunRecord.of([*events, graph], ["job-1"])
     assert list(record.jobs) == ["job-1"] and record.jobs["job-1"].operands == 4
+
+
+def after_a_pause(seconds: float) -> list[Any]:
+    """The events of two jobs, the second begun so much later."""
+    later = log(job="job-2")
+    return log() + [[20 + number, time + seconds, *rest] for number, time, *rest in later]
+
+
+def test_a_long_pause_is_folded_in_the_time_line() -> None:
+    chart = figures.timeline(RunRecord.of(after_a_pause(600.0)))
+    ends = np.concatenate([bars.data_source.data["right"] for bars in chart.renderers])
+    assert ends.min() == 1.0 and ends.max() == pytest.approx(4.0 + 0.02 * 4, abs=0.01)  # 600 s were drawn
+    assert "598 s of pause folded" in chart.xaxis[0].axis_label
+    short = figures.timeline(RunRecord.of(after_a_pause(3.5)))
+    assert short.xaxis[0].axis_label == "seconds since the submission"
+    assert max(bars.data_source.data["right"].max() for bars in short.renderers) == pytest.approx(5.5)
+
+
+@given(st.lists(st.tuples(st.floats(-5, 1e4), st.floats(0, 100)), min_size=1, max_size=30))
+def test_folded_times_keep_their_order_and_operands_their_lengths(operands: list[tuple[float, float]]) -> None:
+    begins = np.array([begin for begin, _ in operands])
+    ends = begins + np.array([took for _, took in operands])
+    pauses = Pauses.of(begins, ends)
+    assert pauses.folded(ends) - pauses.folded(begins) == pytest.approx(ends - begins, abs=1e-6)
+    times = np.sort(np.concatenate([begins, ends, np.linspace(-10, 2e4, 50)]))
+    assert (np.diff(pauses.folded(times)) >= -1e-9).all()
 
 
 def test_a_page_stands_alone_and_escapes_texts() -> None:
