@@ -24,7 +24,7 @@ import dask
 from distributed import CancelledError, Future
 from distributed.scheduler import KilledWorker
 
-from jmars.engines.dask_worker import MEGABYTE, RESOURCE, TRANSFERS, Runner, run_task
+from jmars.engines.dask_worker import AGAIN, MEGABYTE, RESOURCE, RUN, TRANSFERS, Runner, run_task
 from jmars.engines.engine import EngineEvents, GroupTask, Result
 from jmars.engines.links import LinkSpeed
 from jmars.engines.task_book import TaskBook, TaskEntry
@@ -111,12 +111,12 @@ class DaskTasks(TaskBook[_Entry]):
         wanted: dict[str, list[str]] = {}
         for entry in batch:
             task = entry.task
-            name = f"{self._cluster}-{task.name}" + (f"-again-{entry.attempt}" if entry.attempt else "")
+            name = f"{self._cluster}-{task.name}" + (f"{AGAIN}{entry.attempt}" if entry.attempt else "")
             inputs = [chunks[one] if one in chunks else self._chunk(one) for one in task.inputs]
             if any(one is None for one in inputs):
                 self._lost(entry, "its input is lost", "exit")
                 continue
-            key = f"jmars-run-{name}"
+            key = f"{RUN}{name}"
             bundles = task.bundles or tuple([(number,) for number in range(task.outputs)])
             graph[key] = (run_task, self._runner, self._topic, task.name, task.job, bundles, task.spec, inputs)
             outputs = [key]

@@ -26,8 +26,10 @@ from jmars.engines.parts import cut, versions
 from jmars.kernels.group_run import GroupReport
 
 __all__ = [
+    "AGAIN",
     "MEGABYTE",
     "RESOURCE",
+    "RUN",
     "TRANSFERS",
     "Runner",
     "cut_result",
@@ -37,12 +39,14 @@ __all__ = [
     "raise_flag",
     "run_task",
     "set_flag",
+    "task_moved",
 ]
 
 RESOURCE = "jmars-MB"  # Dask resource: memory of a worker that group tasks may take
 MEGABYTE = 10**6
 SHARE = 0.6  # of a worker's memory limit: Dask spills above
 PERIOD = 0.1  # seconds between messages of a worker about its tasks, on average
+RUN, AGAIN = "jmars-run-", "-again-"  # parts of a task's key: RUN, cluster, name, AGAIN with a number
 TRANSFERS = ""  # in place of a task's name: bytes and seconds of transfers from other workers
 LARGE = 10**6  # bytes: shorter transfers tell of latency
 BURST = 10  # messages that may leave at once after a pause
@@ -66,10 +70,11 @@ def run_task(
     with _lock:
         _running[topic, task] = job
     try:
-        channel.add((task, worker.address))
+        if not channel.knows(task):  # the first one: this module was not there when it was about to begin
+            channel.begin(task)
+            worker.loop.add_callback(channel.flush)
         report, chunks = runner(spec, inputs, partial(_is_stopped, topic, job), worker.address)
-        waiting = worker.state.ready or worker.state.constrained  # read in another thread: a guess
-        channel.add((task, report), is_last=not waiting)
+        channel.add((task, report))  # leaves with the end of the task
     finally:
         _running.pop((topic, task), None)
     found = [chunks[one[0]] if len(one) == 1 else tuple([chunks[number] for number in one]) for one in bundles]
@@ -88,38 +93,52 @@ def cut_result(
 class _Channel:
     """Messages of a worker's tasks to the head: at once after a pause and when no task waits, together where tasks are
     short.
+
+    They leave in the worker's loop when Dask's worker moves a task, in one message with what it says itself then: the
+    end of a task, its report and the start of the next task cost the wire and Dask's scheduler one message, not three.
     """
 
     def __init__(self, worker: Any, topic: str) -> None:
         self._worker, self._topic = worker, topic
         self._items: list[Any] = []
+        self._begun: dict[str, None] = {}  # tasks that were told last
         self._due = 0.0  # monotonic time from which the next message may leave
         self._is_waiting = False
         self._last: Any = None  # entry of the worker's log of transfers
-        self._lock = Lock()
 
-    def add(self, item: Any, is_last: bool = False) -> None:
-        """Send an item, now or with other items; `is_last`: now. Called by the threads of tasks."""
-        with self._lock:
-            self._items.append(item)
-            if self._is_waiting and not is_last:
-                return
-            now = monotonic()
-            self._due = max(self._due + PERIOD, now - (BURST - 1) * PERIOD)
-            delay = 0.0 if is_last else self._due - now
-            self._is_waiting = delay > 0
-        if delay > 0:
-            loop = self._worker.loop
-            loop.add_callback(loop.call_later, delay, self._send)
-        else:
+    def knows(self, task: str) -> bool:
+        """Whether the start of a task was told."""
+        return task in self._begun
+
+    def begin(self, task: str) -> None:
+        """A task starts."""
+        _remember(self._begun, task)
+        self.add((task, self._worker.address))
+
+    def add(self, item: Any) -> None:
+        """Take an item for the next message; called by the threads of tasks too."""
+        self._items.append(item)
+
+    def flush(self) -> None:
+        """Send the items, now or with other items; called in the worker's loop."""
+        state = self._worker.state
+        is_last = not (state.ready or state.constrained)
+        if not self._items or (self._is_waiting and not is_last):
+            return
+        now = monotonic()
+        self._due = max(self._due + PERIOD, now - (BURST - 1) * PERIOD)
+        if is_last or self._due <= now:
             self._send()
+        else:
+            self._is_waiting = True
+            self._worker.loop.call_later(self._due - now, self._send)
 
     def _send(self) -> None:
-        with self._lock:
-            items, self._items = self._items, []
-            self._is_waiting = False
-            if items and (moved := self._moved())[0]:
-                items.append((TRANSFERS, moved))
+        self._is_waiting = False
+        items = self._items[:]
+        del self._items[: len(items)]  # a thread may add one meanwhile
+        if items and (moved := self._moved())[0]:
+            items.append((TRANSFERS, moved))
         if items and self._topic not in _closed:  # the scheduler would keep the topic of a closed cluster
             self._worker.log_event(self._topic, pickle.dumps(items))
 
@@ -145,6 +164,17 @@ def _channel(worker: Any, topic: str) -> _Channel:
         if key not in _channels:
             _channels[key] = _Channel(worker, topic)
         return _channels[key]
+
+
+def task_moved(worker: Any, topic: str, key: Any, finish: str) -> None:
+    """A task of a worker has another state; called in the worker's loop."""
+    if finish == "executing" and isinstance(key, str) and key.startswith(RUN):
+        cluster, name = topic.removeprefix("jmars-"), key.removeprefix(RUN)
+        if name.startswith(f"{cluster}-"):
+            _channel(worker, topic).begin(name[len(cluster) + 1 :].partition(AGAIN)[0])
+    channel = _channels.get((worker.address, topic))
+    if channel is not None:
+        channel.flush()
 
 
 def _is_stopped(topic: str, job: int) -> bool:
@@ -210,6 +240,10 @@ def memory_plugin(topic: str) -> WorkerPlugin:
                 return found
             except Exception:  # no jmars, or a jmars without such a function
                 return False
+
+        def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
+            if module in sys.modules:
+                sys.modules[module].task_moved(self.worker, topic, key, finish)
 
         def teardown(self, worker: Any) -> None:
             worker.jmars_topics.discard(topic)

@@ -141,18 +141,18 @@ class EngineJob:
         self._ended[task] = group
         if report.warned:
             self._link.report(warned_by(self.table.job, plan, report))
-        for place, operand in enumerate(plan.operands[:n]):
-            self._outcome[operand] = Ended(worker, report.microseconds[place], report.shapes.get(place))
-            row = self.table.program[operand]
-            seen = self._learnt.setdefault(row, [0, 0])
+        outcomes, program, learnt, shapes = self._outcome, self.table.program, self._learnt, report.shapes
+        for place, (operand, micros) in enumerate(zip(plan.operands, report.microseconds)):
+            outcomes[operand] = Ended(worker, micros, shapes.get(place) if shapes else None)
+            row = program[operand]
+            seen = learnt.setdefault(row, [0, 0])
             seen[0] += 1
-            seen[1] += report.microseconds[place]
+            seen[1] += micros
         for operand in plan.inputs:
             source = self._kept(operand)
             if source is not None and 0 <= source.worker != worker:
                 self._moved += source.nbytes
-        missing = set(plan.operands[n:])
-        dropped = []
+        missing, dropped = set(plan.operands[n:]), []
         for number, operand in enumerate(plan.outputs):
             if operand in missing:
                 dropped.append(Result(task, number))
@@ -212,47 +212,47 @@ class EngineJob:
 
     def _settle(self, due: Iterable[int]) -> None:
         told, outcomes, job, report = self._told, self._outcome, self.table.job, self._link.report
-        started: dict[int, list[int]] = {}
-        finished: dict[int, list[tuple[int, Ended]]] = {}
-        broken: list[tuple[int, Broke]] = []
-        given_back: list[int] = []
-        alone: list[int] = []
+        ready, running, done = int(Told.READY), int(Told.STARTED), int(Told.DONE)  # members of an enum are slow to read
+        started, shapes = dict[int, list[int]](), dict[int, tuple[int, ...]]()
+        finished: dict[int, tuple[list[int], list[int]]] = {}  # operands and their microseconds
+        broken, given_back, alone = list[tuple[int, Broke]](), list[int](), list[int]()
         for operand in due:
             state = told[operand]
-            if state not in (Told.READY, Told.STARTED):
+            if state != ready and state != running:
                 continue
-            outcome, group = outcomes.get(operand), self._group[operand]
+            outcome, group = outcomes.pop(operand, None), self._group[operand]
             if outcome is None:
                 if group is None or group.ended:  # an ended group has told all: the operand runs again
                     self._group[operand] = None
-                    told[operand] = Told.UNKNOWN if state == Told.STARTED else state
-                    (given_back if state == Told.STARTED else alone).append(operand)
-                elif state == Told.READY and group.worker >= 0:
-                    told[operand] = Told.STARTED
+                    told[operand] = Told.UNKNOWN if state == running else state
+                    (given_back if state == running else alone).append(operand)
+                elif state == ready and group.worker >= 0:
+                    told[operand] = running
                     started.setdefault(group.worker, []).append(operand)
                 continue
-            if state == Told.READY:
-                started.setdefault(outcome.worker, []).append(operand)
-            del outcomes[operand]
+            worker = outcome.worker
+            if state == ready:
+                started.setdefault(worker, []).append(operand)
             if isinstance(outcome, Ended):
-                told[operand] = Told.DONE
-                finished.setdefault(outcome.worker, []).append((operand, outcome))
+                told[operand] = done
+                operands, micros = finished.setdefault(worker, ([], []))
+                operands.append(operand)
+                micros.append(outcome.microseconds)
+                if outcome.shape is not None:
+                    shapes[operand] = outcome.shape
             else:
                 told[operand] = Told.UNKNOWN
                 broken.append((operand, outcome))
         for worker, operands in started.items():
             report(Started(job, operands, worker))
-        for worker, found in finished.items():
-            operands, micros = [one for one, _ in found], [ended.microseconds for _, ended in found]
-            shapes = {one: ended.shape for one, ended in found if ended.shape is not None}
+        for worker, (operands, micros) in finished.items():
+            known = {one: shapes[one] for one in operands if one in shapes}
             self.done += len(operands)
             report(Timed(job, operands, worker, (b"", b"", pack_numbers(micros), b"")))  # of the state CALCULATING
-            report(Finished(job, operands, worker, shapes or None, micros))
+            report(Finished(job, operands, worker, known or None, micros))
         for operand, broke in broken:
-            if broke.refused:
-                report(Refused(job, operand, broke.failure))
-            else:
-                report(Failed(job, operand, broke.worker, broke.failure))
+            failure = broke.failure
+            report(Refused(job, operand, failure) if broke.refused else Failed(job, operand, broke.worker, failure))
         if given_back:
             report(Interrupted(job, given_back, -1))
         self._run_alone([operand for operand in alone if told[operand] == Told.READY])

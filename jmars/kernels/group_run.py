@@ -6,6 +6,7 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -16,7 +17,7 @@ import numpy as np
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels.describe import describe
 from jmars.kernels.float_errors import FloatErrors
-from jmars.kernels.group_values import GroupStep, GroupValues
+from jmars.kernels.group_values import GroupStep, GroupValues, as_step
 from jmars.kernels.loaded_programs import LoadedPrograms, pickled
 from jmars.kernels.program import Call, Program
 from jmars.kernels.scratch import spare_array
@@ -79,6 +80,15 @@ class GroupSpec:
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     told: tuple[int, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Steps travel as columns: a record each would take three times as long to write and to read."""
+        columns = tuple(zip(*self.steps))
+        return _from_columns, (self.job, self.programs, columns, self.outputs, self.shapes, self.told)
+
+
+def _from_columns(job: int, programs: Any, columns: Any, *others: Any) -> GroupSpec:
+    return GroupSpec(job, programs, tuple(map(as_step, zip(*columns))), *others)
+
 
 @dataclass(frozen=True)
 class GroupReport:
@@ -138,16 +148,15 @@ def group_spec(
     Exception
         Whatever a user's object raises when it is hashed or pickled.
     """
-    place = {operand: number for number, operand in enumerate(inputs)}
-    place |= {operand: -1 - number for number, operand in enumerate(operands)}
-    rows: dict[int, int] = {}
-    steps = []
-    for operand in operands:
-        row = table.program[operand]
-        args = tuple(table.args[operand]) if table.args else ()
-        read = tuple([place[i] for i in table.inputs[operand]])
-        steps.append(GroupStep(rows.setdefault(row, len(rows)), read, args))
-    programs = tuple([pickled(table.programs[row]) for row in rows])
+    place = dict(zip(inputs, itertools.count()))
+    place.update(zip(operands, itertools.count(-1, -1)))
+    row = [table.program[operand] for operand in operands]
+    rows = dict(zip(dict.fromkeys(row), itertools.count()))
+    at, read = place.__getitem__, table.inputs
+    inside = [tuple(map(at, read[operand])) for operand in operands]
+    args = [tuple(table.args[operand]) for operand in operands] if table.args else itertools.repeat(())
+    steps = map(as_step, zip(map(rows.__getitem__, row), inside, args))
+    programs = tuple([pickled(table.programs[one]) for one in rows])
     known = {place[i]: tuple(shape) for i, shape in shapes.items() if i in place} if shapes else {}
     return GroupSpec(table.number, programs, tuple(steps), tuple([-1 - place[i] for i in outputs]), known)
 
