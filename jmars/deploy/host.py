@@ -116,8 +116,10 @@ class Host(ClusterHead):
             raise ClusterError(f"a cluster has 1 worker or more, not {n}; close() ends the cluster")
         if self.orders.get("gpus"):
             raise ClusterError(f"this cluster has workers with a GPU, and {FIXED}")
-        await self.machine.scale(n)
-        self.tell_clients("scaled", self._facts())
+        try:
+            await self.machine.scale(n)
+        finally:
+            self.tell_clients("scaled", self._facts())
 
     def descriptor(self) -> Descriptor:
         """Descriptor of the shared memory."""
@@ -171,15 +173,15 @@ class Host(ClusterHead):
             self.stop("by the end of the program that started it")
 
     def _machine(self) -> Machine:
-        arena = self.arena
-        fresh = max(0, arena.capacity - arena.resident)
-        return Machine(self.execution.ledger.profile, arena.capacity, fresh, gpus=self.machine.gpus)
+        capacity = self.machine.capacity
+        fresh = max(0, capacity - self.arena.resident)
+        return Machine(self.execution.ledger.profile, capacity, fresh, gpus=self.machine.gpus)
 
     def job_ended(self, report: Mapping[str, Any]) -> None:
         """A job has ended: log the memory, and tell the clients."""
         self._log_memory()
         if not self.scheduler.active:
-            self.execution.memory.graph_room.update(0)
+            self.machine.make_room(False)
         super().job_ended(report)
 
     # -- memory

@@ -13,7 +13,7 @@ from typing import Any
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.served import executors_ready
-from jmars.dispatch.worker_scaling import LEAVING, LEFT
+from jmars.dispatch.worker_scaling import LEAVING
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
 from jmars.memory.chunk_reads import Pull, no_pull
 from jmars.model.limits import PAGE
@@ -73,7 +73,7 @@ class HostMachine:
             gpus,
         )
         self.store = StoreActor(self.execution)
-        self._workers = workers  # at the start, for which `arena` leaves room
+        self._workers: int = workers  # at the start, for which `arena` leaves room
         self._control = memory.CONTROL_START + memory.SCHEDULER_BYTES * orders.get("schedulers", 0)
         self.peak = 0
         self._zygote = zygote
@@ -97,12 +97,11 @@ class HostMachine:
 
     async def ready(self) -> None:
         """Wait until the executors are forked, and GPUs are warm; raises ClusterStartError."""
-        workers = self.execution.workers
+        await executors_ready(self.children, self._are_ready)
 
-        def are_warm() -> bool:
-            return all(one.state == GIVEN_UP or (one.state != WARMING and one.link.pid) for one in workers)
-
-        await executors_ready(self.children, sum(not one.has_gpu for one in workers), are_warm)
+    def _are_ready(self) -> bool:
+        staying = self.execution.workers[: self.n_workers]
+        return all(one.state == GIVEN_UP or (one.state != WARMING and one.link.pid) for one in staying)
 
     async def scale(self, wanted: int) -> None:
         """Have so many workers: returns when new workers run; leaving workers finish the running operands.
@@ -119,14 +118,22 @@ class HostMachine:
             self.execution.add_worker()
         for _ in range(wanted, self.n_workers):
             self.execution.remove_worker()
-        self._make_room(self._private)
-        here = list(self.execution.workers[:wanted])
-        await executors_ready(self.children, 0, lambda: all(one.link.pid for one in here))
+        self.make_room(True)
+        await executors_ready(self.children, self._are_ready)
 
-    def _make_room(self, private: dict[str, int], active: bool = True) -> None:
+    @property
+    def capacity(self) -> int:
+        """Bytes for chunks and scratch: those of the arena, less the memory of workers that came since the start."""
+        return int(self.arena.capacity) - self._came
+
+    @property
+    def _came(self) -> int:
+        return max(0, len(self.execution.workers) - self._workers) * memory.WORKER_BYTES
+
+    def make_room(self, active: bool) -> None:
         """Take room from chunks for graphs while a job runs, and for workers that came since the start."""
-        more = max(0, len(self.execution.workers) - self._workers) * memory.WORKER_BYTES
-        taken = memory.of_control(private) + more if active or more else 0
+        came = self._came
+        taken = memory.of_control(self._private) + came if active or came else 0
         self.execution.memory.graph_room.update(taken)
 
     @property
@@ -200,14 +207,14 @@ class HostMachine:
     async def look(self, active: bool, more: dict[str, int]) -> None:
         """Report processes that came or went, and measure the memory of all; `more` are processes of others."""
         pids = self.pids() | more
-        for worker in self.execution.workers:
-            if worker.state != LEFT and pids.get(worker.name) != self._known.get(worker.name):
+        for worker in self.execution.workers[: self.n_workers]:
+            if pids.get(worker.name) != self._known.get(worker.name):
                 state = worker.state if worker.state == GIVEN_UP else "idle"
                 moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), state)
                 self.execution.report(moved)
         self._known = pids
         self._private = await asyncio.to_thread(self._memory.of, pids)
-        self._make_room(self._private, active)
+        self.make_room(active)
 
     def standing(self) -> dict[str, Any]:
         """Memory as it was measured last, for a MEMORY_CHANGED event."""

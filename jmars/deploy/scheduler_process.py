@@ -42,7 +42,7 @@ class SchedulerProcess:
     Parameters
     ----------
     orders
-        Written by `SchedulerSubprocess`: names of the workers, journal, incarnation, plan_bytes.
+        Written by `SchedulerSubprocess`: journal, incarnation, plan_bytes.
     """
 
     def __init__(self, orders: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class SchedulerProcess:
         self._log = EventLog()
         self._log.last = (orders["incarnation"] - 1) << EVENTS
         self._workers = RemoteWorkers(lambda orders: self.channel.tell("workers", "take", orders))
-        self._session = SessionActor(self._workers, orders["names"], self._log, self._job_ended, orders["plan_bytes"])
+        self._session = SessionActor(self._workers, (), self._log, self._job_ended, orders["plan_bytes"])
         self._session.begin_chunks((orders["incarnation"] - 1) << CHUNKS)
         self._session.context.read_chunk = self._read_chunk
         holders = orders.get("holders", {"key": "", "sockets": {}})
@@ -75,6 +75,7 @@ class SchedulerProcess:
     @remote_method
     async def resume(self, host: dict[str, Any]) -> list[dict[str, Any]]:
         """Go on where the scheduler before stopped; returns reports of jobs that had ended."""
+        self._session.context.set_workers(host["workers"], host["staying"])
         resuming = Resuming(self._session, self._noted, self._workers, self._give_up)
         await resuming.run(self._records, host)
         self._records = []

@@ -234,14 +234,7 @@ class SchedulerSubprocess:
         token = new_token()
         ours, theirs = socket.socketpair()
         with theirs:
-            names = [worker.name for worker in self._execution.workers]
-            orders = {
-                **self._orders,
-                "names": names,
-                "incarnation": self._incarnation,
-                "socket": theirs.fileno(),
-                "token": token,
-            }
+            orders = {**self._orders, "incarnation": self._incarnation, "socket": theirs.fileno(), "token": token}
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "jmars", "scheduler"],
                 stdin=subprocess.PIPE,
@@ -263,12 +256,13 @@ class SchedulerSubprocess:
     async def _resume(self, channel: ActorChannel) -> None:
         """Send the new scheduler the recovery snapshot of this host; later reports go to the new scheduler."""
         self._gathered = None  # they are in the announcement
-        asked = asyncio.ensure_future(channel.ask("scheduler", "resume", self._known.as_data(self._besides())))
+        scaling = self._execution.dispatch.scaling
+        known = self._known.as_data(self._besides()) | {"workers": scaling.names, "staying": scaling.staying}
+        asked = asyncio.ensure_future(channel.ask("scheduler", "resume", known))
         self._hearing = channel  # with no turn of the loop between: what is reported now is not in the announcement
         self._tell_machine()
         for report in await asked:
             self.job_ended(report)
-        self._execution.dispatch.scaling.announce()
         self._channel = channel
         self._up.set()
 

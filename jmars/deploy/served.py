@@ -84,16 +84,16 @@ class HeadParts(Protocol):
         """A ticket for hosts that join."""
 
 
-async def executors_ready(children: Children, workers: int, are_warm: Callable[[], bool] = lambda: True) -> None:
-    """Wait until the executors of a host are forked, and `are_warm()`.
+async def executors_ready(children: Children, are_ready: Callable[[], bool]) -> None:
+    """Wait until the executors of a host are forked, and their GPUs are warm.
 
     Raises
     ------
     ClusterStartError
-        If they cannot be forked, or do not become warm.
+        If processes cannot be forked, or GPUs do not become warm.
     """
     end = asyncio.get_running_loop().time() + START_SECONDS
-    while len(children.pids()) < workers or not are_warm():
+    while not are_ready():
         if asyncio.get_running_loop().time() > end:
             why = children.trouble or "a GPU does not answer, see the log"
             raise ClusterStartError(

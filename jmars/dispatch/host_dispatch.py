@@ -367,6 +367,8 @@ class HostDispatch:
         one.link.unsend()
         for batch in batches:
             self.recovery.recover(one, batch, "", "", running=False)
+        if self.leaves(worker):
+            self.recycling.recycle(one)
         self._close_those_still()
 
     def available(self, worker: int) -> None:
@@ -374,8 +376,6 @@ class HostDispatch:
         one = self.workers[worker]
         if one.state == STARTING:
             one.state = ""
-            if self.scaling.leaves(worker):
-                self.recycling.recycle(one)
             self.dispatch()
 
     def no_executors(self, error: ClusterError) -> None:

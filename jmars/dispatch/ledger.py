@@ -39,9 +39,10 @@ LEAST_ON_GPU = 5e-5  # seconds of an operand on a GPU, where copies took all tha
 class _Opened:
     """Counters when a job began."""
 
-    __slots__ = ("disk", "fetched", "others", "spilled", "time")
+    __slots__ = ("disk", "executors", "fetched", "others", "spilled", "time")
 
-    def __init__(self, others: int, chunks: Chunks, disk: tuple[int, float]) -> None:
+    def __init__(self, others: int, chunks: Chunks, disk: tuple[int, float], executors: int) -> None:
+        self.executors = executors
         self.time = time.perf_counter()
         self.others, self.disk = others, disk  # others: bytes of other chunks
         self.spilled, self.fetched = chunks.spilled, chunks.fetched
@@ -82,7 +83,7 @@ class Ledger:
         memory, size_of = self._chunks.memory, self._arena.size_of
         given = [memory[table.chunk[i]] for i in table.stored if table.chunk[i] in memory]
         others = self._arena.used - sum(map(size_of, given))
-        self._jobs[table.number] = _Opened(others, self._chunks, self._disk())
+        self._jobs[table.number] = _Opened(others, self._chunks, self._disk(), self.executors)
 
     def close_job(self, table: JobTable, programs: Sequence[Program]) -> dict[str, Any]:
         """A job has ended: learn; returns the measurements, the `measured` of `JobMoved`.
@@ -97,7 +98,7 @@ class Ledger:
             self.profile.observe_disk(int(moved), seconds)
         computed, used_gpus = self._learn(programs), self._learn_gpus(programs)
         short = operands >= LEAST_OPERANDS and computed < SHORT_SECONDS * operands
-        if short and not (self._jobs or used_gpus):
+        if short and not (self._jobs or used_gpus) and opened.executors == self.executors:
             self.profile.observe_dispatch((makespan * self.executors - computed - self.waited) / operands)
         if computed >= LEAST_COMPUTED:
             self.profile.observe_busy(1 + self.waited / computed)

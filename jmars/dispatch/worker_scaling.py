@@ -33,6 +33,11 @@ class WorkerScaling:
         Called with the number of workers that have a process.
     report
         Sends a report to the scheduler.
+
+    Attributes
+    ----------
+    names
+        Names of all workers that ever were, by number.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class WorkerScaling:
     ) -> None:
         self._jobs, self._queue, self._workers, self._placement = jobs, queue, workers, placement
         self._recycling, self._counted, self._report = recycling, counted, report
+        self.names = [worker.name for worker in workers]
 
     @property
     def staying(self) -> int:
@@ -64,7 +70,9 @@ class WorkerScaling:
         if number < len(self._workers) and self._workers[number].state != LEFT:
             self._report(WorkerMoved(number, self._workers[number].name, 0, "starting"))
             return None
-        self._workers[number : number + 1] = [Worker(number)]
+        worker = Worker(number)
+        self._workers[number : number + 1] = [worker]
+        self.names[number : number + 1] = [worker.name]
         self._queue.grow(len(self._workers))
         self._count()
         return number
@@ -80,11 +88,6 @@ class WorkerScaling:
             self._jobs.slow[number] = slow - {worker.index}
         self._queue.redirect(worker.index, min(range(self._placement.staying), key=self._queue.load))
         self._recycling.recycle(worker)
-
-    def announce(self) -> None:
-        """Report the leaving workers to a new scheduler."""
-        for worker in self._workers[self._placement.staying :]:
-            self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, LEAVING))
 
     def unpin(self, table: JobTable) -> None:
         """Operands of a job that are pinned to workers that leave may run anywhere."""

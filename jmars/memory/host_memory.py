@@ -260,6 +260,7 @@ class HostMemory:
     def count_workers(self, workers: int) -> None:
         """There are so many workers now."""
         self.functions.workers = self.outputs.workers = workers
+        self.retained.count_workers(workers, self.functions.slack)
 
     def reset_worker(self, worker: int) -> None:
         """A worker has a new process, without retained memory."""

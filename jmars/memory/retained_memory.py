@@ -54,7 +54,7 @@ class RetainedMemory:
     """
 
     def __init__(self, quota: Quota, capacity: int, slack: int, workers: int) -> None:
-        self._quota, self._slack, self._most = quota, slack, capacity // MOST_PART // workers
+        self._quota, self._slack, self._capacity, self._workers = quota, slack, capacity, workers
         self._nbytes: dict[int, int] = {}  # by worker
         self._first: dict[int, int] = {}  # by worker: bytes after the first functions of its process
         self._recycled: dict[int, int] = {}  # by worker: how often it was recycled
@@ -76,12 +76,22 @@ class RetainedMemory:
         """Account for a measurement; returns whether the worker exceeds the bound and must be recycled."""
         self._nbytes[worker] = nbytes
         first = self._first.setdefault(worker, nbytes)
-        self._quota.adjust(NAME, worker, max(0, nbytes - self._slack) // PAGE * PAGE)
-        if nbytes <= bound(first, self._slack, self._most, self._recycled.get(worker, 0)):
+        self._promise(worker, nbytes)
+        most = self._capacity // MOST_PART // self._workers
+        if nbytes <= bound(first, self._slack, most, self._recycled.get(worker, 0)):
             return False
         self._recycled[worker] = self._recycled.get(worker, 0) + 1
         log.warning("functions left %s behind in worker-%d; its process is replaced", format_bytes(nbytes), worker)
         return True
+
+    def _promise(self, worker: int, nbytes: int) -> None:
+        self._quota.adjust(NAME, worker, max(0, nbytes - self._slack) // PAGE * PAGE)
+
+    def count_workers(self, workers: int, slack: int) -> None:
+        """There are so many workers now, each with this slack."""
+        self._workers, self._slack = workers, slack
+        for worker, nbytes in self._nbytes.items():
+            self._promise(worker, nbytes)
 
     def reset(self, worker: int) -> None:
         """A worker has a new process without retained memory."""

@@ -47,11 +47,15 @@ class UdfMemoryPolicy:
 
     def __init__(self, capacity: int, workers: int, limit: int = 0) -> None:
         self.capacity, self.workers, self.limit = capacity, workers, limit
-        self.slack = max(LEAST_SLACK, capacity // SLACK_PART // workers)
         self._peaks: dict[int, int] = {}  # bytes promised by program, after an operand of it got all memory
         self._recent: dict[int, list[int]] = {}  # by program: lower peaks in a row
         self._enough: dict[int, int] = {}  # by program: how many are enough, if not RECENT
         self._all: dict[tuple[int, int], int] = {}  # (job number, operand) that get all memory: its program
+
+    @property
+    def slack(self) -> int:
+        """Bytes by which a function may exceed its promise."""
+        return max(LEAST_SLACK, self.capacity // SLACK_PART // self.workers)
 
     def demand(self, number: int, operand: int, program: int, work: int, others: int, resident: int) -> tuple[int, int]:
         """Bytes to promise if they are free, and bytes to wait for.

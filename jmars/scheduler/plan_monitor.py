@@ -92,9 +92,9 @@ class PlanMonitor:
         self._microseconds += microseconds
 
     def rows_of(self, worker: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Row of each worker in the plan; -1 for -1, and for workers of a host that the plan does not know."""
+        """Row of each worker in the plan; -1 for -1, and for workers that came after the plan."""
         if self._first is None:
-            return worker
+            return np.where(worker < len(self.workers), worker, -1)
         order = np.argsort(self._first, kind="stable")
         place = np.searchsorted(self._first[order], worker, side="right") - 1
         row = order[place]

@@ -29,7 +29,7 @@ ReadChunk = Callable[[int, int], Awaitable[bytes]]  # (chunk, bytes of it) -> th
 class SchedulerContext:
     """Workers, logs and caches of a cluster, for its jobs."""
 
-    workers: Sequence[str]  # names, by index
+    workers: list[str]  # names, by index
     port: WorkerPort
     meta: ChunkMetaActor
     log: EventLog
@@ -45,13 +45,19 @@ class SchedulerContext:
     absent: set[int] = field(default_factory=set)  # workers that are lost, leave or have left
     _refining: set[asyncio.Task[None]] = field(default_factory=set)
 
+    def set_workers(self, names: Sequence[str], staying: int) -> None:
+        """The workers of one host: names of all workers that ever were, of which the first `staying` are here."""
+        self.workers[:] = names
+        self.absent.clear()
+        self.absent.update(range(staying, len(names)))
+
     def here(self) -> Sequence[str]:
         """Names of the workers to plan for; on several machines of all workers, present or not, since `Machine.rows`
         has the present workers.
         """
         if not self.absent or (self.machine is not None and self.machine().rows is not None):
             return self.workers
-        return [name for number, name in enumerate(self.workers) if number not in self.absent]
+        return self.workers[: min(self.absent)]
 
     def memory_advice(self) -> str:
         """How to get more memory, for errors."""

@@ -187,6 +187,7 @@ class ExecutionActor:
     def remove_worker(self) -> None:
         """The last worker leaves, as soon as its running batch has ended."""
         self.dispatch.scaling.leave()
+        self.processes.wake()  # its process may hang
         self.dispatch.dispatch()
 
     def start(self) -> None:

@@ -51,7 +51,8 @@ def test_workers_come_and_leave():
         cluster.scale(2)
         assert settled(cluster, 2)
         moved = [(event[4]["name"], event[4]["state"]) for event in cluster.events()[0] if event[2] == "WorkerMoved"]
-        assert ("worker-2", "left") in moved and moved[-2:] != [("worker-2", "starting")]
+        of_last = [state for name, state in moved if name == "worker-2"]
+        assert of_last[0] == "starting" and of_last[-2:] == ["leaving", "left"]
 
 
 def test_what_cannot_be_says_why():
@@ -118,8 +119,81 @@ def test_a_scheduler_that_starts_again_knows_the_workers_that_are_here(scheduler
         os.kill(cluster.info()["scheduler"]["pid"], signal.SIGKILL)
         job = cluster.submit(mt.ones((40, 40), chunk_size=10) + 1)
         assert job.result(30).sum() == 3200
+        assert cluster.n_workers == 2
         graph = next(event[4] for event in job.events() if event[2] == "GraphBuilt")
         assert list(graph["workers"]) == ["worker-0", "worker-1"]
+
+
+def slow(block):
+    time.sleep(0.05)
+    return block + 1
+
+
+@pytest.mark.parametrize("wanted", [1, 4])
+def test_a_scheduler_that_dies_after_the_number_changed_in_mid_run_is_followed_by_one_that_goes_on(wanted):
+    with Cluster(n_workers=2, memory_limit="500MiB", schedulers=1) as cluster:
+        job = cluster.submit(mt.map_blocks(slow, mt.arange(60.0, chunk_size=1), dtype=float).sum())
+        while job.describe()["counts"].get("finished", 0) < 8:
+            time.sleep(0.01)
+        cluster.scale(wanted)
+        while len(names(cluster)) < wanted or not all(one["pid"] for one in cluster.info()["workers"]):
+            time.sleep(0.01)
+        os.kill(cluster.info()["scheduler"]["pid"], signal.SIGKILL)
+        assert job.result(60) == 60 * 61 / 2 and settled(cluster, wanted)
+
+
+@pytest.mark.long
+def test_a_job_that_is_looked_at_runs_on_workers_that_came_after_its_plan():
+    with Cluster(n_workers=2, memory_limit="500MiB") as cluster:
+        job = cluster.submit(mt.map_blocks(slow, mt.arange(240.0, chunk_size=1), dtype=float).sum())
+        assert not job.wait(1.5)
+        cluster.scale(4)
+        assert job.result(60) == 240 * 241 / 2
+
+
+def test_a_client_connects_while_a_worker_that_leaves_computes(tmp_path):
+    begun, gate = str(tmp_path / "begun"), str(tmp_path / "gate")
+
+    def waits(block):
+        open(begun, "w").close()
+        while not os.path.exists(gate):
+            time.sleep(0.01)
+        return block
+
+    with Cluster(n_workers=3, memory_limit="300MiB") as cluster:
+        with annotate(worker="worker-2"):
+            job = cluster.submit(mt.map_blocks(waits, mt.ones(4), dtype=float))
+        while not os.path.exists(begun):
+            time.sleep(0.01)
+        cluster.scale(1)
+        with jmars.connect(cluster.name) as other:
+            assert other.n_workers == 1 and names(other) == ["worker-0", "worker-1", "worker-2"][: len(names(other))]
+        cluster.submit(mt.ones(9, chunk_size=1) + 1).result(30)
+        states = {one["name"]: one["state"] for one in cluster.info()["workers"]}
+        assert states["worker-2"] == "leaving"
+        open(gate, "w").close()
+        assert job.result(30).sum() == 4 and settled(cluster, 1)
+
+
+def keeps(block):
+    """Keeps 30 MiB for each process."""
+    import builtins
+
+    if not hasattr(builtins, "kept"):
+        builtins.kept = np.ones(30 * 2**17)
+    time.sleep(0.1)
+    return block
+
+
+def test_what_functions_leave_behind_in_workers_that_came_stays_within_the_limit():
+    with Cluster(n_workers=1, memory_limit="600MiB") as cluster:
+        cluster.scale(10)
+        arrays = mt.ones(50 * 2**20, chunk_size=2**20) * 2
+        cluster.submit(arrays).wait()
+        cluster.submit(mt.map_blocks(keeps, mt.ones(50, chunk_size=1), dtype=float)).wait()
+        assert cluster.submit(arrays.sum()).result(60) == 100 * 2**20
+        memory = cluster.info()["memory"]
+        assert memory["peak"] <= 1.1 * memory["limit"]
 
 
 def test_workers_that_come_take_their_memory_from_chunks():

@@ -38,8 +38,7 @@ class Execution:
     def __init__(self):
         self.chunks = types.SimpleNamespace(memory={}, disk={}, on_device={}, moving=set(), doomed=set())
         self.scheduler = None
-        self.workers = [types.SimpleNamespace(name="w0")]
-        self.dispatch = types.SimpleNamespace(scaling=types.SimpleNamespace(announce=lambda: None))
+        self.dispatch = types.SimpleNamespace(scaling=types.SimpleNamespace(names=["w0"], staying=1))
 
     def connect(self, scheduler):
         self.scheduler = scheduler

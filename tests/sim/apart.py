@@ -107,7 +107,6 @@ class SimApart:
         self._incarnation += 1
         world = self._world
         orders = {
-            "names": [worker.name for worker in world.execution.workers],
             "journal": self.journal,
             "incarnation": self._incarnation,
             "plan_bytes": 2**22,
@@ -125,7 +124,9 @@ class SimApart:
 
     async def _resume(self, incarnation: int) -> None:
         bringing = self._world.client.bringing
-        asked = asyncio.ensure_future(self._peer.ask("scheduler", "resume", self._known.as_data(bringing)))
+        scaling = self._world.execution.dispatch.scaling
+        known = self._known.as_data(bringing) | {"workers": scaling.names, "staying": scaling.staying}
+        asked = asyncio.ensure_future(self._peer.ask("scheduler", "resume", known))
         self._hearing = True
         for report in await asked:
             self.job_ended(report)
