@@ -35,7 +35,7 @@ from jmars.config import checked_schedulers, config
 from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
 from jmars.devices.find import gpu_names
-from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError, ClusterStoppedError
+from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
 from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
@@ -300,8 +300,7 @@ class Cluster(EngineClusters, HostClusters):
         if stop:
             self._connection.tell("host", "close")
         self._connection.close()
-        told = f"{self.name} was {word} before the job ended; start a new cluster and run it again"
-        self._jobs.none_more((ClusterStoppedError if stop else ClusterLostError)(told))
+        self._jobs.left(self.name, word if stop else "")
         self.shared.close()
         self._host.close() if stop else self._host.hang_up()
         self._held.clear()

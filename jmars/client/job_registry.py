@@ -127,6 +127,15 @@ class JobRegistry:
         elif gone is not None:
             job.lost(gone)
 
+    def left(self, name: str, word: str) -> None:
+        """This program closed or stopped (`word`) the cluster `name`; or, for "", only the connection."""
+        if word:
+            why = f"{name} was {word} before the job ended; start a new cluster and run it again"
+            self.none_more(ClusterStoppedError(why))
+        else:
+            goes_on = f"this program closed its connection to {name}, where the job goes on"
+            self.none_more(ClusterLostError(f"{goes_on}; connect again, and take the job with cluster.job(id)"))
+
     def none_more(self, why: ClusterLostError) -> None:
         """No report will come any more: all jobs are lost."""
         with self._lock:

@@ -113,3 +113,16 @@ def test_who_waits_for_a_place_in_a_process_that_keeps_too_much_runs_again_in_an
         one.execution.enqueue_graph("job-1", [0], [0])
         ((_, _, [(_, (slot, _), *_)], _),) = one.batches()
         assert one.arena.size_of(slot) >= size
+
+
+@in_loop
+def test_more_workers_have_less_slack_each_and_what_is_beyond_is_promised():
+    with host() as one:
+        memory = one.execution.memory
+        before = memory.functions.slack
+        memory.retained.update(0, before)
+        assert memory.quota.granted == 0
+        memory.count_workers(4)
+        assert memory.functions.slack < before and memory.quota.granted == before - memory.functions.slack
+        memory.count_workers(1)
+        assert memory.quota.granted == 0

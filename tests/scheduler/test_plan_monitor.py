@@ -35,6 +35,16 @@ def test_a_slow_worker_is_found_and_programs_that_cost_otherwise_than_thought_ar
     assert even.look(1.0) is None
 
 
+def test_operands_of_workers_that_came_after_the_plan_are_left_out():
+    watch = PlanMonitor(graph(), 2, 10**9)
+    ran(watch, 24)
+    for operand in range(24, 40):
+        watch.ended([operand], 3, [10])
+    assert watch.rows_of(np.array([-1, 0, 1, 3])).tolist() == [-1, 0, 1, -1]
+    report = watch.look(1.0)
+    assert report is not None and report.workers == (1,)
+
+
 def test_it_looks_now_and_then_while_there_is_enough_left_and_not_for_ever():
     watch = PlanMonitor(graph(), 2, 10**9)
     ran(watch, 24)
