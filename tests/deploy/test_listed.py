@@ -15,7 +15,7 @@ from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
 from jmars.deploy.why_service import WhyService
 from jmars.errors import ActorNotFoundError
-from jmars.notebook.server.discovery import _IgnoredReports
+from jmars.notebook.server.discovery import _Reports
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journaled import JournaledSession
 from jmars.web.cluster_connection import _Jobs
@@ -44,13 +44,13 @@ LISTED = {
     WhyActor: "job cluster operand pulses expect stalled",
     JournaledSession: f"{SESSION} read",
     SchedulerProcess: "resume machine note plans ping",
-    JobRegistry: "ended stalled scaled broken",
+    JobRegistry: "ended stalled scaled broken stopped",
 }
 
 
 def test_all_that_cluster_heads_tell_jobs_to_take_it():
     told = LISTED[JobRegistry].split()
-    assert all(hasattr(kind, name) for kind in (_IgnoredReports, _Jobs) for name in told)
+    assert all(hasattr(kind, name) for kind in (_Reports, _Jobs) for name in told)
 
 
 @pytest.mark.parametrize("actor", LISTED, ids=lambda actor: actor.__name__)

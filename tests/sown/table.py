@@ -71,8 +71,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/kernels/*.py",
-        '        earlier = other["index"] < into["index"]',
-        '        earlier = other["index"] > into["index"]',
+        '            takes |= ties & (other["index"] < into["index"])',
+        '            takes |= ties & (other["index"] > into["index"])',
         "of equal extrema the last one is given",
     ),
     Fault(
