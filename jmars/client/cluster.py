@@ -299,8 +299,8 @@ class Cluster(EngineClusters, HostClusters):
         self.local.release()
         if stop:
             self._connection.tell("host", "close")
+        self._jobs.left(self.name, word if stop else "")  # first: a call under way ends with the same reason
         self._connection.close()
-        self._jobs.left(self.name, word if stop else "")
         self.shared.close()
         self._host.close() if stop else self._host.hang_up()
         self._held.clear()

@@ -99,6 +99,8 @@ class JobRegistry:
         except ClusterLostError as error:
             if self.is_stopped:
                 raise ClusterStoppedError(f"the cluster was stopped {self.reason}".rstrip()) from error
+            if isinstance(self._gone, ClusterStoppedError):  # by this program
+                raise ClusterStoppedError(str(self._gone)) from error
             if not self.reason:
                 raise
             raise ClusterLostError(f"{error} ({self.reason})") from error
