@@ -8,6 +8,7 @@
 - cuda_errors.py: CUDA's errors as those of device.py
 - launches.py: sizes with which kernels are launched
 - index_expressions.py: ranges as expressions of an element's index
+- matrices.py: decompositions, inverses and solutions, by NumPy or CuPy
 - library.py: functions that a GPU runs by name, on arrays of NumPy or of CuPy
 - device_program.py: a program as calls of a device
 - contents.py: chunks in the memory of a device, and the events to wait for

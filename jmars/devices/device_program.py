@@ -181,6 +181,8 @@ class _Writer:
         """A reduction to the state, and the division of a mean behind it."""
         if reducer.ufunc not in REDUCTIONS or cuda_text(same(reducer.state)) is None:
             return False
+        if reducer.ufunc in ("maximum", "minimum") and reducer.state.kind == "c":
+            return False
         mean = step.last and reducer.count is not None
         if not mean and step.output.dtype != reducer.state:
             return False

@@ -1,7 +1,6 @@
 """Functions that a GPU runs by name, on arrays of NumPy or of CuPy: both libraries have the same functions.
 
-Each function takes the library `xp` first and writes `out`, with NumPy's values and dtypes. Functions for which CuPy
-gives NaN and NumPy an error, as `linalg.solve`, stay on the CPU.
+Each function takes the library `xp` first and writes `out`, with NumPy's values and dtypes.
 Source: CuPy reference, "Comparison Table" and "Differences between CuPy and NumPy".
 """
 
@@ -14,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from jmars.devices.matrices import MATRIX_LIBRARY, finite, matrix_call, matrix_errors, stack_call, stack_function
 from jmars.kernels.program import Call
-from jmars.tensor.ops.blockwise.blockwise import call_block
+from jmars.tensor.ops.blockwise.blockwise import call_block, write_block
 from jmars.tensor.ops.blockwise.map_blocks import call_user
 from jmars.tensor.ops.chunks.rechunk import copy_overlaps
 from jmars.tensor.ops.index.basic_indexing import copy_slice, local_slice
@@ -31,6 +31,7 @@ REDUCTIONS = {
 _FUNCTIONS = {
     *(f"fft.{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),
     "sort",
+    "linalg.solve",
 }  # fmt: skip
 _LONGEST = 1000  # bytes of a pickle that is looked at
 _NAMED = {"axis", "n", "norm"}  # arguments that both libraries know
@@ -89,7 +90,11 @@ def _products(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -
 def _function(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
     """A function of NumPy's name; `params` are the name, positional and named arguments behind the arrays."""
     name, more, named = params
-    result = _found(xp, name)(*inputs, *more, **dict(named))
+    if name.startswith("linalg."):
+        with matrix_errors(xp):
+            result = finite(xp, name, _found(xp, name)(*inputs, *more, **dict(named)))
+    else:
+        result = _found(xp, name)(*inputs, *more, **dict(named))
     if result.dtype != out.dtype or result.shape != out.shape:
         raise TypeError(f"{name} gave {result.dtype} of shape {result.shape} in place of {out.dtype} of {out.shape}")
     out[...] = result
@@ -110,6 +115,7 @@ LIBRARY: dict[str, Callable[[Any, Any, Sequence[Any], Any, Any], None]] = {
     "divide": _divide,
     "products": _products,
     "function": _function,
+    **MATRIX_LIBRARY,
 }
 _OURS: dict[Any, str] = {permute: "permute", copy_reshaped: "reshape", copy_slice: "slice", copy_overlaps: "rechunk"}
 
@@ -130,9 +136,11 @@ def library_call(step: Call) -> tuple[str, Any] | None:
         name, factors, *_ = step.params
         plain = name == "matmul" and factors == 2 and step.output.dtype.kind in "fc"
         return ("products", step.params) if plain else None
-    if step.function is call_block:
+    if step.function in (call_block, write_block):
         function, more = step.params
-        return _numpys(function, tuple(more), ())
+        if (found := matrix_call(function, tuple(more))) is not None:
+            return found
+        return None if step.function is write_block else _numpys(function, tuple(more), ())
     if step.function is call_user and not step.takes_args:
         return _pickled_call(step.params[1])
     return None
@@ -146,14 +154,18 @@ def _pickled_call(blob: bytes) -> tuple[str, Any] | None:
         function, fixed, named = _OnlyNumpy(io.BytesIO(blob)).load()
     except pickle.UnpicklingError:
         return None
-    return None if fixed else _numpys(function, (), tuple(sorted(named.items())))
+    if fixed:
+        return None
+    return stack_call(function, named) or _numpys(function, (), tuple(sorted(named.items())))
 
 
 class _OnlyNumpy(pickle.Unpickler):
     """Unpickles functions of the table, and plain values."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """A function of the table."""
+        """A function of the tables."""
+        if (found := stack_function(module, name)) is not None:
+            return found
         for full in (name, f"{module.removeprefix('numpy.')}.{name}"):
             if module.partition(".")[0] == "numpy" and full in _FUNCTIONS:
                 return _found(np, full)

@@ -9,21 +9,41 @@ from __future__ import annotations
 
 __all__ = ["PRELUDE", "helper_text"]
 
-# Bits as numbers, and numbers as bits, on both machines.
+# Bits as numbers, numbers as bits, and complex numbers, on both machines. Products of complex numbers round as NumPy's
+# do on processors with fused multiply-add.
 PRELUDE = """\
 #ifdef __CUDACC__
-#define JM static __device__ __forceinline__
+#define JM_ANY __device__ __forceinline__
+#define JM static JM_ANY
 JM double jm_f8(unsigned long long bits) { return __longlong_as_double((long long)bits); }
 JM float jm_f4(unsigned int bits) { return __int_as_float((int)bits); }
 JM unsigned int jm_high(double x) { return (unsigned int)__double2hiint(x); }
 #else
 #include <math.h>
 #include <string.h>
-#define JM static inline
+#define JM_ANY inline
+#define JM static JM_ANY
 JM double jm_f8(unsigned long long bits) { double x; memcpy(&x, &bits, 8); return x; }
 JM float jm_f4(unsigned int bits) { float x; memcpy(&x, &bits, 4); return x; }
 JM unsigned int jm_high(double x) { unsigned long long bits; memcpy(&bits, &x, 8); return (unsigned int)(bits >> 32); }
 #endif
+template <class F> struct jm_complex {
+  F re, im;
+  jm_complex() = default;
+  JM_ANY jm_complex(F r, F i = 0) : re(r), im(i) {}
+  template <class G> JM_ANY jm_complex(const jm_complex<G>& z) : re((F)z.re), im((F)z.im) {}
+};
+typedef jm_complex<float> jm_c8;
+typedef jm_complex<double> jm_c16;
+template <class F> JM jm_complex<F> operator+(jm_complex<F> a, jm_complex<F> b) {
+  return jm_complex<F>(a.re + b.re, a.im + b.im);
+}
+template <class F> JM jm_complex<F> operator-(jm_complex<F> a, jm_complex<F> b) {
+  return jm_complex<F>(a.re - b.re, a.im - b.im);
+}
+template <class F> JM jm_complex<F> operator*(jm_complex<F> a, jm_complex<F> b) {
+  return jm_complex<F>(fma(a.re, b.re, -(a.im * b.im)), fma(a.re, b.im, a.im * b.re));
+}
 """
 
 HELPERS = {
@@ -91,6 +111,27 @@ HELPERS = {
         "  if ((jm_high(a) & 0x7fffffffu) - 0x10000000u >= 0x60000000u) return a / b;\n"
         "  double q = fma(a, r, a * rest);\n"
         "  return fma(fma(-q, b, a), r, q);\n}"
+    ),
+    # of complex numbers: Smith 1962, by the larger part of the divisor
+    "divide_complex": (
+        "template <class T> JM T jm_divide_complex(T a, T b) {\n"
+        "  auto r = fabs(b.re), i = fabs(b.im);\n"
+        "  if (r >= i) {\n"
+        "    if (r == 0 && i == 0) return T(a.re / r, a.im / r);\n"
+        "    auto ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);\n"
+        "    return T((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);\n"
+        "  }\n"
+        "  auto ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio);\n"
+        "  return T((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);\n}"
+    ),
+    "reciprocal_complex": (
+        "template <class T> JM T jm_reciprocal_complex(T a) {\n"
+        "  if (fabs(a.im) <= fabs(a.re)) {\n"
+        "    auto ratio = a.im / a.re, scale = a.re + a.im * ratio;\n"
+        "    return T(1 / scale, -ratio / scale);\n"
+        "  }\n"
+        "  auto ratio = a.re / a.im, scale = a.re * ratio + a.im;\n"
+        "  return T(ratio / scale, -1 / scale);\n}"
     ),
     # as processors of x86-64 do it: beyond the range the least number
     "to_int": (

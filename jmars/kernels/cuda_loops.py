@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.cuda_helpers import helper_text
-from jmars.kernels.cuda_text import FUNCTION, cuda_text, cuda_type
+from jmars.kernels.cuda_text import FUNCTION, cuda_text, cuda_type, truth
 from jmars.kernels.expression import Expression
 
 __all__ = ["BLOCK", "MAP", "PER_THREAD", "REDUCE", "map_source", "reduction_source"]
@@ -135,7 +135,7 @@ def reduction_source(expression: Expression, ufunc: str, dtype: np.dtype[Any]) -
     kernel = _REDUCE.format(
         name=REDUCE, parameters=", ".join([*parameters, f"{kind}* __restrict__ out"]), type=kind, join=_JOIN[ufunc],
         identity=_identity(ufunc, dtype),
-        value=f"({call} != 0)" if ufunc.startswith("logical") else f"({kind}){call}",
+        value=truth(call, expression.dtype) if ufunc.startswith("logical") else f"({kind}){call}",
     )  # fmt: skip
     return f"{text}\n{kernel}"
 

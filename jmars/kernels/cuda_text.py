@@ -21,7 +21,7 @@ from jmars.kernels.cuda_helpers import PRELUDE, helper_text
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.operations import loop_dtypes
 
-__all__ = ["CLOSE", "FUNCTION", "cuda_text", "cuda_type", "has_numpys_bits"]
+__all__ = ["CLOSE", "FUNCTION", "cuda_text", "cuda_type", "has_numpys_bits", "truth"]
 
 DType = np.dtype[Any]
 FUNCTION = "jm_expression"  # name of the function in the text
@@ -46,12 +46,12 @@ CLOSE: dict[str, tuple[str, int, int]] = {
 
 
 def cuda_type(dtype: DType) -> str | None:
-    """The C++ type of a dtype; None where no type is written: complex and half numbers, dates, records.
+    """The C++ type of a dtype; None where no type is written: half and long numbers, dates, records.
 
     Examples
     --------
-    >>> cuda_type(np.dtype("i8")), cuda_type(np.dtype("c8"))
-    ('long long', None)
+    >>> cuda_type(np.dtype("i8")), cuda_type(np.dtype("c8")), cuda_type(np.dtype("f2"))
+    ('long long', 'jm_c8', None)
     """
     if not dtype.isnative:
         return None
@@ -64,12 +64,17 @@ def cuda_type(dtype: DType) -> str | None:
             return _UNSIGNED[dtype.itemsize]
         case "f":
             return {4: "float", 8: "double"}.get(dtype.itemsize)
+        case "c":
+            return {8: "jm_c8", 16: "jm_c16"}.get(dtype.itemsize)
     return None
 
 
 def has_numpys_bits(expression: Expression) -> bool:
-    """Whether a GPU computes the same bits as NumPy here: no function of `CLOSE` stands in the expression."""
-    return not any(node.op in CLOSE for node in expression.nodes)
+    """Whether a GPU computes the same bits as NumPy: no function of `CLOSE`, no absolute of complex numbers."""
+    dtypes = [*expression.inputs, *(node.dtype for node in expression.nodes)]
+    return not any(
+        node.op in CLOSE or (node.op == "absolute" and dtypes[node.args[0]].kind == "c") for node in expression.nodes
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -132,7 +137,10 @@ class _Writer:
             return self._converted(names[0], dtypes[0], node.dtype)
         if node.op == "where":
             a, b = (self._converted(name, dtype, node.dtype) for name, dtype in zip(names[1:], dtypes[1:]))
-            return f"{_truth(names[0], dtypes[0])} ? {a} : {b}"
+            return f"{truth(names[0], dtypes[0])} ? {a} : {b}"
+        if node.op in ("real", "imag", "conjugate") and dtypes[0].kind == "c":
+            part = {"real": "{0}.re", "imag": "{0}.im", "conjugate": "{1}({0}.re, -{0}.im)"}[node.op]
+            return part.format(names[0], cuda_type(dtypes[0]))
         if node.op in ("real", "conjugate", "positive"):
             return self._converted(names[0], dtypes[0], node.dtype)
         loop = loop_dtypes(node.op, tuple(dtypes), node.dtype)
@@ -161,8 +169,10 @@ class _Writer:
     def _operation(self, op: str, args: Sequence[str], dtype: DType) -> str | None:
         """An operation on arguments of the loop's dtype."""
         kind, joined = dtype.kind, ", ".join(args)
+        if kind == "c":
+            return self._of_complex(op, args, dtype)
         if op in _OF_TRUTH:
-            return _OF_TRUTH[op](*(_truth(arg, dtype) for arg in args))
+            return _OF_TRUTH[op](*(truth(arg, dtype) for arg in args))
         if op in _OF_FLOAT:
             return _OF_FLOAT[op](*args, kind == "f")
         if op in _SYMBOLS and (kind in "biu" or op not in ("bitwise_and", "bitwise_or", "bitwise_xor")):
@@ -196,6 +206,17 @@ class _Writer:
         }
         return one[op].format(args[0]) if op in one else None
 
+    def _of_complex(self, op: str, args: Sequence[str], dtype: DType) -> str | None:
+        if op in ("divide", "true_divide"):
+            return f"{self._helper('divide_complex')}({', '.join(args)})"
+        if op in _ARITHMETIC:
+            return f"{args[0]} {_ARITHMETIC[op]} {args[1]}"
+        if op == "reciprocal":
+            return f"{self._helper('reciprocal_complex')}({args[0]})"
+        if op in _OF_TRUTH:
+            return _OF_TRUTH[op](*(truth(arg, dtype) for arg in args))
+        return _OF_COMPLEX[op].format(*args, type=cuda_type(dtype)) if op in _OF_COMPLEX else None
+
     def _of_integers(self, op: str, args: Sequence[str], dtype: DType) -> str | None:
         own, unsigned = cuda_type(dtype), _UNSIGNED[dtype.itemsize]
         names = {"square": "multiply"} | {one: f"int_{one}" for one in ("floor_divide", "remainder", "fmod")}
@@ -216,7 +237,9 @@ class _Writer:
         if old == new:
             return name
         if new.kind == "b":
-            return _truth(name, old)
+            return truth(name, old)
+        if old.kind == "c" and new.kind != "c":
+            return self._converted(f"({name}).re", np.zeros((), old).real.dtype, new)
         if old.kind == "f" and new.kind in "iu":
             if new == np.uint64:
                 return f"{self._helper('to_uint64')}({name})"
@@ -234,6 +257,14 @@ _OF_TRUTH: dict[str, Callable[..., str]] = {
     "logical_xor": lambda a, b: f"({a} != {b})",
     "logical_not": lambda a: f"!{a}",
 }
+_OF_COMPLEX = {
+    "negative": "{type}(-({0}).re, -({0}).im)", "square": "({0}) * ({0})", "absolute": "hypot(({0}).re, ({0}).im)",
+    "equal": "(({0}).re == ({1}).re && ({0}).im == ({1}).im)",
+    "not_equal": "(({0}).re != ({1}).re || ({0}).im != ({1}).im)",
+    "isnan": "(({0}).re != ({0}).re || ({0}).im != ({0}).im)",
+    "isinf": "(fabs(({0}).re) == jm_f8(0x7ff0000000000000ull) || fabs(({0}).im) == jm_f8(0x7ff0000000000000ull))",
+    "isfinite": "(fabs(({0}).re) < jm_f8(0x7ff0000000000000ull) && fabs(({0}).im) < jm_f8(0x7ff0000000000000ull))",
+}  # fmt: skip
 _OF_BOOL: dict[str, Callable[..., str]] = {
     "add": _OF_TRUTH["logical_or"],
     "multiply": _OF_TRUTH["logical_and"],
@@ -251,7 +282,10 @@ _OF_FLOAT: dict[str, Callable[..., str | None]] = {
 }
 
 
-def _truth(name: str, dtype: DType) -> str:
+def truth(name: str, dtype: DType) -> str:
+    """The text of whether a value is not zero."""
+    if dtype.kind == "c":
+        return f"(({name}).re != 0 || ({name}).im != 0)"
     return name if dtype.kind == "b" else f"({name} != 0)"
 
 
@@ -265,6 +299,9 @@ def _literal(value: Any, dtype: DType) -> str:
         case "f":
             bits = int(np.array(value, dtype).view(f"u{dtype.itemsize}"))
             return f"jm_f{dtype.itemsize}({bits:#x}{'u' if dtype.itemsize == 4 else 'ull'})"
+        case "c":
+            parts = (_literal(part, part.dtype) for part in (value.real, value.imag))
+            return f"{cuda_type(dtype)}({', '.join(parts)})"
         case "u":
             return f"({cuda_type(dtype)}){int(value)}ull"
     least = -(2**63)

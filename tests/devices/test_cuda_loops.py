@@ -76,6 +76,10 @@ def cases() -> list[Case]:
             old = np.dtype(name)
             found.append(Case(ufunc, old, getattr(np, ufunc).reduce(np.ones(1, old)).dtype, "positive"))
     found += [Case(ufunc, np.dtype(name), F8, "positive") for ufunc in ("add", "multiply") for name in NAMES]
+    for name in ("c8", "c16"):
+        for ufunc in ("add", "multiply", "logical_and", "logical_or"):
+            old = np.dtype(name)
+            found.append(Case(ufunc, old, getattr(np, ufunc).reduce(np.ones(1, old)).dtype, "positive"))
     found += [Case(ufunc, F8, F8, op) for ufunc in ("add", "maximum") for op in ("exp", "maximum")]
     return [case for case in dict.fromkeys(found) if cuda_text(case.expression) is not None]
 
@@ -142,7 +146,8 @@ class HostLoops:
                 .replace('extern "C" ', "")
             )
             parts += [f"namespace n{number} {{", body.replace("__restrict__", ""), "}", "#undef JM"]
-            parts += [f'extern "C" void k{number}(int g, int bx, int by, {parameters}) {{']
+            outside = parameters.replace("jm_c", f"n{number}::jm_c")
+            parts += [f'extern "C" void k{number}(int g, int bx, int by, {outside}) {{']
             parts += [f"  blocks(g, bx, by, [=] {{ n{number}::{kernel}({names}); }}); }}"]
         text, library = self._folder / "loops.cpp", self._folder / "loops.so"
         text.write_text("\n".join(parts))
@@ -231,5 +236,5 @@ def test_reductions_give_numpys_values(host: HostLoops) -> None:
                 mapped = np.exp(row) if case.op == "exp" else row
                 dtype = {"dtype": case.new} if case.ufunc in ("add", "multiply") else {}
                 expected = getattr(np, case.ufunc).reduce(mapped, keepdims=True, **dtype)
-            rtol = 1e-6 if case.new.itemsize == 4 else 1e-14
+            rtol = 1e-6 if case.new in ("f4", "c8") else 1e-14
             np.testing.assert_allclose(reduced(host, case, row, (0,)), expected, rtol=rtol, err_msg=str(case))

@@ -66,6 +66,8 @@ def _ran(cluster: jmars.Cluster, tensor: mt.Tensor) -> Any:
 def test_exact_operations_are_numpys_to_the_bit(cluster: jmars.Cluster) -> None:
     x = mt.array(X, chunk_size=200)
     pairs = [(x * 3 - x / 7, X * 3 - X / 7), (mt.sqrt(mt.abs(x)), np.sqrt(np.abs(X))), (x > 0.1, X > 0.1)]
+    z, Z = x + 1j * (x - 1), X + 1j * (X - 1)
+    pairs += [(z * z - z / (z + 3), Z * Z - Z / (Z + 3)), (z.conj().imag, Z.conj().imag), (z == z.real, Z.real == Z)]
     pairs += [((x * 100).astype("i4") // 7 % 5, (X * 100).astype("i4") // 7 % 5), (mt.maximum(x, 0), np.maximum(X, 0))]
     for tensor, expected in pairs:
         found = _ran(cluster, tensor)
@@ -77,8 +79,63 @@ def test_functions_sums_and_products_are_close_to_numpys(cluster: jmars.Cluster)
     x, y = mt.array(X, chunk_size=200), mt.array(Y, chunk_size=200)
     pairs = [(mt.sin(x) + mt.exp(x), np.sin(X) + np.exp(X)), (x @ y, X @ Y), (x.mean(axis=0), X.mean(axis=0))]
     pairs += [(mt.fft.fft(x, axis=0), np.fft.fft(X, axis=0)), (mt.sort(x, axis=1), np.sort(X, axis=1))]
+    z, Z = x + 1j * (x - 1), X + 1j * (X - 1)
+    pairs += [(mt.abs(mt.fft.fft(z, axis=1)) ** 2, np.abs(np.fft.fft(Z, axis=1)) ** 2), (z.sum(), Z.sum())]
+    pairs += [(z.mean(axis=0), Z.mean(axis=0)), (z @ mt.conj(z).T, Z @ Z.conj().T)]
     for tensor, expected in pairs:
         np.testing.assert_allclose(_ran(cluster, tensor), expected, rtol=1e-9, atol=1e-9)
+
+
+def _runs(cluster: jmars.Cluster, tensors: Any) -> list[Any]:
+    """Values of a result or of a tuple of results, all of whose operands ran on the GPU."""
+    tensors = tensors if isinstance(tensors, tuple) else (tensors,)
+    before, cores = _gpu(cluster)["done"], _done_by_cores(cluster)
+    found = jmars.execute(*tensors, gpu="prefer")
+    values = [one.fetch() for one in (found if isinstance(found, list | tuple) else (found,))]
+    assert _gpu(cluster)["done"] > before and _done_by_cores(cluster) == cores
+    return values
+
+
+def _done_by_cores(cluster: jmars.Cluster) -> int:
+    return sum(one["done"] for one in cluster.info()["workers"] if one["name"] != "gpu-0")
+
+
+@pytest.mark.parametrize("shape, chunks", [((400, 20), (100, 20)), ((90, 90), (90, 90)), ((6, 30, 30), (2, 30, 30))])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_decompositions(cluster: jmars.Cluster, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: str) -> None:
+    rng, close = np.random.default_rng(0), 1e-4 if dtype == "f4" else 1e-10
+    value = rng.random(shape).astype(dtype)
+    if dtype == "c16":
+        value += 1j * rng.random(shape)
+    x = jmars.execute(mt.array(value, chunk_size=chunks).to_gpu(), gpu="only")
+    u, s, vh = _runs(cluster, mt.linalg.svd(x, full_matrices=False))
+    np.testing.assert_allclose((u * s[..., None, :]) @ vh, value, atol=close)
+    np.testing.assert_allclose(s, np.linalg.svd(value, compute_uv=False), atol=100 * close)
+    np.testing.assert_allclose(_runs(cluster, mt.linalg.svd(x, compute_uv=False))[0], s, atol=100 * close)
+    q, r = _runs(cluster, mt.linalg.qr(x))
+    np.testing.assert_allclose(q @ r, value, atol=close)
+    np.testing.assert_allclose(q.conj().swapaxes(-1, -2) @ q, np.broadcast_to(np.eye(q.shape[-1]), r.shape), atol=close)
+
+
+def test_functions_of_square_matrices(cluster: jmars.Cluster) -> None:
+    value = np.random.default_rng(0).random((6, 30, 30)) + 4 * np.eye(30)
+    even = value + value.swapaxes(-1, -2)
+    x, y = mt.array(value, chunk_size=(2, 30, 30)), mt.array(even, chunk_size=(2, 30, 30))
+    w, v = _runs(cluster, mt.linalg.eigh(y))
+    np.testing.assert_allclose(even @ v, v * w[:, None], atol=1e-9)
+    pairs = [(mt.linalg.eigvalsh(y), np.linalg.eigvalsh(even)), (mt.linalg.inv(x), np.linalg.inv(value))]
+    pairs += [(mt.linalg.det(x), np.linalg.det(value)), (mt.linalg.solve(x, x + 1), np.linalg.solve(value, value + 1))]
+    pairs += list(zip(mt.linalg.slogdet(x), np.linalg.slogdet(value), strict=True))
+    for tensor, expected in pairs:
+        np.testing.assert_allclose(_runs(cluster, tensor)[0], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name, value", [("inv", 0.0), ("svd", np.nan), ("solve", 0.0)])
+def test_matrices_that_numpy_refuses_are_refused(cluster: jmars.Cluster, name: str, value: float) -> None:
+    x = mt.array(np.full((30, 30), value))
+    with pytest.raises(np.linalg.LinAlgError):
+        _runs(cluster, mt.linalg.solve(x, x) if name == "solve" else getattr(mt.linalg, name)(x))
+    np.testing.assert_array_equal(_ran(cluster, mt.array(X, chunk_size=200) + 1), X + 1)
 
 
 def test_more_data_than_the_gpu_has(cluster: jmars.Cluster) -> None:

@@ -20,6 +20,11 @@ from tests.kernels.nvrtc import compiled
 
 DTYPES = [np.dtype(name) for name in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")]
 FLOATS = [np.dtype("f4"), np.dtype("f8")]
+COMPLEX = [np.dtype("c8"), np.dtype("c16")]
+COMPLEX_UFUNCS = [
+    "add", "subtract", "multiply", "divide", "negative", "positive", "conjugate", "square", "reciprocal", "equal",
+    "not_equal", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "logical_xor", "logical_not", "absolute",
+]  # fmt: skip
 UFUNCS = [
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "negative", "positive", "absolute",
     "square", "reciprocal", "maximum", "minimum", "fmax", "fmin", "sign", "signbit", "copysign", "heaviside",
@@ -39,6 +44,14 @@ def specials(dtype: np.dtype) -> np.ndarray:
         return np.array(sorted({info.min, info.min + 1, -7, -2, -1, 0, 1, 2, 3, 7, info.max - 1, info.max} & set(range(
             int(info.min), int(info.min) + 2)) | {v for v in (-7, -2, -1, 0, 1, 2, 3, 7) if v >= info.min} | {
             int(info.max) - 1, int(info.max)}), dtype)  # fmt: skip
+    if dtype.kind == "c":
+        parts = np.array(
+            [0.0, -0.0, 1.0, -2.5, 1 / 3, 1e10, np.inf, -np.inf, np.nan, 1e-30], np.zeros(0, dtype).real.dtype
+        )
+        found = np.empty((parts.size, parts.size), dtype)
+        found.real, found.imag = parts[:, None], parts
+        drawn = np.random.default_rng(0).standard_normal((60, 2)).astype(parts.dtype)
+        return np.concatenate([found.reshape(-1), drawn.view(dtype).reshape(-1)])
     info = np.finfo(dtype)
     least = float(info.smallest_subnormal)
     values = [
@@ -90,7 +103,26 @@ def expressions() -> list[Expression]:
         if one is not None:
             found.append(one)
     casts = [Expression((old,), (Node("astype", (0,), new),)) for old in DTYPES for new in DTYPES]
-    return [*found, *casts, *(drawn(seed) for seed in range(60))]
+    return [*found, *complex_expressions(), *casts, *(drawn(seed) for seed in range(60))]
+
+
+def complex_expressions() -> list[Expression]:
+    """Operations on complex numbers, alone, beside real numbers and after casts."""
+    found = [operation(op, (dtype,) * getattr(np, op).nin) for op in COMPLEX_UFUNCS for dtype in COMPLEX]
+    found += [operation(op, (np.dtype(a), np.dtype(b))) for op in ("add", "multiply", "divide", "not_equal")
+              for a, b in (("c16", "f8"), ("f4", "c8"), ("c8", "c16"), ("i4", "c16"), ("?", "c8"))]  # fmt: skip
+    for dtype in COMPLEX:
+        real = np.zeros(0, dtype).real.dtype
+        found += [Expression((dtype,), (Node(part, (0,), real),)) for part in ("real", "imag")]
+        found += [Expression((old,), (Node("astype", (0,), dtype),)) for old in (*DTYPES, *COMPLEX)]
+        found += [Expression((dtype,), (Node("astype", (0,), np.dtype("?")),))]
+        turned = (
+            constant(dtype.type(0.25 - 3j), dtype),
+            Node("multiply", (0, 2), dtype),
+            Node("where", (1, 0, 3), dtype),
+        )
+        found += [Expression((dtype, np.dtype("?")), turned)]
+    return [one for one in found if one is not None]
 
 
 def drawn(seed: int) -> Expression:
@@ -134,6 +166,8 @@ def numpys(expression: Expression, inputs: list[np.ndarray]) -> np.ndarray:
                 values.append(args[0].astype(node.dtype))
             elif node.op == "where":
                 values.append(np.where(*args))
+            elif node.op in ("real", "imag"):
+                values.append(getattr(args[0], node.op).copy())
             else:
                 values.append(getattr(np, node.op)(*args))
             assert values[-1].dtype == node.dtype
@@ -149,7 +183,8 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> HostKernels:
 
 def test_most_operations_have_a_text() -> None:
     found = {one.nodes[0].op for one in expressions() if len(one.nodes) == 1 and cuda_text(one) is not None}
-    assert found == {*UFUNCS, *CLOSE, "astype"}
+    assert found == {*UFUNCS, *CLOSE, "astype", "real", "imag"}
+    assert all(cuda_text(one) is not None for one in complex_expressions())
     assert sum(cuda_text(drawn(seed)) is not None for seed in range(60)) > 45
 
 
@@ -161,9 +196,12 @@ def check_bits(expression: Expression, run: Callable[[Expression, list[np.ndarra
         inside = np.isfinite(inputs[0]) & (inputs[0] > float(info.min) - 1) & (inputs[0] < float(info.max))
         inputs = [inputs[0][inside]]
     expected, found = numpys(expression, inputs), run(expression, inputs)
+    if found.dtype.kind == "c":
+        found, expected = (one.view(one.real.dtype).reshape(-1, 2) for one in (found, expected))
     same = (found == expected) & (np.signbit(found) == np.signbit(expected)) if found.dtype.kind == "f" else (
         found == expected)  # fmt: skip
     wrong = ~(same | (found != found) & (expected != expected))
+    wrong = wrong.any(axis=1) if wrong.ndim == 2 else wrong
     told = [one[wrong][:3] for one in (*inputs, found, expected)]
     assert not wrong.any(), f"{expression.text()} of {expression.inputs}: {told}"
 
@@ -192,6 +230,14 @@ def test_functions_of_this_machine_are_near_numpys(kernels: HostKernels) -> None
                 bound = (double if dtype == np.float64 else single) + 3
                 near = np.abs(found - expected) <= bound * np.spacing(np.abs(expected))
             assert (near | (found == expected) | (np.isnan(found) & np.isnan(expected))).all(), op
+
+
+def test_absolute_values_of_complex_numbers_are_near_numpys(kernels: HostKernels) -> None:
+    for dtype in COMPLEX:
+        expression = operation("absolute", (dtype,))
+        assert expression is not None and not has_numpys_bits(expression)
+        expected = numpys(expression, [specials(dtype)])
+        np.testing.assert_array_max_ulp(kernels(expression, [specials(dtype)]), expected, 4)
 
 
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.long)])

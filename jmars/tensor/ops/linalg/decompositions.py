@@ -22,6 +22,7 @@ from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.linalg.blocked_cholesky import SMALLEST, blocked_cholesky
+from jmars.tensor.ops.linalg.matrix_blocks import linalg_row, linalg_value, multiply_q, q_part, r_part, stacked_qr
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.protocols import FUNCTIONS, offers
@@ -65,11 +66,8 @@ def _map_matrices(
     )
 
 
-def _call_linalg(block: Array, called: str, **kwargs: Any) -> Array:
-    """Calls a function of `np.linalg` and gives its result two core axes."""
-    value = np.asarray(getattr(np.linalg, called)(block, **kwargs))
-    missing = block.ndim - value.ndim
-    return value.reshape(*value.shape, *(1,) * missing) if missing else value
+def _call_linalg(block: Array, called: str, **kwargs: Any) -> Any:
+    return linalg_value(np, block, called, kwargs)
 
 
 def _map_several(
@@ -95,12 +93,8 @@ def _map_several(
     return found
 
 
-def _pack_results(block: Array, called: str, **kwargs: Any) -> Array:
-    """Calls a function with several results and packs the results of each matrix into a row."""
-    parts = getattr(np.linalg, called)(block, **kwargs)
-    batch = block.shape[:-2]
-    lines = [np.asarray(part).reshape(*batch, 1, math.prod(part.shape[len(batch) :])) for part in parts]
-    return np.concatenate(lines, axis=-1)
+def _pack_results(block: Array, called: str, **kwargs: Any) -> Any:
+    return linalg_row(np, block, called, kwargs)
 
 
 def _is_tall(x: Tensor) -> bool:
@@ -117,11 +111,11 @@ class _TallQR:
         n, self.ranks = self.n, tuple(min(m, self.n) for m in self.rows)
         tall = tuple(m + k for m, k in zip(self.rows, self.ranks))
         self.packed = blockwise("qr", _stacked_qr, [x], (tall, (n,)), x.dtype, writes=True)
-        tops = blockwise("qr", _r_part, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
+        tops = blockwise("qr", r_part, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
         high = sum(self.ranks)
         second = blockwise("qr", _stacked_qr, [tops.rechunk(-1)], ((high + n,), (n,)), x.dtype, writes=True)
-        self.r = blockwise("qr", _r_part, [second], ((n,), (n,)), x.dtype, (n,))
-        self._turns = blockwise("qr", _q_part, [second], ((high,), (n,)), x.dtype, (n,))
+        self.r = blockwise("qr", r_part, [second], ((n,), (n,)), x.dtype, (n,))
+        self._turns = blockwise("qr", q_part, [second], ((high,), (n,)), x.dtype, (n,))
 
     def q(self, turn: Tensor | None = None) -> Tensor:
         """Q, or Q times a small matrix `turn`, multiplied before expansion to avoid a second array of the size of Q."""
@@ -133,20 +127,17 @@ class _TallQR:
 
 
 def _stacked_qr(out: Array, block: Array) -> None:
-    """QR of a block, packed as Q, padded to the width of the block, with R below."""
-    (m, n), k = block.shape, min(block.shape)
+    """`stacked_qr` in tiles where tall and narrow."""
+    (m, n) = block.shape
     height = max(TILE_BYTES // max(1, n * block.itemsize), 4 * n)
     if n <= WIDEST and m >= 4 * height:
         _tiled_qr(out, block, height)
-        return
-    q, r = np.linalg.qr(block)
-    out[:m, :k] = q
-    out[:m, k:] = 0
-    out[m:] = r
+    else:
+        stacked_qr(np, out, block)
 
 
 def _tiled_qr(out: Array, block: Array, height: int) -> None:
-    """`_stacked_qr` by TSQR within the block: each tile of rows is decomposed while it lies in the cache.
+    """`stacked_qr` by TSQR within the block: each tile of rows is decomposed while it lies in the cache.
 
     LAPACK goes through all rows for each column of a panel: 65,536 × 64 doubles take it 3 times as long.
     """
@@ -159,21 +150,8 @@ def _tiled_qr(out: Array, block: Array, height: int) -> None:
     np.matmul(others, turns[n:].reshape(-1, n, n), out=out[rest:m].reshape(tiles - 1, height, n))
 
 
-def _rank(stacked: Array, n: int) -> int:
-    """Number of rows of R in a result of `_stacked_qr` for a matrix of n columns."""
-    return n if stacked.shape[0] >= 2 * n else stacked.shape[0] // 2
-
-
-def _r_part(stacked: Array, n: int) -> Array:
-    return stacked[stacked.shape[0] - _rank(stacked, n) :]
-
-
-def _q_part(stacked: Array, n: int) -> Array:
-    return stacked[: stacked.shape[0] - _rank(stacked, n)]
-
-
 def _multiply_q(out: Array, stacked: Array, turn: Array, n: int) -> None:
-    np.matmul(_q_part(stacked, n)[:, : turn.shape[0]], turn, out=out)
+    multiply_q(np, out, stacked, turn, n)
 
 
 @offers("linalg.qr")
