@@ -1,4 +1,4 @@
-"""Separates an executor's computing time from page faults and from waiting for a core.
+"""Separates computing time from page faults and from waiting for a core, in an executor or a task of an engine.
 
 Neither is a cost of the operand: memory is fresh once, and cores belong to other processes at times. The kernel counts
 both; a reading takes a microsecond per report.
@@ -20,11 +20,11 @@ LEAST = 0.1  # least share of the time for which fresh memory is reported
 
 
 class Meter:
-    """Counters between two readings."""
+    """Counters of the calling thread between two readings; the kernel counts page faults by process."""
 
     def __init__(self) -> None:
         try:
-            self._file = os.open("/proc/self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # the kernel does not count
             self._file = -1
         self.start()
@@ -64,7 +64,7 @@ class Meter:
             os.close(self._file)
 
     def _nanoseconds(self) -> int:
-        """Nanoseconds that this process waited for a core since the start."""
+        """Nanoseconds that this thread waited for a core since its start."""
         return int(os.pread(self._file, 64, 0).split()[1]) if self._file >= 0 else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from jmars.kernels.group_values import GroupStep, GroupValues
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.optimize import compile_graph
+from jmars.processes.meter import Meter
 from jmars.tensor.ops.shape.axes import copy_reshaped
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -292,6 +294,18 @@ def test_a_program_is_loaded_once_by_all_threads(monkeypatch: pytest.MonkeyPatch
     for thread in threads:
         thread.join()
     assert [outputs[0].tolist() for _, outputs in found] == [[1.0] * 4] * 8 and len(loads) == 1
+
+
+def test_waiting_for_a_core_is_no_part_of_an_operands_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pauses(out: Array, inputs: Any, params: Any, arg: Any) -> None:
+        time.sleep(0.05)
+        out[...] = 1
+
+    waited = iter([0, 90_000_000, 90_000_000])
+    table = job([call(pauses)], [0, 0], [(), ()])
+    monkeypatch.setattr(Meter, "_nanoseconds", lambda meter: next(waited))
+    report, _ = run(table, whole(table, [0, 1]))
+    assert len(report.microseconds) == 2 and 5_000 <= sum(report.microseconds) <= 45_000
 
 
 def test_equal_programs_are_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
