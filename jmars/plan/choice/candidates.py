@@ -139,7 +139,7 @@ def candidates(
     first = _TIGHT if is_tight else ()
     pairs = [*first, *(pair for pair in _PAIRS if pair not in first and (pair[1] != "backwards" or backwards))]
     if float(graph.nbytes.sum()) * workers.seconds_per_byte > _SLOW * float(graph.cost.sum()):
-        early = (pairs[0], ("alone", "dfs"), ("eft 3 on few", "blevel"))
+        early = (*pairs[:2], ("alone", "dfs"), ("eft 3 on few", "blevel"))
         pairs.sort(key=lambda pair: pair not in early)
     later = list(ways)
 

@@ -85,6 +85,8 @@ def test_no_plan_is_worse_than_one_worker_alone(bandwidth):
 def test_over_slow_links_few_workers_are_tried_early():
     graph = everyone_reads_everything(8)
     slow, quick = Workers.build(8, bandwidth=1e6), Workers.build(8, bandwidth=1e12)
+    pairs = [(one.removesuffix(" on few"), order) for one, order, *_ in candidates(graph, slow, None)]
+    assert pairs[:4] == [("eft 3", "blevel"), ("eft 3", "dfs"), ("alone", "dfs"), ("eft 3", "blevel")]
     assert names(graph, slow)[:3] == ["eft 3", "alone", "eft 3 on few"]
     assert "alone" not in names(graph, quick)[:4] and "alone" in names(graph, quick)
 
