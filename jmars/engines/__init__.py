@@ -2,6 +2,7 @@
 
 engine.py       what jmars asks of an engine (`TaskEngine`), and the records between both
 group_graph.py  the operands of a job in the order in which groups are cut
+group_times.py  when the groups of a job would end on their planned workers (`makespan`)
 groups.py       which operands are a task of the engine (`plan_groups`)
 run_order.py    the order in which operands would start, each by itself (`run_order`)
 planned_groups.py  groups by the memory of the workers and predicted costs

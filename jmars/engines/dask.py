@@ -55,7 +55,7 @@ class DaskEngine:
     """
 
     kind = "dask"
-    task_seconds = 0.0035, 0.002
+    task_seconds = 0.005, 0.003
 
     def __init__(self, client: Any, name: str = "", runner: Runner = run_group) -> None:
         self._given = os.fspath(client) if isinstance(client, os.PathLike) else client

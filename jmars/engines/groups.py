@@ -35,6 +35,7 @@ LEAST_SECONDS = 0.05
 MOST_OUTPUTS = 8  # a task with k bundles of outputs costs Dask about as much as k tasks
 SMALL = 2**16  # bytes of an output that travels with all small outputs of the group, whatever groups read it
 AHEAD = 64  # operands that a group may grow beyond its last possible end, in search of the next one
+GROWTH = 3 / 2  # of a group's seconds: how far a group may grow for a better end
 AWAITED = 1 / 2  # of a group's seconds: operands of other workers for which an operand is the last input
 PATIENCE = 1 / 8  # of a group's seconds: for how long such an operand's group goes on after it
 
@@ -46,8 +47,8 @@ class GroupLimits:
     Attributes
     ----------
     seconds
-        Predicted seconds, of `group_seconds`; a group takes up to 4/3 of them where that is nearer than without its
-        last operand.
+        Predicted seconds, of `group_seconds`; a group takes up to 3/2 of them where that cuts off fewer bytes from
+        readers soon after, or is nearer than a shorter group.
     nbytes
         Memory that a task may take: half a slot's memory.
     outputs
@@ -145,6 +146,7 @@ def plan_groups(
     kept: Collection[int],
     limits: GroupLimits,
     waited: ArrayLike | None = None,
+    together: bool = False,
 ) -> list[Group]:
     """Divides the operands of a job into groups; stored operands are in no group.
 
@@ -163,21 +165,18 @@ def plan_groups(
     waited : shape (n,), optional
         Whether the worker of an operand would have nothing else to do before it, were each operand a task
         (`run_order.RunOrder`): the group of its last input ends soon after that input.
+    together
+        Groups follow the rank alone; the worker with most of a group's seconds runs it.
 
     Returns
     -------
     list of Group
-        In topological order. Operands of a group are planned for the same worker, unless inputs from other workers
-        would cut most groups to a fraction of `limits.seconds`; then groups follow the rank alone.
+        In topological order. Operands of a group are planned for the same worker, unless they go `together`.
     """
     graph = GroupGraph.of(table, seconds, kept)
     planned = graph.followed(np.asarray(workers, np.int64))
-    idle = np.zeros(len(planned), bool) if waited is None else np.asarray(waited, bool)
-    found, interrupted = _Cutter(graph, planned, limits, idle).groups()
-    if 2 * interrupted > len(found) and planned.max(initial=0) > planned.min(initial=0):
-        free, _ = _Cutter(graph, np.zeros_like(planned), limits, idle).groups()
-        if 2 * len(free) <= len(found):
-            found = free
+    idle = np.zeros(len(planned), bool) if waited is None or together else np.asarray(waited, bool)
+    found = _Cutter(graph, np.zeros_like(planned) if together else planned, limits, idle).groups()
     places, labels, cost, ranks = graph.place, planned.tolist(), graph.seconds, table.rank
     found.sort(key=lambda group: places[group.operands[0]])
     readers = _readers(found)
@@ -265,29 +264,28 @@ class _Cutter:
         is_large = (np.asarray(graph.nbytes) > limits.small) | (np.frombuffer(graph.kept, np.uint8) > 0)
         self._counts = is_large.astype(np.int64).tolist()  # towards the limit of outputs
 
-    def groups(self) -> tuple[list[_Piece], int]:
-        """All groups, and how many were cut far below the limits because an input comes too late."""
+    def groups(self) -> list[_Piece]:
+        """All groups."""
         found: list[_Piece] = []
-        interrupted = 0
         for run, alone in zip(self._runs, self._alone):
             start = 0
             while start < len(run):
-                piece, late = self._next(run, start, start + 1 if alone else len(run))
-                interrupted += late
+                piece = self._next(run, start, start + 1 if alone else len(run))
                 start += len(piece.operands)
                 found.append(piece)
-        return found, interrupted
+        return found
 
-    def _next(self, run: list[int], start: int, end: int) -> tuple[_Piece, bool]:
-        """The group that begins at a place of a run, and whether a late input cut the group short.
+    def _next(self, run: list[int], start: int, end: int) -> _Piece:
+        """The group that begins at a place of a run.
 
         The group grows until a limit is reached, or soon after an operand that others wait for, and then ends where at
-        most `outputs` chunks leave: in its second half where the fewest bytes are cut off from readers soon after, as
-        behind a subtree of a reduction.
+        most `outputs` chunks leave: between half and three halves of its seconds, where the fewest bytes are cut off
+        from readers soon after, as behind a subtree of a reduction; of equal ends at the one nearest to its seconds.
         """
         inputs, nbytes, work, seconds, kept, readers, _, place, *_ = self._graph
         limits, stays, counts = self._limits, self._stays, self._counts
         first, longest = place[run[start]], limits.seconds * (1 + 1e-9)  # sums of seconds are rounded
+        most = GROWTH * limits.seconds
         left: dict[int, int] = {}  # of each operand of the group: readers that are not in the group
         outside: dict[int, None] = {}
         read = live = peak = staying = soon = soon_bytes = ahead = 0
@@ -298,8 +296,10 @@ class _Cutter:
         while at < end:
             operand = run[at]
             more = spent + seconds[operand]
-            if at > start and more > longest and more - longest > longest - spent:  # the shorter group is nearer
-                break
+            if at > start and more > longest:
+                nearer = more - longest <= longest - best_spent  # than the end so far
+                if more > most or not (nearer or best_soon):
+                    break
             fresh = 0
             before = len(outside)
             for i in inputs[operand]:
@@ -316,7 +316,7 @@ class _Cutter:
                 break
             at, spent, read, peak = at + 1, more, read + fresh, need
             if self._awaited[operand]:
-                longest = min(longest, spent + PATIENCE * limits.seconds)
+                longest = most = min(longest, spent + PATIENCE * limits.seconds)
             count = readers[operand]
             if count or kept[operand]:
                 left[operand] = count
@@ -337,7 +337,8 @@ class _Cutter:
             if staying + soon <= limits.outputs or at == start + 1:
                 ahead = 0
                 is_ripe = 2 * spent >= limits.seconds or 2 * (read + peak) >= limits.nbytes
-                if not is_ripe or soon_bytes <= best_soon:
+                is_nearer = spent <= longest or spent - longest <= longest - best_spent
+                if not is_ripe or soon_bytes < best_soon or (is_nearer and soon_bytes == best_soon):
                     best, best_soon = at, soon_bytes if is_ripe else math.inf
                     best_memory, best_spent, best_inputs = read + peak, spent, len(outside)
             else:
@@ -350,8 +351,7 @@ class _Cutter:
                     left[i] += 1
         operands = tuple(run[start:best])
         outputs = tuple([i for i in operands if kept[i] or left.get(i)])
-        piece = _Piece(operands, tuple(outside)[:best_inputs], outputs, best_memory, best_spent)
-        return piece, late and 4 * best_spent < limits.seconds
+        return _Piece(operands, tuple(outside)[:best_inputs], outputs, best_memory, best_spent)
 
 
 def _awaited(graph: GroupGraph, workers: NDArray[np.int64], waited: NDArray[np.bool_], least: float) -> list[bool]:

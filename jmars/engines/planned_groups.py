@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from jmars.engines.engine import EngineWorker
+from jmars.engines.group_times import makespan
 from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
 from jmars.engines.links import BANDWIDTH
 from jmars.engines.run_order import run_order
@@ -16,6 +18,9 @@ from jmars.model.messages import JobTable
 from jmars.plan import Profile, program_seconds
 
 __all__ = ["planned_groups"]
+
+SLOW = 1.2  # times the least seconds of a job: groups that take longer are cut in another way too
+MANY = 2  # times the groups that a job needs: the same
 
 
 def planned_groups(
@@ -46,12 +51,39 @@ def planned_groups(
     slots = sum(worker.cores for worker in workers)
     cost = np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
     seconds = cost[np.asarray(table.program, np.int64)]
-    least = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
-    limits = GroupLimits(group_seconds(*task_seconds, slots, float(seconds.sum())), least)
+    room = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
+    total = float(seconds.sum())
+    limits = GroupLimits(group_seconds(*task_seconds, slots, total), room)
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
     near = _near(table, planned, there)
-    rank, waited = run_order(table, near, seconds, slots // len(workers), there, bandwidth)
-    return plan_groups(replace(table, rank=rank.tolist()), near, seconds, table.results, limits, waited)
+    cores, task = slots // len(workers), sum(task_seconds)
+
+    def cut(assigned: ArrayLike, together: bool = False) -> tuple[float, Sequence[Group]]:
+        rank, waited = run_order(table, assigned, seconds, cores, there, bandwidth)
+        ordered = replace(table, rank=rank.tolist())
+        groups = plan_groups(ordered, assigned, seconds, table.results, limits, waited, together)
+        return makespan(groups, table.nbytes, bandwidth, cores, task), groups
+
+    ends, groups = cut(near)
+    if len({group.worker for group in groups}) < 2:
+        return groups
+    needed = total / limits.seconds
+    if ends > SLOW * (total + needed * task) / slots or len(groups) > MANY * needed:
+        ways = (ends, groups), cut(_shares(table, near, seconds)), cut(near, together=True)
+        ends, groups = min(ways, key=itemgetter(0))
+    return groups
+
+
+def _shares(table: JobTable, workers: ArrayLike, seconds: NDArray[np.float64]) -> ArrayLike:
+    """Workers again, so that each gets consecutive operands, with as many seconds as before."""
+    found = np.array(workers, np.int64)
+    order = np.argsort(table.rank, kind="stable")
+    order = order[found[order] >= 0]
+    numbers, place = np.unique(found[order], return_inverse=True)
+    until, ends = np.cumsum(np.bincount(place, seconds[order])), np.cumsum(seconds[order])
+    share = np.searchsorted(until, ends - seconds[order] / 2)
+    found[order] = numbers[np.minimum(share, len(numbers) - 1)]
+    return found
 
 
 def _near(table: JobTable, planned: ArrayLike, there: Mapping[int, int]) -> ArrayLike:

@@ -1,0 +1,73 @@
+"""When the groups of a job would end on their planned workers, to choose one of several divisions into groups.
+
+Source: docs/explanation/seeds.md, "Graph optimization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapreplace
+from typing import Protocol
+
+__all__ = ["TimedGroup", "makespan"]
+
+
+class TimedGroup(Protocol):
+    """What is needed of a group (`groups.Group`)."""
+
+    @property
+    def operands(self) -> Sequence[int]:
+        """Operands of the group."""
+
+    @property
+    def inputs(self) -> Sequence[int]:
+        """Operands whose chunks are read from outside."""
+
+    @property
+    def worker(self) -> int:
+        """Planned worker."""
+
+    @property
+    def seconds(self) -> float:
+        """Predicted."""
+
+
+def makespan(groups: Sequence[TimedGroup], nbytes: Sequence[int], bandwidth: float, slots: int, task: float) -> float:
+    """Seconds until all groups have ended; stored chunks are where they are read.
+
+    Parameters
+    ----------
+    groups
+        Each worker starts its groups in this order; a group waits for its inputs.
+    nbytes
+        Bytes of each operand's chunk.
+    bandwidth
+        Bytes a second between two workers; the inputs of a group travel one after the other, each once to a worker.
+    slots
+        Groups that a worker runs at once.
+    task
+        Seconds that a group takes beside its operands.
+
+    Examples
+    --------
+    >>> from jmars.engines.groups import Group
+    >>> chain = [Group((0,), (), (0,), 0, 0, 1.0), Group((1,), (0,), (1,), 1, 0, 1.0), Group((2,), (), (), 0, 0, 2.0)]
+    >>> makespan(chain, [10, 10, 10], 20.0, 1, 0.0)
+    3.0
+    """
+    made: dict[int, tuple[float, int]] = {}  # when, and by which worker
+    here: set[tuple[int, int]] = set()  # chunk and worker
+    free: dict[int, list[float]] = {}  # heap of times from which a slot of a worker is free
+    for group in groups:
+        worker, ready, moved = group.worker, 0.0, 0
+        for operand in group.inputs:
+            when, source = made.get(operand, (0.0, worker))
+            ready = max(ready, when)
+            if source != worker and (operand, worker) not in here:
+                here.add((operand, worker))
+                moved += nbytes[operand]
+        own = free.setdefault(worker, [0.0] * slots)
+        end = max(own[0], ready + moved / bandwidth) + group.seconds + task
+        heapreplace(own, end)
+        made.update(dict.fromkeys(group.operands, (end, worker)))
+    return max(map(max, free.values()), default=0.0)
