@@ -138,12 +138,12 @@ class Cluster(EngineClusters, HostClusters):
             connection = self._connection = patient_connection(host, mailbox, self._lost)
             ready: dict[str, Any] = self._connection.ask("host", "ready")
             self._facts.update(ready)
-            self.detached: bool = ready["detached"]
-            host.limit = ready["limit"]
+            self.detached, host.limit = bool(ready["detached"]), ready["limit"]
             if not host.far:
                 host.pid, host.janitor = ready["pid"], ready["janitor"]
             connection.watch(host.name, host.pid, lambda: bool(self._jobs.running))
-            self.shared = arrays_of(self._connection, self._host.arena, ready["arena"], ready["capacity"])
+            arena, host.arena = host.arena, -1
+            self.shared = arrays_of(self._connection, arena, ready["arena"], ready["capacity"])
             self.uploads = Uploads(self)
             self.local = LocalRuns(self)
             self._sent_graphs = SentGraphs(self.ask)
@@ -360,6 +360,7 @@ class Cluster(EngineClusters, HostClusters):
         if not self._closed:
             cluster_registry.lose(self, self.name)
             self._jobs.none_more(self._jobs.loss(self.name))
+            self.shared.close()
 
     def _let_go(self, keys: list[str]) -> None:
         """Drop arrays that were stored for a single job."""

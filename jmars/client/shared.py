@@ -10,10 +10,11 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import os
 import secrets
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from jmars.client.arrays import Array, Arrays, Splits, boxes, chunk_numbers, whole
 from jmars.client.connection import Connection
+from jmars.errors import ClusterLostError
 from jmars.kernels.dtypes import refuse_pointers
 
 __all__ = ["SharedMemory"]
@@ -35,14 +37,17 @@ class SharedMemory:
     Parameters
     ----------
     fd, size
-        The memfd and its bytes.
+        The memfd, which is mapped and closed, and its bytes.
     capacity
         Bytes for chunks in all; transfers hold at most a quarter of it at a time.
     """
 
     def __init__(self, connection: Connection, fd: int, size: int, capacity: int) -> None:
         self._connection = connection
-        self._memory = mmap.mmap(fd, size)  # stays mapped as long as a view of it lives
+        try:
+            self._mapped: mmap.mmap | None = mmap.mmap(fd, size)  # stays mapped as long as a view of it lives
+        finally:
+            os.close(fd)
         self._window = max(1, capacity // 4)
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
@@ -173,10 +178,16 @@ class SharedMemory:
 
     def close(self) -> None:
         """Unmap, now or when the last view is gone."""
-        try:
-            self._memory.close()
-        except BufferError:
-            del self._memory  # the views hold it
+        mapped, self._mapped = self._mapped, None
+        if mapped is not None:
+            with suppress(BufferError):  # the views hold it
+                mapped.close()
+
+    @property
+    def _memory(self) -> mmap.mmap:
+        if self._mapped is None:
+            raise ClusterLostError("the cluster is gone, and its memory with it; start a new one with jmars.Cluster()")
+        return self._mapped
 
     def _batches(self, parts: Iterable[tuple[list[int], Any]]) -> Iterator[list[tuple[list[int], Any]]]:
         """Tensors with their chunks, in batches of at most a quarter of the memory; or of a single tensor."""

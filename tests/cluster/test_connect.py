@@ -1,8 +1,10 @@
 """Several clients of one cluster: found by name, jobs taken up, and each one's tensors its own."""
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -48,6 +50,21 @@ def test_a_job_is_taken_up_by_another_client():
             assert other.job(job.id) is same
             with pytest.raises(UnknownTaskError, match="no job 'job-77'"):
                 other.job("job-77")
+
+
+def test_the_memory_of_a_cluster_that_another_program_stops_is_given_back():
+    cluster = jmars.Cluster(n_workers=1, memory_limit="512MiB", name="large")
+    assert int(mt.arange(1_000_000, chunk_size=300_000).sum().fetch()) == 499_999_500_000
+    assert f"jmars-{cluster.id}" in Path("/proc/self/maps").read_text()
+    in_another_process("import jmars; jmars.connect('large').stop()")
+    deadline = time.monotonic() + 30
+    while f"jmars-{cluster.id}" in Path("/proc/self/maps").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not [one for one in os.listdir("/proc/self/fd") if cluster.id in os.path.realpath(f"/proc/self/fd/{one}")]
+    with pytest.raises(ClusterLostError):
+        cluster.fetch(mt.ones(3).data)
+    cluster.close()
 
 
 def test_who_waits_hears_who_stopped_the_cluster():
