@@ -34,7 +34,8 @@ def lose(cluster: ClusterLink, name: str) -> None:
     """Take out a cluster that went away, and note its name for `take_lost`."""
     with lock:
         remove(cluster)
-        _lost.append(name)
+        if name not in _lost:  # a process may have several connections to a cluster
+            _lost.append(name)
 
 
 def take_lost() -> list[str]:

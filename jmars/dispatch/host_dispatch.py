@@ -313,7 +313,7 @@ class HostDispatch:
             self._memory.reset_worker(worker)
             self.scaling.left(one)
         elif one.state != GIVEN_UP:
-            self._report(WorkerMoved(worker, one.name, link.pid, "replaced"))
+            self._report(WorkerMoved(worker, one.name, link.pid, "idle" if link.how == DISCARDED else "replaced"))
         self.recovery.ended(one, link, lost, why)
         for table in {batch.table.number: batch.table for batch in lost}.values():
             self._close_if_still(table)

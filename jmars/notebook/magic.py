@@ -129,7 +129,8 @@ def find_cluster(flags: CellFlags) -> Cluster:
     else:
         started = Cluster(n_workers=flags.workers, memory_limit=flags.memory, gpus=gpus)
     if lost:
-        print(f"jmars: {', '.join(lost)} is gone (stopped, or its process ended); started {summary(started)}")  # noqa: T201
+        told = f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} gone"
+        print(f"jmars: {told} (stopped, or its process ended); started {summary(started)}")  # noqa: T201
     return started
 
 

@@ -318,7 +318,10 @@ class RunState:
 
     def _graph_built(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
+        before, stage = self.job.table, self.job.stage
         self.job.begin_stage(data)
+        if before is None or self.job.stage > stage:
+            self.workers.begin_stage(before)
         if self.job.table is not None:
             self.lines.begin_stage(self.job.table, self.job.id, self.job.stage)
         self.workers.named(data["workers"])

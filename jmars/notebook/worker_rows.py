@@ -32,6 +32,15 @@ class WorkerState:
 
     known: dict[int, dict[str, Any]] = field(default_factory=dict)
     memory: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by name: the newest row of MemoryChanged
+    earlier: dict[int, int] = field(default_factory=dict)  # operands done in earlier stages of the job, by number
+
+    def begin_stage(self, before: OperandTable | None) -> None:
+        """Adds up what the workers did in the stage `before`; None where the job begins."""
+        if before is None:
+            self.earlier.clear()
+            return
+        for at, done in enumerate(before.by_worker(self._n)[:, _DONE].sum(1).tolist()):
+            self.earlier[at] = self.earlier.get(at, 0) + done
 
     def named(self, names: list[Any]) -> None:
         """Adds the workers that a graph names."""
@@ -53,13 +62,17 @@ class WorkerState:
         self.memory = rows
 
     def rows(self, table: OperandTable | None, host_of: Callable[[str], int]) -> list[WorkerRow]:
-        """A row per executor process, in the order of worker numbers; `host_of` is `HostState.of_worker`."""
-        n = max(self.known, default=-1) + 1
+        """A row per executor process, in the order of worker numbers; `host_of` is `HostState.of_worker`.
+
+        The last workers have no row if they left before they did anything for the job.
+        """
+        n = self._n
         counts = table.by_worker(n) if table else np.zeros((n, len(STATE_NAMES)), np.int64)
         assigned = dict(enumerate(table.n_assigned)) if table else {}
         running, done = counts[:, OperandState.RUNNING].tolist(), counts[:, _DONE].sum(1).tolist()
+        done = [count + self.earlier.get(at, 0) for at, count in enumerate(done)]
         rows = []
-        for at, worker in sorted(self.known.items()):
+        for at, worker in sorted(self.known.items())[: self._shown(running, done)]:
             row = self.memory.get(worker["name"], {})
             rows.append(
                 WorkerRow(
@@ -76,3 +89,14 @@ class WorkerState:
                 )
             )
         return rows
+
+    @property
+    def _n(self) -> int:
+        return max(self.known, default=-1) + 1
+
+    def _shown(self, running: list[int], done: list[int]) -> int:
+        """Number of rows: without the last workers, if they left and did nothing."""
+        last = sorted(self.known)
+        while last and self.known[last[-1]]["state"] == "left" and not running[last[-1]] + done[last[-1]]:
+            last.pop()
+        return len(last)

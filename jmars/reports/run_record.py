@@ -71,7 +71,7 @@ class RunRecord:
     Attributes
     ----------
     start, end
-        Seconds since the epoch.
+        Seconds since the epoch: from the first submission to the end of the last job, or to the newest event.
     jobs
         By id.
     workers, kinds, lines
@@ -108,7 +108,8 @@ class RunRecord:
         self._numbers: dict[str, dict[str, int]] = {"worker": {}, "kind": {}, "line": {}}
         self._names: dict[str, OperandNames] = {}  # of the newest stage, by job
         self._stages: set[tuple[str, int]] = set()  # (job, number) of the stages that were built
-        self._worker_of: dict[int, int] = {}  # the cluster's number of a worker: ours
+        self._worker_names: dict[int, str] = {}  # by the cluster's number, planned for or not
+        self._later: list[Event] = []  # of the cluster, since the last job ended; another job may follow
         self._blocks: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
 
     @classmethod
@@ -130,7 +131,7 @@ class RunRecord:
 
     @property
     def seconds(self) -> float:
-        """From the first submission to the newest event."""
+        """From `start` to `end`."""
         return self.end - self.start
 
     @property
@@ -156,11 +157,17 @@ class RunRecord:
         """Fold an event."""
         _, time, kind, job, data = event
         if kind == events.WORKER_MOVED:
-            self._worker_of[int(data["worker"])] = self._number("worker", str(data["name"]))
+            self._worker_names[int(data["worker"])] = str(data["name"])
         if not self.start:
             if not job:
                 return  # from before the first submission
             self.start = time
+        if not job and all(one.ended for one in self.jobs.values()):
+            self._later.append(event)
+            return
+        later, self._later = self._later, []
+        for one in later:
+            self._of_cluster(one[1], one[2], one[4])
         self.end = max(self.end, time)
         if job:
             self._of_job(time, kind, self.jobs.setdefault(job, JobRecord(job, begun=time)), data)
@@ -204,7 +211,7 @@ class RunRecord:
 
     def _built(self, job: JobRecord, data: Mapping[str, Any]) -> None:
         for number, name in enumerate(data["workers"]):
-            self._worker_of.setdefault(number, self._number("worker", str(name)))
+            self._number("worker", self._worker_names.setdefault(number, str(name)))
         self._names[job.id] = OperandNames.of(data)
         stage = (job.id, int(data.get("stage_number") or 1))
         if stage in self._stages:
@@ -216,12 +223,10 @@ class RunRecord:
 
     def _ran(self, time: float, job: JobRecord, data: Mapping[str, Any]) -> None:
         worker = int(data["worker"])
-        if worker not in self._worker_of:
-            self._worker_of[worker] = self._number("worker", f"worker-{worker}")
         block = spans(time, data)
         names = self._names.get(job.id, OperandNames())
         numbers = np.empty((len(block), 3), np.int64)
-        numbers[:, 0] = self._worker_of[worker]
+        numbers[:, 0] = self._number("worker", self._worker_names.get(worker, f"worker-{worker}"))
         for row, operand in enumerate(block[:, 5].astype(np.int64).tolist()):
             name, line = names.about(operand)
             numbers[row, 1:] = self._number("kind", name), self._number("line", line)

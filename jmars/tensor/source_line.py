@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn
 __all__ = ["SourceLine", "raise_at", "source_line", "warn_at", "warn_user"]
 
 _OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
+_PYTHONS = ("threading", "concurrent.futures.thread", "asyncio.")  # the ends of threads that have no frame of the user
 
 
 class SourceLine(NamedTuple):
@@ -74,7 +75,7 @@ def _users_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
-        if not name.startswith(_OURS) and name not in ("jmars", "numpy"):
+        if not name.startswith((*_OURS, *_PYTHONS)) and name not in ("jmars", "numpy"):
             return frame
         frame = frame.f_back
     return None

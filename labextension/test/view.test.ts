@@ -227,7 +227,7 @@ describe('the view', () => {
       ['spilled', '0 B', '0 B', '–']
     ]);
     expect(texts('.jm-advice li')).toEqual(['chunk_size 64 MiB: −38 % time']);
-    expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* Planned anew 2 times while it ran: worker-1 is slow\. operand sort runs on cores\.$/);
+    expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* No plan of all these stages takes less than 1.50 s\. Chosen for stage 3: .* Planned anew 2 times while it ran: worker-1 is slow\. operand sort runs on cores\.$/);
     expect(texts('.jm-time')[0]).toMatch(/stage 3 · predicted 2.00 s$/);
   });
   test.each([

@@ -11,6 +11,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.errors import ExecutionError, JobCancelledError
+from jmars.tensor.ops.sort.sample_sort import sort_long_axis
 
 
 def raising(block):
@@ -179,6 +180,15 @@ def test_what_unfolds_in_the_cluster_is_cut_for_its_memory_and_keeps_the_user_s_
     assert max(y.chunks[0]) * 8 <= cluster.memory_limit // (8 * cluster.n_workers)
     stages = [stage for event in job.events() if event[2] == "GraphBuilt" for stage in event[4]["stages"]]
     assert {"y = x[x == 0].rechunk" in text for name, _, _, text, _ in stages if name == "rechunk"} == {True}
+
+
+def test_a_sort_in_stages_keeps_the_user_s_line(cluster):
+    x = (mt.arange(4_000, chunk_size=500) * 7) % 4_001
+    job = cluster.submit(sort_long_axis(x)[:5])
+    assert job.result(60).tolist() == [0, 1, 2, 3, 4]
+    assert len(stages_of(job)) > 1
+    texts = [text for event in job.events() if event[2] == "GraphBuilt" for _, _, _, text, _ in event[4]["stages"]]
+    assert {text.partition(" = ")[0] for text in texts} == {"x", "job"}
 
 
 def test_large_arrays_beside_what_waits_are_uploaded(cluster):

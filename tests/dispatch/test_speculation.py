@@ -49,7 +49,7 @@ def test_the_copy_is_first_and_the_other_process_ends_with_its_slot():
         host.say(*DONE, worker=0)  # what it says now is not heard
         gone(host, 0)
         assert finished(host) == [([0], 1)] and host.held() == NOTHING
-        assert [one.state for one in host.scheduler.of(WorkerMoved)] == ["replaced"]
+        assert [one.state for one in host.scheduler.of(WorkerMoved)] == ["idle"]
         assert not host.execution.dispatch.recovery.deaths  # it did nothing wrong
 
 

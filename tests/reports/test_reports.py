@@ -78,6 +78,15 @@ def test_a_record_has_operands_memory_transfers_and_marks() -> None:
     assert (job.operands, job.before, job.measured, sum(job.phases.values())) == (4, 8, {"peak": 77}, 0.5)
 
 
+def test_workers_that_no_job_was_planned_for_and_events_after_the_last_job_do_not_count() -> None:
+    gone = [0, 99.0, "WorkerMoved", "", {"worker": 2, "name": "worker-2", "pid": 0, "state": "left"}]
+    memory = [12, 130.0, "MemoryChanged", "", {"used": 1, "resident": 2**40, "spilled": 0, "limit": 2**41}]
+    record = RunRecord.of([gone, *log(), memory])
+    assert record.workers == ["worker-0", "worker-1"] and record.seconds == 3.0 and len(record.memory) == 1
+    again = RunRecord.of([gone, *log(), memory, *([n + 20, time + 60, *rest] for n, time, *rest in log(job="job-2"))])
+    assert again.seconds == 63.0 and len(again.memory) == 3  # another job followed: the time between counts
+
+
 def test_other_jobs_and_a_graph_that_is_told_again_do_not_count() -> None:
     events = log() + log(job="job-2")
     graph = next(event for event in events if event[2] == "GraphBuilt")

@@ -15,7 +15,7 @@ export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
     h('p', { class: 'jm-note' }, sentences(plan)),
     plan.advice.length ? h('h4', {}, 'Next time') : null,
     plan.advice.length ? h('ul', { class: 'jm-advice' }, ...plan.advice.map(text => h('li', {}, text))) : null,
-    plan.tried.length ? tried(plan.tried) : null
+    plan.tried.length ? tried(plan.tried, plan.stage) : null
   ]);
 }
 
@@ -35,8 +35,8 @@ function sentences(plan: PlanPart): string {
   const texts = [
     plan.predicted ? '' : 'There is no prediction: planning would take longer than it can gain, so operands run in the order of the graph.',
     plan.stage > 1 && plan.predicted ? `The prediction adds up ${count(plan.stage)} stages, each planned when it began.` : '',
-    plan.lower_bound > 0 ? `No plan takes less than ${fine(plan.lower_bound)}.` : '',
-    plan.chosen ? `Chosen: ${plan.chosen}${planMeaning(plan.chosen) ? ` (${planMeaning(plan.chosen)})` : ''}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
+    plan.lower_bound > 0 ? `No plan ${plan.stage > 1 ? 'of all these stages ' : ''}takes less than ${fine(plan.lower_bound)}.` : '',
+    plan.chosen ? `Chosen${plan.stage > 1 ? ` for stage ${count(plan.stage)}` : ''}: ${plan.chosen}${planMeaning(plan.chosen) ? ` (${planMeaning(plan.chosen)})` : ''}${plan.tried.length > 1 ? `, of ${count(plan.tried.length)} tried` : ''}.` : '',
     plan.replans ? `Planned anew ${plan.replans > 1 ? `${count(plan.replans)} times` : 'once'} while it ran${plan.why ? `: ${plan.why}` : ''}.` : '',
     ...(plan.refused ?? []).map(text => `${text}.`)
   ];
@@ -70,11 +70,11 @@ function between([low, high]: number[]): Child {
   return bytes(low) !== bytes(high) ? h('div', {}, h('span', {}, bytes(low)), ' to ', h('span', {}, bytes(high))) : bytes(high);
 }
 
-function tried(plans: TriedPlan[]): HTMLElement {
+function tried(plans: TriedPlan[], stage: number): HTMLElement {
   const longest = Math.max(...plans.map(plan => plan.makespan), 1e-12);
   return table(
     'plans tried',
-    ['plan tried', 'time', 'peak', 'spilled', 'moved'],
+    [stage > 1 ? `plan tried for stage ${count(stage)}` : 'plan tried', 'time', 'peak', 'spilled', 'moved'],
     plans.map(plan =>
       h(
         'tr',

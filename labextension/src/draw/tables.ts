@@ -77,7 +77,7 @@ export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: 
   const states = STATE_NAMES.map((name, state) =>
     h('abbr', { class: `jm-chip jm-s${state}`, title: `${name}: ${MEANINGS[state]}`, 'aria-label': name }, LETTERS[state])
   );
-  const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; fused operands change state together.`;
+  const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; fused operands change state together.${graph.stage_number > 1 ? ` These are of stage ${count(graph.stage_number)}, the newest.` : ''}`;
   morph(el, [
     h('p', { class: 'jm-note' }, note),
     h('table', { class: 'jm-t', 'aria-label': 'operands by line' }, head('operand', 'line', 'count', 'progress', ...states), h('tbody', {}, ...rows))

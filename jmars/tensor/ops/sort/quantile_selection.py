@@ -283,8 +283,8 @@ class SelectedQuantiles(Dynamic):
             found = values[0][16:].view(self.request.dtype)
         else:
             x = Tensor(placeholders(inputs)[1])
-            return fragment([_by_sorting(self.called, x, self.request, numbers).data])
-        return fragment([TensorData(Literal(array=found), (k,), found.dtype, ((k,),))])
+            return fragment([_by_sorting(self.called, x, self.request, numbers).data], self.line)
+        return fragment([TensorData(Literal(array=found), (k,), found.dtype, ((k,),))], self.line)
 
 
 def _by_sorting(name: str, x: Tensor, request: QuantileRequest, numbers: int) -> Tensor:

@@ -100,7 +100,7 @@ class SampleSort(Dynamic):
             tuple((ends - lengths - total[first]).tolist()),
             inputs=(runs,),
         )
-        return fragment([new_data(op, runs.shape, runs.dtype, inputs[0].chunks)])
+        return fragment([new_data(op, runs.shape, runs.dtype, inputs[0].chunks)], self.line)
 
 
 @dataclass(frozen=True, eq=False)
