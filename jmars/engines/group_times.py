@@ -5,7 +5,7 @@ Source: docs/explanation/seeds.md, "Graph optimization".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapreplace
 from typing import Protocol
 
@@ -32,8 +32,15 @@ class TimedGroup(Protocol):
         """Predicted."""
 
 
-def makespan(groups: Sequence[TimedGroup], nbytes: Sequence[int], bandwidth: float, slots: int, task: float) -> float:
-    """Seconds until all groups have ended; stored chunks are where they are read.
+def makespan(
+    groups: Sequence[TimedGroup],
+    nbytes: Sequence[int],
+    bandwidth: float,
+    slots: int,
+    task: float,
+    there: Mapping[int, int] | None = None,
+) -> float:
+    """Seconds until all groups have ended.
 
     Parameters
     ----------
@@ -47,6 +54,8 @@ def makespan(groups: Sequence[TimedGroup], nbytes: Sequence[int], bandwidth: flo
         Groups that a worker runs at once.
     task
         Seconds that a group takes beside its operands.
+    there
+        Workers of stored chunks, by operand; other stored chunks are where they are read.
 
     Examples
     --------
@@ -55,7 +64,7 @@ def makespan(groups: Sequence[TimedGroup], nbytes: Sequence[int], bandwidth: flo
     >>> makespan(chain, [10, 10, 10], 20.0, 1, 0.0)
     3.0
     """
-    made: dict[int, tuple[float, int]] = {}  # when, and by which worker
+    made = {operand: (0.0, worker) for operand, worker in (there or {}).items()}  # when, and by which worker
     here: set[tuple[int, int]] = set()  # chunk and worker
     free: dict[int, list[float]] = {}  # heap of times from which a slot of a worker is free
     for group in groups:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import itemgetter
 
 import numpy as np
@@ -19,8 +20,9 @@ from jmars.plan import Profile, program_seconds
 
 __all__ = ["planned_groups"]
 
-SLOW = 1.2  # times the least seconds of a job: groups that take longer are cut in another way too
+SLOW = 1.15  # times the least seconds of a job: groups that take longer are cut in another way too
 MANY = 2  # times the groups that a job needs: the same
+CROSSED = 8  # inputs from other workers for each group that a job needs: beyond, the plan's workers are tried last
 
 
 def planned_groups(
@@ -62,16 +64,34 @@ def planned_groups(
         rank, waited = run_order(table, assigned, seconds, cores, there, bandwidth)
         ordered = replace(table, rank=rank.tolist())
         groups = plan_groups(ordered, assigned, seconds, table.results, limits, waited, together)
-        return makespan(groups, table.nbytes, bandwidth, cores, task), groups
+        return makespan(groups, table.nbytes, bandwidth, cores, task, there), groups
 
-    ends, groups = cut(near)
-    if len({group.worker for group in groups}) < 2:
-        return groups
-    needed = total / limits.seconds
-    if ends > SLOW * (total + needed * task) / slots or len(groups) > MANY * needed:
-        ways = (ends, groups), cut(_shares(table, near, seconds)), cut(near, together=True)
-        ends, groups = min(ways, key=itemgetter(0))
-    return groups
+    if len(np.unique(np.asarray(near)[np.asarray(table.program) >= 0])) < 2:
+        return cut(near)[1]
+    needed = max(total / limits.seconds, slots)
+    least = (total + needed * task) / slots
+    ways: list[Callable[[], tuple[float, Sequence[Group]]]] = [
+        lambda: cut(near),
+        lambda: cut(_shares(table, near, seconds)),
+        lambda: cut(near, together=True),
+    ]
+    if not there and _crossings(table, near) > CROSSED * needed:
+        ways[:2] = ways[1::-1]
+    found: list[tuple[float, Sequence[Group]]] = []
+    for way in ways:
+        found.append(way())
+        ends, groups = found[-1]
+        if ends <= SLOW * least and len(groups) <= MANY * needed:
+            return groups
+    return min(found, key=itemgetter(0))[1]
+
+
+def _crossings(table: JobTable, workers: ArrayLike) -> int:
+    """Inputs that are planned for another worker than their reader."""
+    planned = np.asarray(workers, np.int64)
+    degree = np.fromiter(map(len, table.inputs), np.int64, len(planned))
+    source = np.fromiter(chain.from_iterable(table.inputs), np.int64, int(degree.sum()))
+    return int(np.count_nonzero((planned[source] >= 0) & (planned[source] != np.repeat(planned, degree))))
 
 
 def _shares(table: JobTable, workers: ArrayLike, seconds: NDArray[np.float64]) -> ArrayLike:
