@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jmars.engines.groups import Group
-from jmars.kernels.group_run import GroupReport, group_spec, run_steps
+from jmars.kernels.group_run import GroupReport, group_columns, run_steps
 from jmars.kernels.loaded_programs import LoadedPrograms, forget_pickles
 from jmars.kernels.scratch import open_spares
 from jmars.model.messages import JobTable
@@ -40,10 +40,10 @@ def forget_programs() -> None:
 def make_spec(table: JobTable, group: Group, shapes: Mapping[int, tuple[int, ...]] | None = None) -> bytes:
     """A group as bytes for `run_group`; the task's inputs are the chunks of `group.inputs`, in this order.
 
-    Parameters and exceptions as of `group_spec`.
+    Parameters and exceptions as of `group_columns`.
     """
-    spec = group_spec(table, group.operands, group.inputs, group.outputs, shapes)
-    return pickle.dumps(replace(spec, told=_told(table, group)), pickle.HIGHEST_PROTOCOL)
+    spec = group_columns(table, group.operands, group.inputs, group.outputs, shapes)
+    return pickle.dumps(spec._replace(told=_told(table, group)), pickle.HIGHEST_PROTOCOL)
 
 
 def _told(table: JobTable, group: Group) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from jmars.kernels.scratch import spare_array
 from jmars.kernels.unsized import measured, write
 from jmars.model.failure import Failure
 
-__all__ = ["GroupReport", "GroupRows", "GroupSpec", "group_spec", "run_steps"]
+__all__ = ["GroupColumns", "GroupReport", "GroupRows", "GroupSpec", "group_columns", "group_spec", "run_steps"]
 
 Array = np.ndarray[Any, Any]
 
@@ -80,10 +80,23 @@ class GroupSpec:
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     told: tuple[int, ...] = ()
 
+
+class GroupColumns(NamedTuple):
+    """A `GroupSpec` that is about to travel, and is a `GroupSpec` when it is read; fields as there.
+
+    Its steps are columns: a record for each would take three times as long to write and to read, and Python's collector
+    of garbage would look through all of them.
+    """
+
+    job: int
+    programs: tuple[tuple[bytes, bytes], ...]
+    columns: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]  # the fields of `GroupStep`
+    outputs: tuple[int, ...]
+    shapes: dict[int, tuple[int, ...]]
+    told: tuple[int, ...] = ()
+
     def __reduce__(self) -> tuple[Any, ...]:
-        """Steps travel as columns: a record each would take three times as long to write and to read."""
-        columns = tuple(zip(*self.steps))
-        return _from_columns, (self.job, self.programs, columns, self.outputs, self.shapes, self.told)
+        return _from_columns, tuple(self)
 
 
 def _from_columns(job: int, programs: Any, columns: Any, *others: Any) -> GroupSpec:
@@ -121,14 +134,19 @@ class GroupReport:
     values: dict[int, bytes] = field(default_factory=dict)
 
 
-def group_spec(
+def group_spec(table: GroupRows, operands: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> GroupSpec:
+    """A group for `run_steps` in this process; as `group_columns`."""
+    return _from_columns(*group_columns(table, operands, inputs, outputs))
+
+
+def group_columns(
     table: GroupRows,
     operands: Sequence[int],
     inputs: Sequence[int],
     outputs: Sequence[int],
     shapes: Mapping[int, tuple[int, ...]] | None = None,
-) -> GroupSpec:
-    """A group for `run_steps`.
+) -> GroupColumns:
+    """A group for `run_steps` in another process.
 
     Parameters
     ----------
@@ -153,12 +171,12 @@ def group_spec(
     row = [table.program[operand] for operand in operands]
     rows = dict(zip(dict.fromkeys(row), itertools.count()))
     at, read = place.__getitem__, table.inputs
-    inside = [tuple(map(at, read[operand])) for operand in operands]
-    args = [tuple(table.args[operand]) for operand in operands] if table.args else itertools.repeat(())
-    steps = map(as_step, zip(map(rows.__getitem__, row), inside, args))
+    inside = tuple([tuple(map(at, read[operand])) for operand in operands])
+    args = tuple([tuple(table.args[operand]) for operand in operands]) if table.args else ((),) * len(row)
     programs = tuple([pickled(table.programs[one]) for one in rows])
     known = {place[i]: tuple(shape) for i, shape in shapes.items() if i in place} if shapes else {}
-    return GroupSpec(table.number, programs, tuple(steps), tuple([-1 - place[i] for i in outputs]), known)
+    columns = tuple(map(rows.__getitem__, row)), inside, args
+    return GroupColumns(table.number, programs, columns, tuple([-1 - place[i] for i in outputs]), known)
 
 
 def run_steps(
