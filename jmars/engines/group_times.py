@@ -1,4 +1,4 @@
-"""When the groups of a job would end on their planned workers, to choose one of several divisions into groups.
+"""When the groups of a job would end on their planned workers, to choose a division into groups.
 
 Source: docs/explanation/seeds.md, "Graph optimization".
 """
@@ -13,7 +13,7 @@ __all__ = ["TimedGroup", "makespan"]
 
 
 class TimedGroup(Protocol):
-    """What is needed of a group (`groups.Group`)."""
+    """Fields of a group (`groups.Group`)."""
 
     @property
     def operands(self) -> Sequence[int]:
@@ -45,17 +45,17 @@ def makespan(
     Parameters
     ----------
     groups
-        Each worker starts its groups in this order; a group waits for its inputs.
+        A worker starts its groups in this order; a group waits for its inputs.
     nbytes
         Bytes of each operand's chunk.
     bandwidth
-        Bytes a second between two workers; the inputs of a group travel one after the other, each once to a worker.
+        Bytes a second between two workers; the inputs of a group travel in sequence, a chunk once to a worker.
     slots
         Groups that a worker runs at once.
     task
         Seconds that a group takes beside its operands.
     there
-        Workers of stored chunks, by operand; other stored chunks are where they are read.
+        Workers of stored chunks, by operand; chunks that are not named are where their readers are.
 
     Examples
     --------

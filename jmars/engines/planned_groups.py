@@ -95,7 +95,7 @@ def _crossings(table: JobTable, workers: ArrayLike) -> int:
 
 
 def _shares(table: JobTable, workers: ArrayLike, seconds: NDArray[np.float64]) -> ArrayLike:
-    """Workers again, so that each gets consecutive operands, with as many seconds as before."""
+    """Workers again, so that a worker gets consecutive operands with as many seconds as before."""
     found = np.array(workers, np.int64)
     order = np.argsort(table.rank, kind="stable")
     order = order[found[order] >= 0]

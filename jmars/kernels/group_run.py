@@ -82,10 +82,10 @@ class GroupSpec:
 
 
 class GroupColumns(NamedTuple):
-    """A `GroupSpec` that is about to travel, and is a `GroupSpec` when it is read; fields as there.
+    """A `GroupSpec` on the way to another process, with columns of steps.
 
-    Its steps are columns: a record for each would take three times as long to write and to read, and Python's collector
-    of garbage would look through all of them.
+    Records of steps would take three times as long to write and to read, and Python's collector of garbage would look
+    through the records.
     """
 
     job: int
