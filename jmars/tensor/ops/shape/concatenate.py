@@ -29,9 +29,11 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
 from jmars.tensor.steps import share
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
+from jmars.tensor.unknown import is_known
 
 __all__ = ["array_split", "concatenate", "repeat", "slice_axis", "stack", "tile"]
 
+SMALL = 2**16  # bytes of a stack of single chunks that becomes a single chunk, too
 
 @dataclass(frozen=True, eq=False)
 class Concatenate(Operand):
@@ -133,14 +135,25 @@ def _source(data: TensorData) -> TensorData:
 
 @offers("stack")
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
-    """`np.stack`: joins arrays along a new axis."""
+    """`np.stack`: joins arrays along a new axis; small arrays of a chunk each to a single chunk.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> stack([ones(2), ones(2), ones(2)]).chunks
+    ((3,), (2,))
+    """
     parts = [as_tensor(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to stack")
     if len({x.shape for x in parts}) > 1:
         raise ValueError("all input arrays must have the same shape")
     axis = normal_axis(axis, parts[0].ndim + 1)
-    return concatenate([expand_dims(x, axis) for x in parts], axis, out, dtype=dtype, casting=casting)
+    joined = concatenate([expand_dims(x, axis) for x in parts], axis, dtype=dtype, casting=casting)
+    single = all(len(cut) == 1 for x in parts for cut in x.chunks)
+    if single and is_known(joined.chunks) and joined.nbytes <= SMALL:
+        joined = Tensor(rechunked(joined.data, tuple((n,) for n in joined.shape)))
+    return assign_out(joined, out, "stack", casting)  # type: ignore[no-any-return]
 
 
 @offers("hstack")
