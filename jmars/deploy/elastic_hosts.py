@@ -130,7 +130,7 @@ class ElasticHosts:
         """Raise ClusterError for a number of hosts that the cluster cannot have."""
         most = len(self._staying) + len(self._free())
         if wanted < 1:
-            raise ClusterError(f"a cluster has 1 host or more, not {wanted}; close() ends the cluster")
+            raise ClusterError(f"a cluster has 1 host or more, not {wanted}; to end the cluster, stop it")
         if wanted > most:
             raise ClusterError(
                 f"{wanted} hosts are more than the {most} that the places of the cluster allow, a host at each; name "

@@ -113,7 +113,7 @@ class Host(ClusterHead):
                 "the workers of this cluster run on this machine; jmars.Cluster.hosts has further places"
             )
         if n < 1:
-            raise ClusterError(f"a cluster has 1 worker or more, not {n}; close() ends the cluster")
+            raise ClusterError(f"a cluster has 1 worker or more, not {n}; to end the cluster, stop it")
         if self.orders.get("gpus"):
             raise ClusterError(f"this cluster has workers with a GPU, and {FIXED}")
         try:

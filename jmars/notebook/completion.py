@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -19,6 +20,7 @@ __all__ = ["SUBCOMMANDS", "add_completion", "candidates", "remove_completion"]
 SUBCOMMANDS = ("status", "why", "stop", "plan", "trace", "connect")
 PLACES = ("dask://", "ray://", "ssh://")
 _MAGICS = ("%%jmars", "%jmars")
+_ASSIGNED = re.compile(r"^\w+\s*=\s*(?=%j)")  # as in "cluster = %jmars connect night"
 
 
 def candidates(text: str, clusters: Callable[[], list[str]]) -> list[str]:
@@ -40,7 +42,7 @@ def candidates(text: str, clusters: Callable[[], list[str]]) -> list[str]:
     >>> candidates("%%jmars --on ni", lambda: ["night"])
     ['night']
     """
-    magic, *words = text.split(" ")
+    magic, *words = _ASSIGNED.sub("", text).split(" ")
     if magic not in _MAGICS or not words:
         return []
     *before, word = (one for one in words if one or one is words[-1])

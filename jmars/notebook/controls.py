@@ -31,12 +31,11 @@ def show(what: Any) -> None:
         For what has no view, so that IPython shows its text.
     """
     if isinstance(what, Cluster) and not what.closed:
-        for gone in [name for name, panel in _panels.items() if panel.over]:
+        for gone in [name for name, panel in _panels.items() if panel.over and name != what.id]:
             del _panels[gone]
-        known = _panels.get(what.id)
-        if known is None or not known.is_of(what):
-            if known is not None:
-                known.close()  # one panel asks, by the newest connection
+        if what.id in _panels:
+            _panels[what.id].follow(what)  # the widgets that are shown already go on, by the newest connection
+        else:
             _panels[what.id] = ClusterPanel(what)
         _display(_panels[what.id].widget, repr(what))
     elif isinstance(what, Improvement):

@@ -149,7 +149,7 @@ def _open_cluster(flags: CellFlags) -> Cluster | None:
 
 
 def run_magic_line(shell: InteractiveShell, line: str) -> Any:
-    """Runs `%jmars line`: status, why, stop, plan EXPRESSION, trace FILE or connect NAME.
+    """Runs `%jmars line`: status, why, stop, plan EXPRESSION, trace FILE or connect NAME, which returns the cluster.
 
     Raises
     ------
@@ -163,8 +163,9 @@ def run_magic_line(shell: InteractiveShell, line: str) -> Any:
     if word == "trace" and rest.strip():
         return trace_newest(rest.strip())
     if word == "connect":
-        print(describe(connect(rest.strip())))  # noqa: T201
-        return None
+        cluster = connect(rest.strip())
+        print(f"jmars: {summary(cluster)}; begin a cell with %%jmars to compute on it")  # noqa: T201
+        return cluster
     if word not in ("status", "why", "stop") or rest:
         usage = (
             "`%jmars status`, `%jmars why`, `%jmars stop`, `%jmars plan EXPRESSION`, `%jmars trace FILE`, "

@@ -69,18 +69,27 @@ def test_a_plan_is_improved_while_one_watches_and_asked_what_if(lab, lab_page, t
 def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme, tmp_path):
     name, gate, other = f"controls-{theme}.ipynb", tmp_path / "gate", tmp_path / "other"
     job, plain = JOB.format(gate=str(gate)), PLAIN.format(gate=str(other))
-    lab.write(name, [START, job, plain, SMALL, AGAIN, "print(cluster.closed)"])
+    lab.write(name, [START, job, plain, SMALL, AGAIN, "print(again.closed)", "again = jmars.connect('shown')\nagain"])
     with lab_page.opened(name, height=1000) as notebook:
         notebook.theme(theme)
         notebook.run(0, wait=True)
         panel = notebook.view(0)
         panel.get_by_text("2 workers (0 busy)").wait_for()
         assert panel.get_by_role("button", name="Adapt").count() == 0  # workers of one machine do not follow the work
-        panel.get_by_role("spinbutton").fill("3")
-        panel.get_by_role("button", name="Scale").click()
+        field = panel.get_by_role("textbox", name="workers")
+        for wrong, told in {"2.5": "2.5 is no whole number", "0": "0 is not from 1 to 10,000"}.items():
+            field.fill(wrong)
+            panel.get_by_role("button", name="Scale").click()
+            panel.get_by_text(told).wait_for()
+        notebook.screenshot(f"controls-{theme}-wrong")
+        field.fill("3")
+        field.press("Enter")
         panel.get_by_text("3 workers (0 busy)").wait_for()
+        panel.get_by_text("It has 3 now.").wait_for()
         notebook.run(1, wait=True)
-        panel.get_by_text("a long job: running").wait_for()  # the cluster's widget is live
+        notebook.run(6, wait=True)  # another connection
+        for shown in (panel, notebook.view(6)):
+            shown.get_by_text("a long job: running").wait_for()  # the cluster's widgets are live
         view = notebook.view(1)
         view.get_by_role("tab", name="Lines").click()
         assert len(notebook.moved(1)) >= 2
@@ -104,8 +113,10 @@ def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme,
         panel.get_by_role("button", name="Keep it").wait_for()
         notebook.screenshot(f"controls-{theme}-sure")
         panel.get_by_role("button", name="Stop it now").click()
-        panel.get_by_text("shown: closed").wait_for()
-        assert panel.get_by_role("button").count() == 0
+        for shown in (panel, notebook.view(6)):
+            shown.get_by_text("shown: stopped").wait_for()
+            assert shown.get_by_role("button").count() == 0
+        notebook.screenshot(f"controls-{theme}-stopped")
         notebook.run(5, wait=True)
         assert notebook.text(5).strip() == "True"
         assert notebook.console == []

@@ -34,6 +34,6 @@ def test_a_cluster_a_job_and_a_replay_show_themselves(lab, browser, theme, tmp_p
         notebook.screenshot(f"seven-controls-{theme}")
         notebook.view(0).get_by_role("button", name="Stop cluster").click()
         notebook.view(0).get_by_role("button", name="Stop it now").click()
-        notebook.view(0).get_by_text("shown: closed").wait_for()
+        notebook.view(0).get_by_text("shown: stopped").wait_for()
         notebook.run(3, wait=True)
         assert notebook.text(3).strip() == "True"

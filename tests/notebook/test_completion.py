@@ -37,6 +37,7 @@ def test_names_of_clusters_and_subcommands(shell):
     assert completed(shell, "%jmars st") == ["status", "stop"]
     assert completed(shell, "%jmars ") == list(completion.SUBCOMMANDS)
     assert completed(shell, "%jmars connect n") == ["night", "noon"]
+    assert completed(shell, "cluster = %jmars connect n") == ["night", "noon"]
     assert completed(shell, "%%jmars --on ni") == ["night"]
     assert completed(shell, "%%jmars --on ") == ["night", "noon", "dask://", "ray://", "ssh://"]
     assert completed(shell, "x = 1\n%jmars why") == ["why"]

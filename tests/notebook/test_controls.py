@@ -13,7 +13,7 @@ from jmars.client.cluster_facts import ClusterFacts
 from jmars.client.notebook_views import has_bar, wait_with_bar
 from jmars.client.plans import improvement
 from jmars.config import config
-from jmars.errors import ClusterError, JmarsError
+from jmars.errors import ClusterError, ClusterStoppedError, JmarsError
 from jmars.notebook import cluster_panel, controls, plan_panel, progress_bar
 from jmars.notebook.cluster_panel import ClusterPanel, facts_html
 from jmars.notebook.plan_panel import show_improvement
@@ -105,16 +105,16 @@ def test_a_cluster_has_the_controls_for_what_it_can(panel_of) -> None:
     gpu = {"name": "gpu-0", "state": "idle", "running": 0, "device": {"name": "a GPU", "memory": 8, "used": 2}}
     assert panel_of(Fake(INFO | {"workers": [gpu]}))._scaling.layout.display == "none"
     bound = panel_of(Fake(HOSTS | {"adapt": {"least": 2, "most": 5, "why": ""}}))
-    assert (bound._least.value, bound._most.value) == (2, 5)
+    assert (bound._least.value, bound._most.value) == ("2", "5")
     panel = panel_of(fake := Fake(HOSTS))
-    assert panel._adapt in panel._scaling.children and panel._number.value == 1
-    panel._number.value = 3
+    assert panel._adapt in panel._scaling.children and panel._number.value == "1"
+    panel._number.value = "3"
     panel._scale.click()
     assert fake.done.wait(60) and fake.asked == [("scale", 3)]
     wait_for(lambda: panel._told.value == "there are &lt;2&gt; places")  # why not, where one looks
     wait_for(lambda: not panel._scale.disabled)
     fake.done.clear()
-    panel._most.value = 4
+    panel._most.value = "4"
     panel._adapt.click()
     assert fake.done.wait(60) and fake.asked[1:] == [("adapt", 1, 4)]
     wait_for(lambda: panel._told.value == "The number follows the work, from 1 to 4.")
@@ -129,7 +129,7 @@ def test_a_cluster_is_stopped_only_after_a_second_click(panel_of) -> None:
     panel._stop.click()
     panel._sure.click()
     wait_for(lambda: panel.over)
-    assert fake.asked == [("stop",)] and panel._facts.value == "<b>c</b>: closed" and panel._buttons.children == ()
+    assert fake.asked == [("stop",)] and panel._facts.value == "<b>c</b>: stopped" and panel._buttons.children == ()
 
 
 def test_a_panel_notices_that_its_cluster_is_gone(monkeypatch, panel_of) -> None:
@@ -139,21 +139,101 @@ def test_a_panel_notices_that_its_cluster_is_gone(monkeypatch, panel_of) -> None
     wait_for(lambda: panel.over)
 
 
-def test_another_connection_to_a_cluster_has_a_panel_of_its_own(monkeypatch) -> None:
-    """The panel of a connection that was closed tells no more."""
-    shown = []
+def test_a_number_is_taken_as_it_is_typed_or_refused_with_the_reason(panel_of, monkeypatch) -> None:
+    panel = panel_of(fake := Fake(INFO | {"workers": [{"name": "w"}] * 2}))
+    for typed, told in {
+        "2.5": "2.5 is no whole number",
+        "1e3x": "1e3x is no whole number",
+        "": "An empty field is no whole number",
+        "-1": "-1 is no whole number",
+        "0": "0 is not from 1 to 10,000",
+        "99999": "99999 is not from 1 to 10,000",
+    }.items():
+        panel._number.value = typed
+        panel._scale.click()
+        assert panel._told.value == told
+    assert fake.asked == []
+    hosts = panel_of(other := Fake(HOSTS))
+    hosts._least.value, hosts._most.value = "3", "2"
+    hosts._adapt.click()
+    assert hosts._told.value == "2 is not from 3 to 10,000" and other.asked == []
+    panel._number._handle_custom_msg({"event": "submit"}, [])  # Enter, before the text
+    panel._number.value = "5"
+    assert fake.done.wait(60) and fake.asked == [("scale", 5)]
+    wait_for(lambda: not panel._scale.disabled)
+    fake.done.clear()
+    monkeypatch.setattr(cluster_panel, "_AFTER_ENTER", 0.0)
+    panel._number._handle_custom_msg({"event": "submit"}, [])  # the text is the same
+    assert fake.done.wait(60) and fake.asked == [("scale", 5)] * 2
+    panel._number.value = "6"  # without Enter
+    assert len(fake.asked) == 2
+
+
+def test_many_more_workers_than_cores_are_asked_about_once_more(panel_of, monkeypatch) -> None:
+    monkeypatch.setattr(cluster_panel.registry, "entries", lambda: [Fake()])
+    monkeypatch.setattr(cluster_panel, "usable_cores", lambda: 2)
+    panel = panel_of(fake := Fake())
+    panel._number.value = "5000"
+    panel._scale.click()
+    assert "5,000 workers on 2 cores:" in panel._told.value and fake.asked == []
+    panel._scale.click()
+    assert fake.done.wait(60) and fake.asked == [("scale", 5000)]
+
+
+def test_the_field_follows_the_number_until_somebody_types(panel_of) -> None:
+    panel = panel_of(fake := Fake(INFO | {"workers": [{"name": "w"}] * 2}))
+    assert panel._number.value == "2"
+    fake.told = INFO | {"workers": [{"name": "w"}] * 3}  # scaled in the side bar
+    panel._look()
+    assert panel._number.value == "3"
+    panel._number.value = "7"
+    fake.told = INFO
+    panel._look()
+    assert panel._number.value == "7"
+
+
+def test_all_cells_show_the_same_state_by_the_newest_connection(monkeypatch) -> None:
+    shown, opened = [], []
     monkeypatch.setattr(controls, "Cluster", Fake)
     monkeypatch.setattr(controls, "_panels", {})
     monkeypatch.setattr(controls, "_display", lambda widget, text: shown.append(widget))
-    first, second = Fake(), Fake()
+    monkeypatch.setattr(cluster_panel, "open_clusters", lambda: [one for one in opened if not one.closed])
+    first, second, third = Fake(), Fake(INFO | {"workers": [{"running": 1}] * 5}), Fake()
+    opened += [first, second]
     try:
         for cluster in (first, first, second):
             controls.show(cluster)
-        assert shown[0] is shown[1] is not shown[2]
-        assert controls._panels[second.id].is_of(second)
+        assert shown[0] is shown[1] is shown[2]
+        (panel,) = controls._panels.values()
+        panel._look()
+        assert "5 workers (5 busy)" in panel._facts.value
+        second.closed = True  # the first one is open still
+        panel._look()
+        assert not panel.over and "1 worker (1 busy)" in panel._facts.value
+        panel._stop.click()
+        panel._sure.click()
+        wait_for(lambda: panel.over)
+        assert panel._facts.value == "<b>c</b>: stopped" and panel._buttons.children == ()
+        controls.show(third)  # one of the same id is there again
+        assert shown[-1] is shown[0] and panel._stop in panel._buttons.children and not panel.over
     finally:
         for panel in controls._panels.values():
             panel.close()
+
+
+def test_a_cluster_that_others_stopped_says_so(panel_of) -> None:
+    panel = panel_of(fake := Fake())
+
+    def gone():
+        raise ClusterStoppedError("the cluster was stopped from another program")
+
+    fake.info = gone
+    panel._look()
+    assert (panel._facts.value, panel._told.value) == (
+        "<b>c</b>: stopped",
+        "the cluster was stopped from another program",
+    )
+    assert panel._buttons.children == ()
 
 
 class Handle:

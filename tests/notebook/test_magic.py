@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from jmars.client.cluster import default_cluster, open_clusters
+from jmars.client.cluster import Cluster, default_cluster, open_clusters
 from jmars.config import config
 from tests.notebook.shells import Notebook, new_shell
 
@@ -59,6 +59,15 @@ def test_a_cell_starts_a_cluster_and_the_next_one_finds_it(notebook, other):
     notebook(f"{other}\nz = y + x")
     assert default_cluster(start=False) is cluster
     np.testing.assert_array_equal(notebook["z"].fetch(), np.arange(1000.0) * 2 + 1)
+
+
+def test_connect_gives_the_cluster_and_says_what_to_type(notebook, other):
+    with Cluster(n_workers=1, memory_limit="300MiB", name="met") as met:
+        ran = notebook.run("cluster = %jmars connect met")
+        assert "jmars: met, 1 worker, memory limit 300.0 MiB; begin a cell with %%jmars to compute on it" in ran.text
+        assert notebook["cluster"].id == met.id and default_cluster(start=False) is notebook["cluster"]
+        assert notebook("again = %jmars connect met") is None and notebook["again"].id == met.id
+        notebook("cluster.close()\nagain.close()\ndel cluster, again")
 
 
 def test_the_line_of_text_is_the_same_on_every_run(notebook, only_jobs):
