@@ -38,7 +38,7 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], groups: Group
     : `${engine ? `${engine} keeps the chunks; memory is that of ${engine}'s process` : "Chunks lie in shared memory or on disk, memory is the process's own"}${limit ? `, shown as a share of the cluster's ${bytes(limit)}` : ''}`;
   morph(el, [
     lost ? h('p', { class: 'jm-note jm-loss' }, lost) : null,
-    h('p', { class: 'jm-note' }, `Assigned: operands assigned ${groups ? 'to the host ' : ''}before the run. ${kept}.${received ? ` ${received}.` : ''}`),
+    h('p', { class: 'jm-note' }, h('span', { class: look('assigned') }, `Assigned: operands assigned ${groups ? 'to the host ' : ''}before the run. `), `${kept}.${received ? ` ${received}.` : ''}`),
     h(
       'table',
       { class: 'jm-t', 'aria-label': 'workers' },
