@@ -1,13 +1,17 @@
 // The plugin's parts without JupyterLab: forms, cards, commands on notebooks, ends of jobs.
 import { ServerConnection } from '@jupyterlab/services';
+import { Widget } from '@lumino/widgets';
 import { describe, expect, test, vi } from 'vitest';
 import type { ClusterRow, JobRow } from '../src/lab/api';
 import { drawClusters, drawJobs, facts, follows, jobName, kernelName, scalable } from '../src/lab/cards';
-import { connectCode, insertCell, withMagic } from '../src/lab/notebook';
+import { connectCode, fileName, insertCell, replayCode, withMagic } from '../src/lab/notebook';
 import { Ends } from '../src/lab/notices';
-import { fieldsOf, scaleForm, scaleOrder } from '../src/lab/scale_form';
+import { fieldsOf, scaleForm, scaleOrder, tooMany } from '../src/lab/scale_form';
+import { Sidebar } from '../src/lab/sidebar';
 import { orderOf, startForm } from '../src/lab/start_form';
 import { ClusterWatch } from '../src/lab/watch';
+
+vi.hoisted(() => vi.stubGlobal('DragEvent', class extends Event {})); // which jsdom lacks, and Lumino's widgets need
 
 const job = (more: Partial<JobRow> = {}): JobRow => ({ id: 'job-1', name: 'In [3]', line: 0, state: 'running', elapsed: 1, progress: 0.5, kernel: 'k1', ...more });
 const row = (more: Partial<ClusterRow> = {}): ClusterRow => ({
@@ -18,6 +22,7 @@ const row = (more: Partial<ClusterRow> = {}): ClusterRow => ({
   workers: 2,
   hosts: 0,
   limit: 2 ** 30,
+  cores: 2,
   bounds: null,
   jobs: [job()],
   kernels: [{ id: 'k1', name: 'python3', path: 'a/fit.ipynb', busy: false }],
@@ -68,7 +73,7 @@ describe('the form that scales', () => {
     expect(scaleOrder(given)).toEqual({ n: 3 });
     expect(scaleOrder({ ...given, how: 'places', places: 'node-9, ada@node-10' })).toEqual({ n: ['node-9', 'ada@node-10'] });
     expect(scaleOrder({ ...given, how: 'bounds' })).toEqual({ least: 1, most: 4 });
-    for (const [wrong, why] of [[{ n: '' }, 'an empty field'], [{ n: 'x' }, 'x is no number'], [{ how: 'places' }, 'at least one machine'], [{ how: 'bounds', least: '5' }, 'from 5 to 4']] as const) {
+    for (const [wrong, why] of [[{ n: '' }, 'an empty field'], [{ n: 'x' }, 'x is no whole number'], [{ n: '2.5' }, '2.5 is no whole'], [{ n: '-1' }, '-1 is no whole'], [{ n: '0' }, 'the least is 1'], [{ how: 'bounds', most: '0', least: '0' }, 'the least is 1'], [{ how: 'places' }, 'at least one machine'], [{ how: 'bounds', least: '5' }, 'from 5 to 4']] as const) {
       expect(() => scaleOrder({ ...given, ...wrong })).toThrow(why);
     }
   });
@@ -82,6 +87,69 @@ describe('the form that scales', () => {
     expect(scaleForm('workers', 0, true).querySelector('[name=places]')).toBeNull();
     expect(fieldsOf(scaleForm('workers', 2, false))).toEqual({ how: 'number', n: '2' });
     expect(fieldsOf(scaleForm('hosts', 2, true, [1, 6]))).toEqual({ how: 'bounds', n: '2', places: '', least: '1', most: '6' });
+  });
+});
+
+describe('the form that scales, while one types', () => {
+  const typed = (form: HTMLFormElement, value: string) => {
+    const input = form.querySelector<HTMLInputElement>('[name=n]')!;
+    input.value = value;
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+    return [form.checkValidity(), form.querySelector('[role=alert]')!.textContent, form.querySelector('[role=status]')!.textContent];
+  };
+  test('says what is wrong, and is invalid as long', () => {
+    const form = scaleForm('workers', 2, false, null, 2);
+    const looks: boolean[] = []; // of a dialog, which looks before the form, and again
+    document.body.append(form);
+    const look = () => looks.push(!form.querySelector(':invalid'));
+    document.addEventListener('input', look, true);
+    expect(typed(form, '0')).toEqual([false, '0 is too few: the least is 1.', '']);
+    expect(looks[looks.length - 1]).toBe(false);
+    expect(typed(form, '2.5')).toEqual([false, '2.5 is no whole number.', '']);
+    expect(typed(form, '')).toEqual([false, 'An empty field is no whole number.', '']);
+    expect(typed(form, '3')).toEqual([true, '', '']);
+    expect(looks[looks.length - 1]).toBe(true);
+    document.removeEventListener('input', look, true);
+    form.remove();
+  });
+  test('tells of many more workers than cores, on one machine', () => {
+    expect(typed(scaleForm('workers', 2, false, null, 2), '1000')[2]).toContain('workers on 2 cores');
+    expect(typed(scaleForm('hosts', 2, true), '1000')[2]).toBe('');
+    expect([tooMany(8, 2, 2), tooMany(9, 20, 2), tooMany(9, 2, 0)]).toEqual(['', '', '']);
+    expect(tooMany(9, 2, 2)).toContain('9 workers on 2 cores');
+  });
+  test('has no choice where there is one way', () => {
+    expect(scaleForm('workers', 2, false).querySelector<HTMLElement>('[type=radio]')!.hidden).toBe(true);
+    expect(scaleForm('workers', 2, true).querySelector<HTMLElement>('[type=radio]')!.hidden).toBe(false);
+  });
+});
+
+describe('replays', () => {
+  test('are files with plain names, beside others', () => {
+    expect(fileName('In [3], line 2', [])).toBe('In-3-line-2.run');
+    expect(fileName('../a <b>', ['a-b.run', 'a-b-2.run'])).toBe('a-b-3.run');
+    expect(fileName('<>', [])).toBe('job.run');
+    expect(replayCode('a"b.run')).toBe('import jmars\njmars.replay("a\\"b.run")');
+  });
+});
+
+describe('the side bar', () => {
+  test('does not ask to start a cluster while one starts', async () => {
+    vi.spyOn(ServerConnection, 'makeRequest').mockImplementation((url: string, init: RequestInit) =>
+      init.method === 'POST' ? new Promise(() => undefined) : (Promise.resolve({ ok: true, status: 200, json: () => Promise.resolve([]) }) as never)
+    );
+    const watch = new ClusterWatch(ServerConnection.makeSettings({ baseUrl: 'http://localhost/' }));
+    const side = new Sidebar(watch, () => preferences, () => undefined);
+    Widget.attach(side, document.body);
+    await watch.poll();
+    const note = side.node.querySelector<HTMLElement>(':scope > .jm-note')!;
+    expect([note.hidden, note.textContent!.slice(0, 21)]).toEqual([false, 'No cluster is running']);
+    side.node.querySelector('form')!.dispatchEvent(new Event('submit', { cancelable: true }));
+    await watch.poll();
+    expect([note.hidden, side.node.querySelector('form [role=status]')!.textContent]).toEqual([true, 'The cluster is starting…']);
+    side.dispose();
+    watch.dispose();
+    vi.restoreAllMocks();
   });
 });
 
@@ -124,11 +192,12 @@ describe('the list of clusters', () => {
 
 describe('the cards', () => {
   test('tell workers, kernels and what can be scaled', () => {
-    expect(facts(row())).toBe('2 workers, limit 1.0 GiB, 1 job');
-    expect(facts(row({ hosts: 3, workers: 6 }))).toBe('6 workers on 3 hosts, limit 1.0 GiB, 1 job');
-    expect(facts(row({ kind: 'dask' }))).toBe('2 workers of Dask, limit 1.0 GiB, 1 job');
-    expect(facts(row({ hosts: 2, bounds: [1, 4] }))).toBe('2 workers on 2 hosts, 1 to 4 as the work needs, limit 1.0 GiB, 1 job');
-    expect(facts(row({ alive: false }))).toBe('does not answer');
+    expect(facts(row())).toBe('2 workers, limit 1.0 GiB, 1 running job');
+    expect(facts(row({ hosts: 3, workers: 6 }))).toBe('6 workers on 3 hosts, limit 1.0 GiB, 1 running job');
+    expect(facts(row({ kind: 'dask' }))).toBe('2 workers of Dask, limit 1.0 GiB, 1 running job');
+    expect(facts(row({ hosts: 2, bounds: [1, 4] }))).toBe('2 workers on 2 hosts, 1 to 4 as the work needs, limit 1.0 GiB, 1 running job');
+    expect(facts(row({ alive: false }))).toContain('does not answer: it is very busy');
+    expect(facts(row({ jobs: [job({ state: 'succeeded' })] }))).toBe('2 workers, limit 1.0 GiB, no job runs');
     expect([scalable(row()), scalable(row({ hosts: 2 })), scalable(row({ kind: 'ray' }))]).toEqual(['workers', 'hosts', 'workers']);
     expect([follows(row()), follows(row({ hosts: 2 })), follows(row({ kind: 'ray' }))]).toEqual([false, true, true]);
     expect(kernelName(row().kernels[0])).toBe('fit.ipynb (python3)');
@@ -139,12 +208,25 @@ describe('the cards', () => {
     expect(drawJobs(lines, '', () => '').map(one => one.querySelector('.jm-job .jm-name')!.textContent)).toEqual(['In [3], line 5', 'In [3], line 4']);
     expect([job(), job({ name: 'a sum', line: 4 }), job({ name: '' })].map(jobName)).toEqual(['In [3]', 'a sum', 'job-1']);
   });
+  test('name the notebooks of jobs where there are several', () => {
+    const jobs = ['a', 'b'].map(id => job({ id }));
+    const named = (paths: Record<string, string>) => drawJobs(jobs, 'b', () => '', id => paths[id] ?? '').map(one => [one.querySelector('.jm-name')!.textContent, one.querySelector<HTMLElement>('.jm-job')!.title]);
+    expect(named({ a: 'x/fit.ipynb', b: 'x/fit.ipynb' })).toEqual([['In [3]', 'x/fit.ipynb'], ['In [3]', 'x/fit.ipynb']]);
+    expect(named({ a: 'x/fit.ipynb', b: 'x/see.ipynb' })).toEqual([['In [3] · see.ipynb', 'x/see.ipynb'], ['In [3] · fit.ipynb', 'x/fit.ipynb']]);
+    const [shown] = drawJobs(jobs, 'b', () => '', id => `${id}.ipynb`);
+    expect([...shown.querySelectorAll('.jm-button')].map(one => one.getAttribute('aria-label'))).toEqual([
+      'Open the view of In [3] of b.ipynb in the main area', 'Report of In [3] of b.ipynb', 'Save the replay of In [3] of b.ipynb'
+    ]); // prettier-ignore
+  });
   test('write all texts as text, and say what can be scaled', () => {
     const name = '<img src=x onerror=alert(1)>';
     const cards = drawClusters([row({ name, kernels: [{ id: 'k', name, path: name, busy: false }] }), row({ id: 'def' })], 'abc');
     document.body.append(...cards, ...drawJobs([job({ name })], 'job-1', id => `report-of-${id}`));
     expect(document.querySelectorAll('img').length).toBe(0);
     expect(document.querySelectorAll('.jm-more').length).toBe(1);
+    expect(document.querySelector('.jm-more .jm-note')!.textContent).toBe('Begin a cell with %%jmars to compute on this cluster.');
+    const lone = drawClusters([row({ kernels: [] })], 'abc')[0].querySelector('.jm-more .jm-note')!.textContent;
+    expect(lone).toBe('No notebook is connected. Open a notebook, click Connect, and run the cell that comes. Begin a cell with %%jmars to compute on this cluster.');
     const scale = (card: ClusterRow) => drawClusters([card], card.id)[0].querySelector<HTMLButtonElement>('[data-act=scale]')!;
     expect([scale(row()).disabled, scale(row()).title]).toEqual([false, 'Change the number of workers']);
     expect([scale(row({ hosts: 2 })).disabled, scale(row({ hosts: 2 })).title]).toEqual([false, 'Change the number of hosts, or have it follow the work']);
@@ -157,9 +239,9 @@ describe('the cards', () => {
 
 describe('cells', () => {
   test('connect by a plain name of one cluster, else by the id', () => {
-    expect(connectCode(row(), [row()])).toBe('%reload_ext jmars\n%jmars connect night');
+    expect(connectCode(row(), [row()])).toBe('%reload_ext jmars\ncluster = %jmars connect night\ncluster');
     expect(connectCode(row(), [row(), row({ id: 'def' })])).toContain('connect abc');
-    expect(connectCode(row({ name: 'x\nimport os' }), [])).toBe('%reload_ext jmars\n%jmars connect abc');
+    expect(connectCode(row({ name: 'x\nimport os' }), [])).toBe('%reload_ext jmars\ncluster = %jmars connect abc\ncluster');
   });
   test('are scrolled to when they are inserted, and when they are there already', () => {
     const cells = [{ getSource: () => 'x' }, { getSource: () => 'y' }];

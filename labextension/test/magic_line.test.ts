@@ -9,10 +9,11 @@ test('a line of %%jmars has its magic, flags, numbers, words and a comment', () 
     '%%:sign', 'jmars:magic', '-w:flag', '2:number', '--memory:flag', '2GiB:number', '--on:flag', 'dask://head:8786:word', '-o:flag', 'job:word', '# at night:comment'
   ]); // prettier-ignore
   expect(parts('  %jmars connect night-2')).toEqual(['%:sign', 'jmars:magic', 'connect:word', 'night-2:word']);
+  expect(parts('cluster = %jmars connect night-2')).toEqual(['%:sign', 'jmars:magic', 'connect:word', 'night-2:word']);
 });
 
 test('other lines have none', () => {
-  for (const line of ['x = 5 %jmars', '%%jmars2 -w 2', '%%time', '%jmars.x', '', '# %%jmars']) {
+  for (const line of ['x = 5 %jmars', 'x = %%jmars', '%%jmars2 -w 2', '%%time', '%jmars.x', '', '# %%jmars']) {
     expect(parts(line)).toEqual([]);
   }
   expect(parts('%%jmars -w 2', false)).toEqual([]); // code stands above: a cell magic is none there

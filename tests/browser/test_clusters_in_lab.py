@@ -45,6 +45,46 @@ def stop(page, side):
     side.get_by_text("No cluster is running").wait_for()
 
 
+def save_and_open_a_replay(notebook, side, name):
+    """Save the run of the shown job from the side bar, then from its view in the main area, and show it in a cell."""
+    page, dialog = notebook.page, notebook.page.locator(".jp-Dialog")
+    tools = page.locator(".jp-MainAreaWidget", has=page.locator(".jmars-Main")).locator(".jp-Toolbar")
+    tools.get_by_role("button", name="Report").wait_for()
+    told = page.locator(".Toastify__toast", has_text=f"the replay is in {name}")
+
+    def save(button):
+        button.click()
+        assert dialog.get_by_role("textbox").input_value() == "a-b-long-b-sum.run"
+        dialog.get_by_role("textbox").fill(name)
+        dialog.get_by_role("button", name="Save").click()
+
+    save(side.get_by_role("button", name="Save the replay of"))
+    told.wait_for()
+    save(tools.get_by_role("button", name="Save replay"))
+    dialog.get_by_text("A file of this name is there already").wait_for()
+    dialog.get_by_role("button", name="Replace").click()
+    told.nth(1).wait_for()
+    page.evaluate(NOTEBOOK_TO_FRONT)
+    page.evaluate("() => void window.jupyterapp.commands.execute('jmars:open-replay')")  # ends with its dialog
+    assert dialog.locator("option").first.get_attribute("value") == name
+    dialog.locator("input").fill(name)
+    dialog.get_by_role("button", name="Insert a cell").click()
+    dialog.wait_for(state="detached")
+    at = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activeCellIndex")
+    notebook.run(at, wait=True)
+    notebook.view(at).get_by_role("slider").wait_for()
+
+
+JOBS_FIT = """() => {
+  const jobs = [...document.querySelectorAll('.jmars-Sidebar .jm-job')];
+  return jobs.length > 0 && jobs.every(it => it.scrollWidth <= it.clientWidth);
+}"""
+NOTEBOOK_TO_FRONT = """() => {
+  const { shell } = window.jupyterapp;
+  shell.activateById([...shell.widgets('main')].find(it => it.content?.model?.sharedModel?.cells).id);
+}"""
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_page, theme, tmp_path):
     name, gate = f"clusters-{theme}.ipynb", tmp_path / "gate"
@@ -65,10 +105,13 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         notebook.wait_for_text(0, "by-click, 1 worker")
         notebook.wait_until_idle()
         assert page.evaluate("window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.length") == 2
-        assert "by-click, 1 worker" in notebook.text(0)
+        assert "begin a cell with %%jmars to compute on it" in notebook.text(0)
+        notebook.view(0).get_by_text("1 worker (0 busy)").first.wait_for()  # the widget of the cluster
+        notebook.screenshot(f"clusters-{theme}-connected")
         notebook.run(0, wait=True)
         assert "already loaded" not in notebook.text(0)
         side.locator(".jm-kernels", has_text=name).wait_for()
+        side.get_by_text("Begin a cell with %%jmars").wait_for()
         notebook.run(1, wait=True)
         status = page.locator(".jmars-Status")
         status.get_by_text("jmars: 1 job").wait_for()
@@ -88,6 +131,12 @@ def test_a_cluster_is_started_connected_watched_and_stopped_by_clicks(lab, lab_p
         report.get_by_role("heading", name="a <b>long</b> sum").wait_for()
         report.locator("canvas, svg").first.wait_for()  # Bokeh draws without the origin of the server
         report.close()
+        for width in (1024, 1280, 1500):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(JOBS_FIT)
+            notebook.screenshot(f"clusters-{theme}-{width}")
+        save_and_open_a_replay(notebook, side, f"saved-{theme}.run")
+        notebook.screenshot(f"clusters-{theme}-replay")
         side.get_by_role("button", name="Timeline").click()
         page.locator(".jm-history svg").wait_for()
         notebook.screenshot(f"clusters-{theme}-timeline")
@@ -142,6 +191,22 @@ def test_a_cluster_of_one_machine_is_scaled_while_a_cell_runs(lab, lab_page, the
         side.get_by_role("button", name="Scale…").click()
         assert dialog.get_by_text("As the work needs").count() == 0
         notebook.screenshot(f"scale-one-machine-{theme}")
+        assert dialog.get_by_role("radio").count() == 0  # there is one way
+        field, scale = dialog.get_by_label("Number of workers").last, dialog.get_by_role("button", name="Scale")
+        for wrong, told in {"0": "0 is too few", "2.5": "2.5 is no whole number", "": "An empty field"}.items():
+            field.fill(wrong)
+            dialog.get_by_role("alert").get_by_text(told).wait_for()
+            assert scale.is_disabled()
+        notebook.screenshot(f"scale-wrong-{theme}")
+        field.fill("1000")
+        dialog.get_by_text("workers on ").wait_for()
+        notebook.screenshot(f"scale-many-{theme}")
+        scale.click()
+        dialog.get_by_text("all the same?").wait_for()  # asked once more
+        dialog.get_by_role("button", name="Cancel").click()
+        dialog.wait_for(state="detached")
+        assert side.locator(".jm-card", has_text="1 worker,").count() == 1
+        side.get_by_role("button", name="Scale…").click()
         dialog.get_by_label("Number of workers").last.fill("4")
         dialog.get_by_role("button", name="Scale").click()
         side.locator(".jm-card", has_text="4 workers").wait_for()

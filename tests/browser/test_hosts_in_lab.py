@@ -106,7 +106,7 @@ def test_cancel_ends_a_cell_on_two_hosts_and_the_side_bar_knows_them(lab, lab_pa
         assert len(notebook.moved(1)) == 3, "the view stood still"
         notebook.command("jmars:show")
         side = notebook.page.locator("#jmars-sidebar")
-        side.get_by_text("4 workers on 2 hosts, limit 1.0 GiB, 1 job").wait_for()
+        side.get_by_text("4 workers on 2 hosts, limit 1.0 GiB, 1 running job").wait_for()
         side.get_by_role("tab", name="Workers").click()
         side.locator(".jm-fold").first.wait_for()
         notebook.screenshot("hosts-side-bar")

@@ -1,8 +1,8 @@
 """REST and websocket handlers of the side bar, behind Jupyter's own login.
 
 `GET` and `POST <base>/jmars/clusters` list and start clusters, `POST …/clusters/<id>/scale` scales and `DELETE
-…/clusters/<id>` stops one, `POST …/clusters/<id>/jobs/<job>/cancel` cancels and `GET …/jobs/<job>/report` reports;
-websocket `<base>/jmars/stream/<id>`.
+…/clusters/<id>` stops one, `POST …/clusters/<id>/jobs/<job>/cancel` cancels, `GET …/jobs/<job>/report` reports and
+`GET …/jobs/<job>/replay` gives the run as a file for `jmars.replay`; websocket `<base>/jmars/stream/<id>`.
 Jupyter's handlers check token, XSRF, Host and Origin; the websocket checks user and origin before the upgrade.
 Source: docs/explanation/reliability.md.
 """
@@ -12,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from jupyter_core.utils import ensure_async
@@ -24,6 +26,7 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web, websocket
 
 from jmars.actors.registry import Entry
+from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterStartError, JmarsError
 from jmars.notebook.server.discovery import ANSWER, ClusterFinder
 from jmars.notebook.server.history import ClusterHistory
@@ -34,6 +37,7 @@ from jmars.notebook.server.stream import AT_ONCE, JobStream, Reader, job_row
 from jmars.notebook.view import plain_text
 from jmars.reports.page import report_page
 from jmars.reports.run_record import RunRecord
+from jmars.reports.saved_run import save_run
 
 __all__ = ["FINDER", "STARTED", "routes"]
 
@@ -83,6 +87,7 @@ class ClustersHandler(APIHandler):
         row = {"id": entry.id, "name": plain_text(entry.name), "alive": False, "workers": 0, "hosts": 0, "jobs": []}
         here: list[KernelRow] = []
         row |= {"kind": entry.engine or "local", "limit": 0, "bounds": None, "kernels": here, "others": 0}
+        row |= {"cores": usable_cores()}  # of this machine
         try:
             summary = await finder.ask(entry.id, "cluster", "summary")
             jobs = await finder.ask(entry.id, "cluster", "jobs")
@@ -162,14 +167,8 @@ class JobReportHandler(JupyterHandler):
     @authorized
     async def get(self, cluster: str, job: str) -> None:
         """Makes the report of what the cluster still has of the job, also while the job runs."""
-        names = {row["id"]: row.get("name") for row in await ask(self, cluster, "cluster", "jobs")}
-        if job not in names:
-            raise web.HTTPError(404, f"no job {job} is known")
-        events, since = [], 0
-        while (part := await ask(self, cluster, "events", "read", since, job))[1] > since:
-            found, since = part
-            events += found
-        title = f"jmars: {plain_text(names[job] or job)}"
+        name, events = await recorded(self, cluster, job)
+        title = f"jmars: {plain_text(name or job)}"
         try:
             page = await asyncio.to_thread(lambda: report_page(RunRecord.of(events, [job]), title))
         except JmarsError as error:  # no Bokeh
@@ -179,6 +178,39 @@ class JobReportHandler(JupyterHandler):
         policy = f"{self.content_security_policy}; sandbox allow-scripts allow-downloads"
         self.set_header("Content-Security-Policy", policy)
         self.finish(page)
+
+
+class JobReplayHandler(APIHandler):
+    """The run of a job as a file, which `jmars.replay` reads."""
+
+    auth_resource = RESOURCE
+
+    @web.authenticated
+    @authorized
+    async def get(self, cluster: str, job: str) -> None:
+        """Packs what the cluster still has of the job, as `Job.save` does."""
+        name, events = await recorded(self, cluster, job)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "run"
+            try:
+                await asyncio.to_thread(save_run, path, events, job, name)
+            except JmarsError as error:  # too large for a file
+                raise web.HTTPError(409, plain_text(error, 2000)) from error
+            packed = path.read_bytes()
+        self.set_header("Content-Type", "application/octet-stream")
+        self.finish(packed)
+
+
+async def recorded(handler: JupyterHandler, cluster: str, job: str) -> tuple[str, list[Any]]:
+    """The name of a job and the events of it that the cluster still has."""
+    names = {row["id"]: row.get("name") for row in await ask(handler, cluster, "cluster", "jobs")}
+    if job not in names:
+        raise web.HTTPError(404, f"no job {job} is known")
+    events, since = [], 0
+    while (part := await ask(handler, cluster, "events", "read", since, job))[1] > since:
+        found, since = part
+        events += found
+    return str(names[job] or ""), events
 
 
 async def ask(handler: JupyterHandler, cluster: str, *call: Any, seconds: float = ANSWER) -> Any:
@@ -287,6 +319,7 @@ def routes() -> list[tuple[str, type[web.RequestHandler]]]:
         (r"/jmars/clusters", ClustersHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/cancel", CancelHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/report", JobReportHandler),
+        (rf"/jmars/clusters/{_ID}/jobs/{_ID}/replay", JobReplayHandler),
         (rf"/jmars/clusters/{_ID}", StopHandler),
         (rf"/jmars/clusters/{_ID}/scale", ScaleHandler),
         (rf"/jmars/stream/{_ID}", StreamHandler),

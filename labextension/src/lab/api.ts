@@ -30,6 +30,7 @@ export interface ClusterRow {
   workers: number;
   hosts: number; // 0 for a cluster that is not one of several hosts
   limit: number; // bytes of memory
+  cores: number; // of the machine of the Jupyter server
   bounds: [number, number] | null; // between which the number of hosts or workers follows the work
   jobs: JobRow[];
   kernels: KernelRow[];
@@ -68,14 +69,20 @@ export interface StreamFrame {
 }
 
 const RETRY = { first: 500, most: 10000 }; // ms
+const PART = 8192; // bytes that are made text at once
 
-async function request<T>(settings: ServerConnection.ISettings, path: string[], init: RequestInit = {}): Promise<T> {
+async function respond(settings: ServerConnection.ISettings, path: string[], init: RequestInit = {}): Promise<Response> {
   const url = URLExt.join(settings.baseUrl, 'jmars', ...path.map(encodeURIComponent));
   const response = await ServerConnection.makeRequest(url, init, settings);
   if (!response.ok) {
     const told: { message?: string } = await response.json().catch(() => ({}));
     throw new ServerConnection.ResponseError(response, told.message || `${response.status} ${response.statusText}`);
   }
+  return response;
+}
+
+async function request<T>(settings: ServerConnection.ISettings, path: string[], init: RequestInit = {}): Promise<T> {
+  const response = await respond(settings, path, init);
   return response.status === 204 ? (undefined as T) : response.json();
 }
 
@@ -110,6 +117,17 @@ export function cancelJob(settings: ServerConnection.ISettings, cluster: string,
 export function reportUrl(settings: ServerConnection.ISettings, cluster: string, job: string): string {
   const url = URLExt.join(settings.baseUrl, 'jmars', 'clusters', encodeURIComponent(cluster), 'jobs', encodeURIComponent(job), 'report');
   return settings.appendToken && settings.token ? `${url}?token=${encodeURIComponent(settings.token)}` : url;
+}
+
+/** The run of a job as a file for `jmars.replay`, as base64 text. */
+export async function replayFile(settings: ServerConnection.ISettings, cluster: string, job: string): Promise<string> {
+  const response = await respond(settings, ['clusters', cluster, 'jobs', job, 'replay']);
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  let text = '';
+  for (let at = 0; at < bytes.length; at += PART) {
+    text += String.fromCharCode(...bytes.subarray(at, at + PART));
+  }
+  return btoa(text);
 }
 
 export interface Stream {

@@ -8,7 +8,8 @@ import { cancelJob, ClusterRow, JobRow, reportUrl, scaleCluster, stopCluster } f
 import { follows, scalable } from './cards';
 import { openJob, openTimeline } from './main_area';
 import { connectCode, currentKernel, currentNotebook, insertCell, runUnderMagic } from './notebook';
-import { fieldsOf, scaleForm, scaleOrder } from './scale_form';
+import { openReplay, saveReplay } from './replays';
+import { fieldsOf, scaleForm, scaleOrder, tooMany } from './scale_form';
 import { Settings } from './settings';
 import { Sidebar } from './sidebar';
 import { ClusterWatch } from './watch';
@@ -83,6 +84,11 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
       window.open(reportUrl(watch.settings, found.cluster.id, found.job.id), '_blank', 'noopener');
     }
   }), () => alive().some(row => row.jobs.length > 0));
+  add('save-replay', 'Save the Replay of the Newest Job…', 'Save the run of a job as a file, which jmars.replay shows at any moment of the run', fresh(about => {
+    const found = jobOf(about);
+    return found && saveReplay(app, watch.settings, found.cluster, found.job).catch(failed('the replay was not saved'));
+  }), () => alive().some(row => row.jobs.length > 0));
+  add('open-replay', 'Open a Replay…', 'Insert a cell that shows a saved run', () => openReplay(app).catch(failed('the replay was not opened')));
   add('cancel', 'Cancel the Running Job', 'Cancel the running job of this notebook, else the newest', fresh(() => {
     const found = running();
     if (found) {
@@ -103,7 +109,9 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
       start(); // with the number that one wants
       return;
     }
-    const form = scaleForm(scalable(cluster), cluster.hosts || cluster.workers, follows(cluster), cluster.bounds);
+    const now = cluster.hosts || cluster.workers;
+    const cores = cluster.kind === 'local' && !cluster.hosts ? cluster.cores : 0;
+    const form = scaleForm(scalable(cluster), now, follows(cluster), cluster.bounds, cores);
     const { button } = await showDialog({
       title: `Scale ${cluster.name || cluster.id}`,
       body: new Widget({ node: form }),
@@ -111,10 +119,20 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
       focusNodeSelector: cluster.bounds ? '[name=least]' : '[name=n]'
     });
     if (button.accept) {
-      const asked = async () => scaleCluster(watch.settings, cluster.id, scaleOrder(fieldsOf(form)));
+      const asked = async () => {
+        const order = scaleOrder(fieldsOf(form));
+        const many = 'n' in order && typeof order.n === 'number' ? tooMany(order.n, now, cores) : '';
+        if (!many || (await sure(`Scale ${cluster.name || cluster.id} all the same?`, many, 'Scale'))) {
+          await scaleCluster(watch.settings, cluster.id, order);
+        }
+      };
       await asked().catch(failed('the cluster was not scaled'));
       await watch.poll();
     }
+  }
+
+  async function sure(title: string, body: string, label: string): Promise<boolean> {
+    return (await showDialog({ title, body, buttons: [Dialog.cancelButton(), Dialog.warnButton({ label })] })).button.accept;
   }
 
   async function stop(cluster: ClusterRow | undefined): Promise<void> {
@@ -123,12 +141,8 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     }
     const jobs = watch.running.filter(one => one.cluster.id === cluster.id).length;
     const clients = cluster.kernels.length + cluster.others;
-    const { button } = await showDialog({
-      title: `Stop ${cluster.name || cluster.id}?`,
-      body: `It ends for all its clients (${plural(clients, 'program')} connected, ${plural(jobs, 'running job')}); its memory is freed, and tensors there are computed anew when they are needed.`,
-      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: 'Stop' })]
-    });
-    if (button.accept) {
+    const what = `It ends for all its clients (${plural(clients, 'program')} connected, ${plural(jobs, 'running job')}); its memory is freed, and tensors there are computed anew when they are needed.`;
+    if (await sure(`Stop ${cluster.name || cluster.id}?`, what, 'Stop')) {
       await stopCluster(watch.settings, cluster.id).catch(failed('the cluster was not stopped'));
       await watch.poll();
     }

@@ -2,6 +2,8 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { ClusterRow } from './api';
 
+export const ENDING = '.run'; // of files of saved runs
+
 interface SharedNotebook {
   cells: readonly { getSource(): string }[];
   insertCell(at: number, cell: { cell_type: 'code'; source: string; metadata: object }): unknown;
@@ -14,7 +16,7 @@ interface Panel {
     activeCell?: { model: { type: string; sharedModel: { getSource(): string; setSource(text: string): void } } } | null;
     model?: { sharedModel?: SharedNotebook } | null;
   };
-  context?: { sessionContext?: { session?: { kernel?: Kernel | null } | null } };
+  context?: { path?: string; sessionContext?: { session?: { kernel?: Kernel | null } | null } };
 }
 interface Kernel {
   id: string;
@@ -33,12 +35,13 @@ export function currentKernel(app: JupyterFrontEnd): string {
 }
 
 /**
- * The code that connects a kernel to a cluster: by its name where that is a plain word of this cluster alone, else by its id.
+ * The code that connects a kernel to a cluster and shows the cluster's widget: by its name where that is a plain word of this
+ * cluster alone, else by its id.
  * `%reload_ext` loads the extension too where it is not loaded, and says nothing where it is.
  */
 export function connectCode({ id, name }: ClusterRow, all: readonly ClusterRow[]): string {
   const plain = /^[\w.-]+$/.test(name) && all.filter(row => row.name === name).length === 1;
-  return `%reload_ext jmars\n%jmars connect ${plain ? name : id}`;
+  return `%reload_ext jmars\ncluster = %jmars connect ${plain ? name : id}\ncluster`;
 }
 
 /**
@@ -61,6 +64,21 @@ export function insertCell(app: JupyterFrontEnd, source: string): boolean {
   app.shell.activateById(panel.id);
   void content.scrollToItem?.(at, 'smart').catch(() => undefined); // ends without an answer where the notebook is closed meanwhile
   return true;
+}
+
+/** The name of a file for the run of a job of that name, which none of `taken` has: "In-3-line-2.run". */
+export function fileName(job: string, taken: readonly string[]): string {
+  const stem = job.replace(/[^\w.-]+/g, '-').replace(/^[-.]+|[-.]+$/g, '').slice(0, 60) || 'job';
+  let name = `${stem}${ENDING}`;
+  for (let i = 2; taken.includes(name); i++) {
+    name = `${stem}-${i}${ENDING}`;
+  }
+  return name;
+}
+
+/** The code that shows a saved run. */
+export function replayCode(file: string): string {
+  return `import jmars\njmars.replay(${JSON.stringify(file)})`;
 }
 
 /** The source of a cell under `%%jmars`, with the memory limit of the settings. */

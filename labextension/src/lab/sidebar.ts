@@ -9,7 +9,7 @@ import { Preferences } from './settings';
 import { ClusterWatch } from './watch';
 import { startCluster } from './api';
 
-/** Called with a word of a button ("connect", "timeline", "scale", "stop", "open") and what it is about. */
+/** Called with a word of a button ("connect", "timeline", "scale", "stop", "open", "save-replay") and what it is about. */
 export type Act = (word: string, cluster: string, job?: string) => void;
 
 export class Sidebar extends Widget {
@@ -19,6 +19,9 @@ export class Sidebar extends Widget {
   private readonly _form: HTMLDetailsElement;
   private readonly _panel: JobPanel;
   private _leave: () => void = () => undefined;
+  private _starting = false;
+  private _listed: { jobs: JobRow[]; shown: string } = { jobs: [], shown: '' };
+  private readonly _notebooks = new Map<string, string>(); // paths by the ids of jobs, also of notebooks that are gone since
 
   constructor(
     private readonly _watch: ClusterWatch,
@@ -33,9 +36,16 @@ export class Sidebar extends Widget {
     this._panel = new JobPanel(_watch.settings, text => this._say(text), (jobs, shown) => this._drawJobs(jobs, shown));
     this._panel.node.classList.add('jm-side-view');
     this._form = startForm(preferences, async order => {
-      const { id } = await startCluster(_watch.settings, order);
-      await _watch.poll(); // before it is chosen: the first of the list is shown instead of a cluster that is not listed
-      this._choose(id);
+      this._starting = true;
+      this._draw();
+      try {
+        const { id } = await startCluster(_watch.settings, order);
+        await _watch.poll(); // before it is chosen: the first of the list is shown instead of a cluster that is not listed
+        this._choose(id);
+      } finally {
+        this._starting = false;
+        this._draw();
+      }
     });
     this.node.append(h('h2', {}, 'jmars'), this._form, this._note, this._list, this._jobs, this._panel.node);
     this._list.addEventListener('click', event => this._clicked(event));
@@ -81,7 +91,7 @@ export class Sidebar extends Widget {
       this._say(`The Jupyter server does not answer for jmars: ${error}`);
       return;
     }
-    this._say(rows.length ? '' : 'No cluster is running. Start one here; a cell that begins with %%jmars starts one too, once %load_ext jmars has run.');
+    this._say(rows.length || this._starting ? '' : 'No cluster is running. Start one here; a cell that begins with %%jmars starts one too, once %load_ext jmars has run.');
     const here = rows.find(row => row.id === this.cluster);
     if (!here?.alive) {
       const first = rows.find(row => row.alive);
@@ -89,10 +99,11 @@ export class Sidebar extends Widget {
         this._panel.open(first.id);
       } else {
         this._panel.leave();
-        morph(this._jobs, []);
+        this._drawJobs([], '');
       }
     }
     morph(this._list, drawClusters(rows, this.cluster));
+    this._nameNotebooks();
   }
 
   private _say(text: string): void {
@@ -104,7 +115,8 @@ export class Sidebar extends Widget {
 
   private _choose(id: string): void {
     this._panel.leave();
-    morph(this._jobs, []);
+    this._notebooks.clear();
+    this._drawJobs([], '');
     this._panel.open(id);
     this._draw();
   }
@@ -125,12 +137,32 @@ export class Sidebar extends Widget {
       this._panel.cancel(button.dataset.cancel);
     } else if (button?.dataset.open) {
       this._act('open', this.cluster, button.dataset.open);
+    } else if (button?.dataset.replay) {
+      this._act('save-replay', this.cluster, button.dataset.replay);
     } else if (button?.dataset.job) {
       this._panel.show(button.dataset.job);
     }
   }
 
+  /** Notes whose jobs there are, which the stream of the jobs does not tell. */
+  private _nameNotebooks(): void {
+    const here = this._watch.rows.find(row => row.id === this.cluster);
+    let fresh = false;
+    for (const job of here?.jobs ?? []) {
+      const path = here!.kernels.find(({ id }) => id === job.kernel)?.path;
+      if (path && this._notebooks.get(job.id) !== path) {
+        this._notebooks.set(job.id, path);
+        fresh = true;
+      }
+    }
+    if (fresh) {
+      this._drawJobs(this._listed.jobs, this._listed.shown);
+    }
+  }
+
   private _drawJobs(jobs: JobRow[], shown: string): void {
-    morph(this._jobs, drawJobs(jobs, shown, job => reportUrl(this._watch.settings, this.cluster, job)));
+    this._listed = { jobs, shown };
+    const report = (job: string) => reportUrl(this._watch.settings, this.cluster, job);
+    morph(this._jobs, drawJobs(jobs, shown, report, job => this._notebooks.get(job) ?? ''));
   }
 }

@@ -4,7 +4,7 @@ export type Kind = 'sign' | 'magic' | 'flag' | 'number' | 'comment' | 'word';
 /** A part of a line: from this column, to before that one. */
 export type Span = readonly [from: number, to: number, kind: Kind];
 
-const LINE = /^\s*(%%?)jmars(?![\w.])/;
+const LINE = /^\s*(?:[A-Za-z_]\w*\s*=\s*(?=%j))?(%%?)jmars(?![\w.])/; // also "cluster = %jmars connect night"
 const PARTS = /#.*|--?[a-z]+(?=[\s=]|$)|\d[\w.]*(?=\s|$)|[^\s=]+/g;
 
 /** The parts of a line; none where the line is no magic of ours. `first`: no code stands above, so %%jmars is a magic. */

@@ -18,9 +18,11 @@ from tornado.websocket import websocket_connect
 
 import jmars.tensor as np
 from jmars.client.cluster import Cluster
+from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterStoppedError
 from jmars.model.states import OperandState as S
 from jmars.remote import spawn
+from jmars.reports.saved_run import SavedRun
 from tests.notebook.events_for_tests import started
 from tests.notebook.server.fake_cluster import TOKEN, FakeCluster
 from tests.ports import unused_port
@@ -123,6 +125,7 @@ def test_clusters_are_listed_without_their_secrets(server):
                 "bounds": None,
                 "kernels": [],
                 "others": 0,
+                "cores": usable_cores(),
                 "jobs": [
                     {
                         "id": "job-1",
@@ -183,6 +186,22 @@ def test_a_job_is_reported_on_a_page_that_reaches_no_cookie(server):
         assert call(server.port, "clusters/fake-1/jobs/job-1/report", Host="evil.example")[0] == 403
         assert call(server.port, "clusters/fake-1/jobs/job-9/report")[0] == 404
         assert call(server.port, "clusters/other/jobs/job-1/report")[0] == 404
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_a_run_is_given_as_a_file_to_replay(server, tmp_path):
+    opener, _ = logged_in(server.port)
+    url = f"http://127.0.0.1:{server.port}{BASE}jmars/clusters/fake-1/jobs/job-1/replay"
+    with FakeCluster(server.clusters, started(4).moved(S.FINISHED, range(5), 0).events):
+        with opener.open(url) as answer:
+            (tmp_path / "saved.run").write_bytes(answer.read())
+        saved = SavedRun(tmp_path / "saved.run")
+        assert (saved.job, saved.name) == ("job-1", "cell 1") and saved.record.jobs
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url)
+        refused.value.close()
+        assert refused.value.code == 403
+        assert call(server.port, "clusters/fake-1/jobs/job-9/replay")[0] == 404
     assert "Traceback" not in server.log.read_text()
 
 
