@@ -1,8 +1,8 @@
 """A cluster as a widget: workers, hosts, memory and running jobs, live; buttons that scale, adapt and stop the cluster.
 
 The widget asks the cluster every two seconds, on a separate thread, until the cluster is closed or gone. Calls that
-take long (scale, adapt, stop) run on threads too, so that the kernel stays free. All cells of a kernel that show a
-cluster show the same widget, which asks by the newest connection that is open.
+take long (scale, adapt, stop) run on threads too, so that the kernel stays free. All cells of a kernel with a
+cluster show the same widget, by the newest open connection.
 Source: docs/explanation/owners.md, "A button only asks"; `distributed.deploy.Cluster._ipython_display_` for the idea.
 """
 
@@ -94,7 +94,7 @@ class ClusterPanel:
         return self._over.is_set()
 
     def follow(self, cluster: Cluster) -> None:
-        """Asks by this connection to the cluster from now on, also after the end of an earlier one."""
+        """Asks by this connection to the cluster from now on, also after the end of an earlier connection."""
         self._cluster = cluster
         if self.over:
             self._over, self._stopping = threading.Event(), False
@@ -136,7 +136,7 @@ class ClusterPanel:
         return facts
 
     def _count(self, now: int) -> None:
-        """The field has the number that there is, unless somebody has typed another one."""
+        """Writes a new number of workers into the field, unless a user has typed a number."""
         if now != self._now:
             if self._number.value in ("", str(self._now)):
                 self._number.value = str(now)
@@ -225,7 +225,7 @@ class ClusterPanel:
 
 
 def _field(name: str, call: Callable[[], None]) -> Any:
-    """A field for a number, which keeps what is typed, so that a wrong number is told and not guessed at."""
+    """A field that keeps the typed text: a wrong number is refused, not guessed at."""
     layout, style = {"width": f"{70 + 7 * len(name)}px"}, {"description_width": "initial"}
     field = ipywidgets.Text(description=name, layout=layout, style=style, continuous_update=False)
 

@@ -149,7 +149,7 @@ def _open_cluster(flags: CellFlags) -> Cluster | None:
 
 
 def run_magic_line(shell: InteractiveShell, line: str) -> Any:
-    """Runs `%jmars line`: status, why, stop, plan EXPRESSION, trace FILE or connect NAME, which returns the cluster.
+    """Runs `%jmars line`: status, why, stop, plan EXPRESSION, trace FILE or connect NAME (returns the cluster).
 
     Raises
     ------

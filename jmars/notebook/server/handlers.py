@@ -181,14 +181,14 @@ class JobReportHandler(JupyterHandler):
 
 
 class JobReplayHandler(APIHandler):
-    """The run of a job as a file, which `jmars.replay` reads."""
+    """The run of a job as a file for `jmars.replay`."""
 
     auth_resource = RESOURCE
 
     @web.authenticated
     @authorized
     async def get(self, cluster: str, job: str) -> None:
-        """Packs what the cluster still has of the job, as `Job.save` does."""
+        """Packs the events of the job, as `Job.save` does."""
         name, events = await recorded(self, cluster, job)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "run"
@@ -202,7 +202,7 @@ class JobReplayHandler(APIHandler):
 
 
 async def recorded(handler: JupyterHandler, cluster: str, job: str) -> tuple[str, list[Any]]:
-    """The name of a job and the events of it that the cluster still has."""
+    """The name of a job, and its events as far as the cluster has kept them."""
     names = {row["id"]: row.get("name") for row in await ask(handler, cluster, "cluster", "jobs")}
     if job not in names:
         raise web.HTTPError(404, f"no job {job} is known")
