@@ -118,18 +118,19 @@ def _fold(chart: Any, models: Any, pauses: Pauses) -> dict[str, Any]:
 
 
 def memory(record: RunRecord) -> Any:
-    """Memory of all processes over time, and bytes on disk; the limit as a line."""
+    """Memory of all processes over time, and bytes on disk; the limit in the title, and as a line where it is near."""
     models = bokeh("models")
     top = max((max(row[1:]) for row in record.memory), default=0)
     unit, size = ("GiB", 2**30) if max(top, record.memory_limit) >= 4 * 2**30 else ("MiB", 2**20)
-    chart = _figure(f"Memory ({unit})", height=180)
+    limit = f", limit {record.memory_limit / size:,.1f}" if record.memory_limit else ""
+    chart = _figure(f"Memory ({unit}{limit})", height=180)
     chart.xaxis.axis_label = "seconds since the submission"
     chart.x_range.start = 0
     legend: list[Any] = []
     columns = np.array(record.memory or [(0.0, 0, 0, 0)], dtype=np.float64)
     for place, name, colour in (
         (2, "all processes", COLOURS[0]),
-        (1, "chunks", COLOURS[2]),
+        (1, "reserved for chunks and scratch", COLOURS[2]),
         (3, "on disk", COLOURS[1]),
     ):
         data = {"t": columns[:, 0].astype("f4"), "size": columns[:, place] / size}

@@ -42,7 +42,7 @@ describe('a cell of several jobs', () => {
     await tick();
     expect(texts('.jm-parts li')).toEqual(['60.line 3: b.sum()running, 5 operands, 1.50 s', '59.line 2: if x > 0:succeeded, 5 operands, 0.25 s, predicted 0.20 s, spilled 1.0 MiB']);
     expect(texts('.jm-parts .jm-note')[0]).toContain('60 jobs, of which the last 2 are listed.');
-    expect(texts('.jm-time')).toEqual(['2 of 5 operands in 60 jobs · 1.5 s · about 3.0 s left · ran 1.25 s · predicted 0.50 s for 2 of the jobs · spilled 2.0 MiB']);
+    expect(texts('.jm-time')).toEqual(['2 of 5 operands in 60 jobs · 1.5 s · about 3.0 s left of job 60 · ran 1.25 s · predicted 0.50 s for 2 of the jobs · spilled 2.0 MiB']);
   });
   test('a click on a job shows its graph, or says that it is not kept', async () => {
     mount(document.body, host());

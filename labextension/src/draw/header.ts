@@ -20,7 +20,7 @@ export function headerText(snap: Snap, plan: PlanPart | null): string {
     snap.live && snap.line ? `line ${snap.line} of ${snap.lines}` : '',
     snap.n ? `${count(done(snap.counts))} of ${plural(snap.n, 'operand')}${jobs > 1 ? ` in ${count(jobs)} jobs` : ''}` : '',
     snap.live || snap.elapsed >= 1 ? seconds(snap.elapsed) : fine(snap.elapsed),
-    snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left` : '',
+    snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left${jobs > 1 ? ` of job ${count(jobs)}` : ''}` : '',
     jobs > 1 ? totalsText(snap) : predictionText(plan)
   ]
     .filter(Boolean)

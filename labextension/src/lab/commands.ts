@@ -141,7 +141,7 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     }
     const jobs = watch.running.filter(one => one.cluster.id === cluster.id).length;
     const clients = cluster.kernels.length + cluster.others;
-    const what = `It ends for all its clients (${plural(clients, 'program')} connected, ${plural(jobs, 'running job')}); its memory is freed, and tensors there are computed anew when they are needed.`;
+    const what = `It ends for all its clients (${plural(clients, 'program')} connected, ${plural(jobs, 'running job')}); its memory is freed, and tensors there are computed anew when they are needed. Reports of its jobs go too: save their replays before.`;
     if (await sure(`Stop ${cluster.name || cluster.id}?`, what, 'Stop')) {
       await stopCluster(watch.settings, cluster.id).catch(failed('the cluster was not stopped'));
       await watch.poll();
