@@ -24,7 +24,6 @@ from jmars.errors import (
     ChunkLostError,
     ClusterError,
     ClusterLostError,
-    ClusterStoppedError,
     JobCancelledError,
     MemoryLimitError,
 )
@@ -91,7 +90,7 @@ class Job(Shown):
         """Exception of a failed or cancelled job; None while the job runs and after success."""
         if self._report is None or self._report["state"] == JobState.SUCCEEDED:
             return None
-        if self._report["state"] == JobState.CANCELLED and not self._report.get("error"):
+        if self._report["state"] == JobState.CANCELLED:
             return JobCancelledError(f"{self.name} was cancelled; run it again for its result")
         error: BaseException = self._report["error"].exception()
         if isinstance(error, MemoryLimitError) and error.proposed:
@@ -377,9 +376,8 @@ class Job(Shown):
         self.ended(report)
 
     def lost(self, why: ClusterLostError) -> None:
-        """The cluster is gone, or was stopped, before the job has ended (called by the cluster)."""
-        state = JobState.CANCELLED if isinstance(why, ClusterStoppedError) else JobState.FAILED
-        self.ended({"state": str(state), "error": Failure.of(why)})
+        """The cluster is gone before the job has ended (called by the cluster)."""
+        self.ended({"state": str(JobState.FAILED), "error": Failure.of(why)})
 
     def __repr__(self) -> str:
         state = self._report["state"] if self._report else "running"

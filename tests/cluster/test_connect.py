@@ -74,7 +74,6 @@ def test_who_waits_hears_who_stopped_the_cluster():
         in_another_process("import jmars; jmars.connect('mine').stop()")
         with pytest.raises(ClusterStoppedError, match=r"mine was stopped by another program \(process \d+\) before"):
             job.result(60)
-        assert job.state == "cancelled"
         with pytest.raises(ClusterStoppedError, match=r"the cluster was stopped by another program"):
             cluster.info()
     with jmars.Cluster(n_workers=1, memory_limit="512MiB", name="mine") as cluster, jmars.connect("mine") as other:
