@@ -31,8 +31,8 @@ _STACKS: dict[str, tuple[str, Callable[..., Any]]] = {
 _BLOCKS: dict[Any, str] = {
     decompositions._stacked_qr: "stacked_qr",
     decompositions._multiply_q: "multiply_q",
-    r_part: "r_part",
-    q_part: "q_part",
+    decompositions._r_part: "r_part",
+    decompositions._q_part: "q_part",
 }
 
 

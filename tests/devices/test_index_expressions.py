@@ -85,6 +85,6 @@ def test_the_texts_compiled_here_give_numpys_bits_and_cudas_compiler_takes_them(
 
 
 def test_ranges_of_other_dtypes_stay_on_cores() -> None:
-    for tensor in (mt.arange(4, dtype="u8"), mt.zeros(3, dtype=complex), mt.random.rand(3)):
+    for tensor in (mt.arange(4, dtype="u8"), mt.arange(3, dtype=complex), mt.random.rand(3)):
         (program, _), *_ = _chunks(tensor)
         assert device_program(program) is None

@@ -292,7 +292,7 @@ def test_a_search_for_a_better_plan_is_shown_until_it_is_stopped(monkeypatch) ->
     stop.click()
     wait_for(lambda: stop.layout.display == "none")
     assert search.result().makespan <= plan.makespan and told.value.startswith("ended after")
-    assert search.result().change["tries"] > 1 and search.curve[0][1] == plan.makespan
+    assert search.result().change["tries"] >= 1 and search.curve[0][1] == plan.makespan
 
 
 def test_sliders_plan_again(monkeypatch) -> None:

@@ -111,11 +111,11 @@ class _TallQR:
         n, self.ranks = self.n, tuple(min(m, self.n) for m in self.rows)
         tall = tuple(m + k for m, k in zip(self.rows, self.ranks))
         self.packed = blockwise("qr", _stacked_qr, [x], (tall, (n,)), x.dtype, writes=True)
-        tops = blockwise("qr", r_part, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
+        tops = blockwise("qr", _r_part, [self.packed], (self.ranks, (n,)), x.dtype, (n,))
         high = sum(self.ranks)
         second = blockwise("qr", _stacked_qr, [tops.rechunk(-1)], ((high + n,), (n,)), x.dtype, writes=True)
-        self.r = blockwise("qr", r_part, [second], ((n,), (n,)), x.dtype, (n,))
-        self._turns = blockwise("qr", q_part, [second], ((high,), (n,)), x.dtype, (n,))
+        self.r = blockwise("qr", _r_part, [second], ((n,), (n,)), x.dtype, (n,))
+        self._turns = blockwise("qr", _q_part, [second], ((high,), (n,)), x.dtype, (n,))
 
     def q(self, turn: Tensor | None = None) -> Tensor:
         """Q, or Q times a small matrix `turn`, multiplied before expansion to avoid a second array of the size of Q."""
@@ -148,6 +148,14 @@ def _tiled_qr(out: Array, block: Array, height: int) -> None:
     turns, out[m:] = np.linalg.qr(np.concatenate([top, tops.reshape(-1, n)]))
     np.matmul(first, turns[:n], out=out[:rest])
     np.matmul(others, turns[n:].reshape(-1, n, n), out=out[rest:m].reshape(tiles - 1, height, n))
+
+
+def _r_part(stacked: Array, n: int) -> Any:
+    return r_part(stacked, n)
+
+
+def _q_part(stacked: Array, n: int) -> Any:
+    return q_part(stacked, n)
 
 
 def _multiply_q(out: Array, stacked: Array, turn: Array, n: int) -> None:
