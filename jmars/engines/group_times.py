@@ -21,7 +21,7 @@ class TimedGroup(Protocol):
 
     @property
     def inputs(self) -> Sequence[int]:
-        """Operands whose chunks are read from outside."""
+        """Operands of other groups, and stored chunks, as inputs of the group."""
 
     @property
     def worker(self) -> int:
@@ -29,7 +29,7 @@ class TimedGroup(Protocol):
 
     @property
     def seconds(self) -> float:
-        """Predicted."""
+        """Predicted seconds of the operands."""
 
 
 def makespan(

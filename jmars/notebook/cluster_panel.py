@@ -239,7 +239,9 @@ def _field(name: str, call: Callable[[], None]) -> Any:
     def asked(_: Any, content: Any, buffers: Any) -> None:
         if content.get("event") == "submit":
             entered[:] = [True]
-            threading.Timer(_AFTER_ENTER, have).start()
+            timer = threading.Timer(_AFTER_ENTER, have)
+            timer.daemon = True  # the kernel may end meanwhile
+            timer.start()
 
     field.on_msg(asked)
     field.observe(lambda _: have(), "value")

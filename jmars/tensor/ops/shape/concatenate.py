@@ -35,6 +35,7 @@ __all__ = ["array_split", "concatenate", "repeat", "slice_axis", "stack", "tile"
 
 SMALL = 2**16  # bytes of a stack of single chunks that becomes a single chunk, too
 
+
 @dataclass(frozen=True, eq=False)
 class Concatenate(Operand):
     """Concatenates its inputs along `axis`."""
