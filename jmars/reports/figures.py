@@ -26,6 +26,7 @@ OTHER = "#999999"
 WIDTH = 1000  # pixels, at most
 ROWS = 15  # of a chart of bars
 MARKS = 200  # that a time line draws
+EDGED = 5_000  # operands, up to which bars have edges: the shortest are seen, and drawing takes twice as long
 
 # The real time of a place `at` in a folded time line, between the knots of `Pauses`.
 REAL_TIME = """
@@ -62,6 +63,7 @@ def timeline(record: RunRecord) -> Any:
     chart.yaxis.ticker = list(range(len(rows)))
     chart.yaxis.major_label_overrides = {k: record.workers[number] for k, number in enumerate(rows)}
     legend = []
+    edges = {"line_color": None} if len(operands) > EDGED else {"line_width": 0.3}
     for name, colour, chosen in _coloured(record):
         source = models.ColumnDataSource(
             {
@@ -73,9 +75,7 @@ def timeline(record: RunRecord) -> Any:
                 "waited": (operands.times[chosen, 2] - operands.times[chosen, 0]).astype("f4"),
             }
         )
-        bars = chart.hbar(
-            y="worker", left="left", right="right", height=0.8, source=source, color=colour, line_width=0.3
-        )
+        bars = chart.hbar(y="worker", left="left", right="right", height=0.8, source=source, color=colour, **edges)
         legend.append(models.LegendItem(label=f"{name} ({int(chosen.sum()):,})", renderers=[bars]))
     if legend:
         chart.add_layout(models.Legend(items=legend, click_policy="hide", ncols=3, border_line_color=None), "below")

@@ -153,6 +153,42 @@ describe('the side bar', () => {
   });
 });
 
+describe('the view of the side bar', () => {
+  test('stays at its tab from job to job and from cluster to cluster, and prefers a cluster with a running job', async () => {
+    const streams: { url: string; send: (frame: unknown) => void }[] = [];
+    const WebSocket = class {
+      onmessage: (event: unknown) => void = () => undefined;
+      constructor(url: string) {
+        streams.push({ url, send: frame => this.onmessage({ data: JSON.stringify(frame) }) });
+      }
+      close() {}
+    };
+    let rows = [row({ id: 'done', jobs: [] }), row({ id: 'old' }), row({ id: 'new' })];
+    vi.spyOn(ServerConnection, 'makeRequest').mockImplementation(() => Promise.resolve({ ok: true, status: 200, json: () => Promise.resolve(rows) } as never));
+    const watch = new ClusterWatch(ServerConnection.makeSettings({ baseUrl: 'http://localhost/', wsUrl: 'ws://localhost/', WebSocket: WebSocket as never }));
+    const side = new Sidebar(watch, () => preferences, () => undefined);
+    Widget.attach(side, document.body);
+    await watch.poll();
+    const tab = (name: string) => [...side.node.querySelectorAll<HTMLElement>('[role=tab]')].find(one => one.textContent === name)!;
+    const chosen = () => side.node.querySelector('[role=tab][aria-selected=true]')!.textContent;
+    const last = () => streams[streams.length - 1];
+    expect(last().url).toContain('/old');
+    last().send({ job: 'job-1', picture: {} });
+    const first = tab('Workers');
+    first.click();
+    last().send({ job: 'job-2', picture: {} });
+    expect([chosen(), first.isConnected]).toEqual(['Workers', false]);
+    rows = [row({ id: 'old', alive: false }), row({ id: 'new' })];
+    await watch.poll();
+    expect([last().url.includes('/new'), tab('Workers')]).toEqual([true, undefined]);
+    last().send({ job: 'job-2', picture: {} });
+    expect(chosen()).toBe('Workers');
+    side.dispose();
+    watch.dispose();
+    vi.restoreAllMocks();
+  });
+});
+
 describe('the list of clusters', () => {
   test('is asked for once more when news comes during a question, and not for a job while another runs', async () => {
     const answers: ((value: unknown) => void)[] = [];

@@ -110,6 +110,14 @@ def test_a_long_pause_is_folded_in_the_time_line() -> None:
     assert max(bars.data_source.data["right"].max() for bars in short.renderers) == pytest.approx(5.5)
 
 
+def test_bars_of_a_large_run_have_no_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [bars.glyph.line_color for bars in figures.timeline(RunRecord.of(log())).renderers]
+    monkeypatch.setattr(figures, "EDGED", 0)
+    bare = [bars.glyph for bars in figures.timeline(RunRecord.of(log())).renderers]
+    assert None not in drawn and {glyph.line_color for glyph in bare} == {None}
+    assert [glyph.fill_color for glyph in bare] == drawn
+
+
 @given(st.lists(st.tuples(st.floats(-5, 1e4), st.floats(0, 100)), min_size=1, max_size=30))
 def test_folded_times_keep_their_order_and_operands_their_lengths(operands: list[tuple[float, float]]) -> None:
     begins = np.array([begin for begin, _ in operands])

@@ -11,5 +11,6 @@ export interface Host {
   drawn?: (hidden: boolean) => void; // called after a frame is drawn
   line?: boolean; // whether the view of a short job is a line; absent: always the full view
   gone?: () => boolean; // whether the kernel is gone; absent: the picture is saved, or comes from elsewhere
+  tab?: string; // chosen last, in a host that mounts one view after another; the view writes it
   until?: number; // seconds at the end of all axes of time, of a picture that goes back in time too; absent: the axes grow
 }

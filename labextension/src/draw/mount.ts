@@ -90,7 +90,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const keyOf = (snap: Snap | null | undefined) => (snap?.job ? `${snap.job} ${snap.name} ${host.get('workers')?.[0]?.pid ?? ''}` : ''); // other clusters have other processes
   let key = keyOf(host.get('snap')); // key of the shown job
   const before = key ? recall(key) : undefined; // choices in the view that this view replaces
-  let tab = (before?.tab ?? preferred('jmarsTab', TABS.map(([name]) => name)) ?? 'graph') as Tab;
+  let tab = (host.tab ?? before?.tab ?? preferred('jmarsTab', TABS.map(([name]) => name)) ?? 'graph') as Tab;
   let byWorker = before?.byWorker ?? false;
   let worker = before?.worker ?? -1;
   let line = before?.line; // chosen by a click
@@ -265,7 +265,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
     draw();
   }
   function open(name: Tab): void {
-    tab = name;
+    tab = host.tab = name;
     keep();
     mark();
     draw();

@@ -16,6 +16,14 @@ export class JobPanel {
   private _picture: Partial<Picture> = {};
   private _changed: () => void = () => undefined;
   private _unmount: () => void = () => undefined;
+  private readonly _host: Host = {
+    get: name => this._picture[name] as never,
+    watch: changed => {
+      this._changed = changed;
+      return () => undefined;
+    },
+    cancel: job => this.cancel(job)
+  }; // of all jobs, so that the next one opens at the same tab
 
   constructor(
     private readonly _settings: ServerConnection.ISettings,
@@ -26,6 +34,9 @@ export class JobPanel {
   /** Follows a cluster from now on; "" shows its newest job. */
   open(cluster: string, job = ''): void {
     this._stream?.close();
+    if (cluster !== this.cluster) {
+      this._mount(''); // jobs of two clusters have equal ids
+    }
     this.cluster = cluster;
     this._stream = stream(this._settings, cluster, frame => {
       if (frame.error) {
@@ -75,15 +86,7 @@ export class JobPanel {
     this._picture = {};
     this.job = job;
     if (job) {
-      const host: Host = {
-        get: name => this._picture[name] as never,
-        watch: changed => {
-          this._changed = changed;
-          return () => undefined;
-        },
-        cancel: id => this.cancel(id)
-      };
-      this._unmount = mount(this.node, host);
+      this._unmount = mount(this.node, this._host);
     }
   }
 }

@@ -94,7 +94,7 @@ export class Sidebar extends Widget {
     this._say(rows.length || this._starting ? '' : 'No cluster is running. Start one here; a cell that begins with %%jmars starts one too, once %load_ext jmars has run.');
     const here = rows.find(row => row.id === this.cluster);
     if (!here?.alive) {
-      const first = rows.find(row => row.alive);
+      const first = this._watch.running.find(({ cluster }) => cluster.alive)?.cluster ?? rows.find(row => row.alive);
       if (first) {
         this._panel.open(first.id);
       } else {
