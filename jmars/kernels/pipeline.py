@@ -30,6 +30,7 @@ Run = Callable[[Array, Sequence[Any], Sequence[Any], Stop], Any]  # gives a valu
 
 LONE_BLOCK = 1 << 20  # elements of a block where one operation runs alone: only `stop` asks for blocks there
 PLAIN_BLOCK = 1 << 18  # of elements that are reduced as they are, read or made here: sums are the same to the last bit
+SHORT_ROW = 128  # elements of a row, up to which an input that all rows share is repeated to the size of a block
 MIDDLE, BUFFERS = 0, 1  # slots of scratch; generators have those behind the buffers
 
 
@@ -80,6 +81,7 @@ def pipeline(
         block_size = max(PLAIN_BLOCK, wide)
     compute: Callable[..., None] | None = None
     buffers: tuple[np.dtype[Any], ...] = ()
+    repeated: list[int] = []  # inputs that are repeated for each row of a block
     if chunk.size <= BLOCK_SIZE and not in_numexpr:
         return _at_once(heads, middle, tail, chunk)
     if block is not None and middle is not None:
@@ -90,16 +92,23 @@ def pipeline(
     elif middle is not None:
         body = block_body(middle.expression, middle.twin)
         compute, buffers = body.run, body.buffers
+        if not strided and 1 < math.prod(blocks.shape[1:]) <= SHORT_ROW:
+            repeated = [k for k, lengths in enumerate(blocks.operands[: len(slots)]) if lengths[0] == 1]
+            block_size = max(BLOCK_SIZE, wide) if repeated else block_size
     first_head = BUFFERS + len(buffers)
+    first_repeated = first_head + len(heads)
 
     def block_by_block(target: Array, values: Sequence[Any], args: Sequence[Any], stop: Stop) -> None:
         """Write the elements to `target`, or with a tail the states."""
         inputs = [values[slot].reshape(shape) for slot, shape in zip(slots, blocks.operands)]
+        wholes = {k: _repeated(inputs[k], blocks, block_size, first_repeated + k) for k in repeated}
         fills = [head.open(args) for head in heads]
         states = Accumulator(tail.reducer, blocks, block_size, target) if tail is not None else None
         whole = target.reshape(blocks.shape) if states is None else None
         for start, shape, index, at in blocks.cut(block_size):
             parts = [x[i] for x, i in zip(inputs, at)]
+            for k, rows in wholes.items():
+                parts[k] = rows[: shape[0]]
             out = whole[index] if whole is not None else None
             for k, (head, place, fill) in enumerate(zip(heads, made, fills)):
                 made_here = out if compute is None else None  # alone, it writes what the region gives
@@ -127,6 +136,14 @@ def pipeline(
             finished(tail, kept, out, lambda state: tail.reducer.leaf(empty, tail.axes, state, None))
 
     return run
+
+
+def _repeated(row: Array, blocks: Blocks, block_size: int, slot: int) -> Array:
+    """Repeat an input that all rows share for each row of a block: NumPy loops over single rows to broadcast it."""
+    length = min(blocks.shape[0], max(1, block_size // math.prod(blocks.shape[1:])))
+    rows = scratch(slot, (length, *row.shape[1:]), row.dtype)
+    np.copyto(rows, row)
+    return rows
 
 
 def _at_once(heads: Sequence[Head], middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType) -> Run:

@@ -4,6 +4,7 @@ In reading order:
 
 - basic_indexing.py: slices and integers
 - take.py: integer positions along one axis
+- selected_rows.py: rows of a chunk that a mask selects
 - boolean_mask.py: `x[mask]`
 - nonzero.py: positions of true elements
 - structured.py: fields of structured arrays

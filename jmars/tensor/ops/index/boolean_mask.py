@@ -23,6 +23,7 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.index.selected_rows import selected_rows
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import slice_axis
@@ -170,14 +171,18 @@ def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], 
     if arg is not None:
         rows = slice(*arg)
         x, mask = x[(slice(None),) * params[0] + (rows,)], mask[rows]
-    found = np.ascontiguousarray(x[(slice(None),) * params[0] + (mask,)])
-    if out is None:
-        return found
-    if found.shape != out.shape:
+    axis = params[0]
+    selected = np.count_nonzero(mask)
+    if out is not None and selected != out.shape[axis]:
         raise ValueError(
-            f"a mask has {found.shape[params[0]]} true elements in a chunk, and had {out.shape[params[0]]} when it was "
+            f"a mask has {selected} true elements in a chunk, and had {out.shape[axis]} when it was "
             "computed before; a function whose results vary must be executed once and kept"
         )
+    if axis == 0:
+        return selected_rows(x, mask, out)
+    found = np.ascontiguousarray(x[(slice(None),) * axis + (mask,)])
+    if out is None:
+        return found
     np.copyto(out, found)
     return out
 
