@@ -210,15 +210,13 @@ class Dispatcher:
                     choice = None
                     continue
             if (lost or table.device) and (refusal := self._gpus.refusal(table, operand)) is not None:
-                memory.give_back(table, operand, slot)
-                self._report(Refused(table.job, operand, Failure.of(refusal)))
+                self._refuse(table, operand, slot, refusal)
                 continue
             if program not in worker.known:
                 try:
                     programs.make_known(worker, program, table, row)
                 except Exception as error:  # a user's object may pickle once and not again
-                    memory.give_back(table, operand, slot)
-                    self._report(Refused(table.job, operand, Failure.of(error)))
+                    self._refuse(table, operand, slot, error)
                     continue
             if batch is None:
                 batch = self.building = Batch(table, on_device)
@@ -255,6 +253,12 @@ class Dispatcher:
         elif not (worker.batches or worker.offered or worker.accepts) and self._is_offered(worker):
             worker.offered = True
             worker.link.send(OfferWork(OFFER))
+
+    def _refuse(self, table: JobTable, operand: int, slot: int, error: Exception) -> None:
+        """An admitted operand cannot be sent: others may have its memory."""
+        self._memory.give_back(table, operand, slot)
+        self._report(Refused(table.job, operand, Failure.of(error)))
+        self._again = True
 
     def _admit_on_device(self, worker: Worker, table: JobTable, operand: int) -> int:
         """Slot of an operand's copy in shared memory, 0 for none; -1 if it waits, or goes to cores."""

@@ -40,7 +40,8 @@ class Admission:
     preparing
         (Job, operand) by request, of operands in the allocation queue.
     ended
-        Called with an operand that was admitted or waited, and will not run, or did not end.
+        Called with an operand that was admitted or waited, and will not run, or did not end; tells whether another
+        operand waits for what it had on a GPU.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Admission:
         self._outputs, self._functions, self._retained, self._active = outputs, functions, retained, active
         self._events, self._refused, self._staged = events, events.refused, active.staged
         self.preparing: dict[AllocationRequest, tuple[JobTable, int]] = {}
-        self.ended: Callable[[JobTable, int], None] = lambda table, operand: None
+        self.ended: Callable[[JobTable, int], bool] = lambda table, operand: False
 
     def admit(self, table: JobTable, operand: int) -> int:
         """Slot of an operand's output if the operand can run now; -1 if the operand is queued for memory."""
@@ -190,8 +191,10 @@ class Admission:
 
         def refused(error: Exception) -> None:
             self.preparing.pop(request, None)
-            self.ended(table, operand)
+            awaited = self.ended(table, operand)
             self._refused(table.job, operand, error)
+            if awaited:
+                self._events.admitted()
 
         if chunks is None:
             chunks = [] if gather else [table.chunk[i] for i in table.inputs[operand]]

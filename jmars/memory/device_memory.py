@@ -188,12 +188,15 @@ class DeviceMemory:
         if request.keeps and not grant.out.gone:
             self._chunks.on_device[chunk] = OnDevice(worker, size)
 
-    def release(self, table: JobTable, operand: int) -> None:
-        """An operand will not run, or did not end: its slots on a GPU are free."""
+    def release(self, table: JobTable, operand: int) -> bool:
+        """An operand will not run, or did not end: its slots on a GPU are free. Whether another waits for them."""
+        awaited = False
         for gpu in self._gpus.values():
             found = gpu.grants.pop((table.number, operand), None)
             if found is not None:
                 gpu.slots.settle(found[0], done=False)
+                awaited |= gpu.head is not None
+        return awaited
 
     def drop(self, table: JobTable) -> list[int]:
         """Give up operands of a job that wait for room on a GPU; returns them."""

@@ -168,6 +168,13 @@ class DeviceSlots:
 
     def _allocate(self, sizes: Sequence[int]) -> list[int] | None:
         """Slots of these bytes; None, and none of them, if they do not fit."""
+        slots = self._allocate_now(sizes)
+        if slots is None:
+            self._allocator.drop_empty_slabs()  # they lie between free pages: an empty GPU would not have what `fits`
+            slots = self._allocate_now(sizes)
+        return slots
+
+    def _allocate_now(self, sizes: Sequence[int]) -> list[int] | None:
         slots: list[int] = []
         for size in sizes:
             slot = self._allocator.allocate(size)

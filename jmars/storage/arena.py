@@ -132,13 +132,13 @@ class Allocator:
                     self._add_run(offset, start - offset)
                     self._add_run(start + SLAB, offset + size - start - SLAB)
                     return start
-            self._drop_empty_slabs()
+            self.drop_empty_slabs()
         return None
 
     def _take_run(self, size: int) -> int | None:
         index = bisect_left(self._runs, (size, -1))
         if index == len(self._runs):
-            self._drop_empty_slabs()
+            self.drop_empty_slabs()
             index = bisect_left(self._runs, (size, -1))
             if index == len(self._runs):
                 return None
@@ -147,7 +147,7 @@ class Allocator:
         self._add_run(offset + size, length - size)
         return offset
 
-    def _drop_empty_slabs(self) -> None:
+    def drop_empty_slabs(self) -> None:
         """Turn slabs without a slot in use into runs of pages."""
         if not self._empty:
             return

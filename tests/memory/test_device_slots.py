@@ -116,3 +116,15 @@ def test_inputs_that_cut_the_room_in_pieces_leave_too():
     slots.free(3)
     grant = ran(slots, [(2, PAGE)], (4, 3 * PAGE), 0)
     assert grant.inputs[0].offset == 0 and sorted(slots.places) == [2, 4]
+
+
+def test_an_operand_that_fits_an_empty_slab_fits_one_from_which_all_chunks_have_left():
+    """Slabs of small slots, empty since, lay between the free pages."""
+    sizes = [30_720, 12_800, 12_800, 1_600, 192]
+    slots = slots_of(57)
+    ran(slots, [(0, 16 * PAGE), (1, 192)], (2, 1_600), 0)
+    for chunk in range(3):
+        slots.free(chunk)
+    inputs = [(10 + k, size) for k, size in enumerate(sizes)]
+    assert slots.used == 0 and slots.fits(inputs, (20, 4_608), 25_600)
+    assert isinstance(slots.grant(inputs, (20, 4_608), 25_600), DeviceGrant)

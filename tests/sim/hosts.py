@@ -354,6 +354,8 @@ class HostsWorld(World):
 
     def _newcomer(self) -> None:
         """A host joins that nobody had."""
+        if self.head.ended.is_set():
+            return
         host = self._make(self._next)
         self._next += 1
         self.trace(f"{host} comes")
