@@ -139,7 +139,7 @@ def pipeline(
 
 
 def _repeated(row: Array, blocks: Blocks, block_size: int, slot: int) -> Array:
-    """Repeat an input that all rows share for each row of a block: NumPy loops over single rows to broadcast it."""
+    """Repeat an input that all rows share for each row of a block: NumPy loops over single rows to broadcast."""
     length = min(blocks.shape[0], max(1, block_size // math.prod(blocks.shape[1:])))
     rows = scratch(slot, (length, *row.shape[1:]), row.dtype)
     np.copyto(rows, row)

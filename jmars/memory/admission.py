@@ -41,7 +41,7 @@ class Admission:
         (Job, operand) by request, of operands in the allocation queue.
     ended
         Called with an operand that was admitted or waited, and will not run, or did not end; tells whether another
-        operand waits for what it had on a GPU.
+        operand waits for slots on the same GPU.
     """
 
     def __init__(

@@ -189,7 +189,7 @@ class DeviceMemory:
             self._chunks.on_device[chunk] = OnDevice(worker, size)
 
     def release(self, table: JobTable, operand: int) -> bool:
-        """An operand will not run, or did not end: its slots on a GPU are free. Whether another waits for them."""
+        """An operand will not run, or did not end: the GPU has the slots back. Tells whether an operand waits there."""
         awaited = False
         for gpu in self._gpus.values():
             found = gpu.grants.pop((table.number, operand), None)

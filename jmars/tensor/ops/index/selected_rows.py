@@ -2,7 +2,7 @@
 
 NumPy's `x[mask]` takes a branch for each element, and copies rows one by one through an iterator. `take` by the
 positions of true elements needs a third of that time for rows, and for elements unless few or nearly all are selected.
-Positions are found block by block, so that they take no memory.
+Positions are found block by block, for little memory.
 """
 
 from __future__ import annotations
