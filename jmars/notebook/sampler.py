@@ -35,6 +35,7 @@ _FIRST = 0.25  # seconds of a cell without a job before it is shown
 _TICK = 1.0  # seconds after which the elapsed time is updated without an event
 _NEVER = -math.inf
 _LONG = 10.0  # seconds after which advice is computed for a job, of whose time it takes a fiftieth
+_PER_OPERAND = 2.5e-3  # of those seconds for each operand: the graph is planned once more for advice
 _LATE = 1.0  # seconds that the last picture waits for advice
 _READS = 200  # parts of the log read at most between two frames to reach the newest job
 _REST = {
@@ -173,7 +174,7 @@ class Sampler:
         Called once on the thread, with the last picture, when the run has ended.
     advise
         Returns advice for a job by its id, as `RunState.advise` takes it, shown in the Plan tab. Called once for each
-        job that runs longer than ten seconds, on a thread of its own, since it takes longer than a frame.
+        job that runs longer than ten seconds, and than 2.5 ms for each operand, on a thread of its own.
     line
         Returns the line of the cell that runs now: `RunningCell.line`. Called on the thread.
     on_begin
@@ -313,9 +314,10 @@ class Sampler:
         """Starts the computation of advice, once per long job."""
         with self._lock:
             job = self.run.job
-            slow = job is not None and job.state == JobState.RUNNING and job.elapsed(time.time()) >= _LONG
-        if self._advise is None or job is None or not slow or job.id in self._advised:
-            return
+            if self._advise is None or job is None or job.state != JobState.RUNNING or job.id in self._advised:
+                return
+            if job.elapsed(time.time()) < max(_LONG, _PER_OPERAND * job.n):
+                return
         asking = threading.Thread(target=self._ask, args=(self._advise, job.id), name="jmars-advice", daemon=True)
         self._advised[job.id] = asking
         asking.start()

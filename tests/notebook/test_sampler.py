@@ -9,6 +9,7 @@ import numpy as np
 from jmars.errors import ClusterLostError
 from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
+from jmars.notebook import sampler
 from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import FRAME_LIMIT, FrameBuilder, FrameRate, Sampler, catch_up
@@ -267,6 +268,22 @@ def test_the_view_goes_on_while_advice_is_made():
     assert sampler.join(timeout=60)
     assert seen.is_set()
     assert sampler.picture()["plan"]["advice"] == ["workers 4"]
+
+
+def test_a_job_of_many_operands_is_advised_later(monkeypatch):
+    for seconds, times in ((1e-3, 1), (1e9, 0)):  # for each operand; the job was submitted in 1970
+        monkeypatch.setattr(sampler, "_PER_OPERAND", seconds)
+        log, asked = started(4), []
+
+        def read(since, job, log=log):
+            if since:  # the events of the beginning are read
+                log.add("JobMoved", state="succeeded", error=None, elapsed=5.0)
+            return log.events[since:], len(log.events)
+
+        one = Sampler(read, lambda _: None, RunState(), None, lambda job, asked=asked: asked.append(job) or [])
+        one.follow("job-1")
+        assert one.join(timeout=60)
+        assert len(asked) == times
 
 
 def test_a_short_job_is_not_advised():
