@@ -73,12 +73,21 @@ def save_and_open_a_replay(notebook, side, name):
     at = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activeCellIndex")
     notebook.run(at, wait=True)
     notebook.view(at).get_by_role("slider").wait_for()
+    damaged = notebook.lab.folder / f"damaged-{name}"
+    damaged.write_bytes(b"no run")
+    for file, shows in ((name, ".jm-slider"), (damaged.name, "[role=alert]:has-text('the file holds no run')")):
+        page.evaluate(OPEN_FILE, file)
+        page.locator(f".jmars-RunFile {shows}").wait_for()
+        notebook.screenshot(f"file-of-{file.removesuffix('.run')}")
+        page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
+    damaged.unlink()
 
 
 JOBS_FIT = """() => {
   const jobs = [...document.querySelectorAll('.jmars-Sidebar .jm-job')];
   return jobs.length > 0 && jobs.every(it => it.scrollWidth <= it.clientWidth);
 }"""
+OPEN_FILE = "path => void window.jupyterapp.commands.execute('docmanager:open', { path })"  # as a double click does
 NOTEBOOK_TO_FRONT = """() => {
   const { shell } = window.jupyterapp;
   shell.activateById([...shell.widgets('main')].find(it => it.content?.model?.sharedModel?.cells).id);

@@ -2,7 +2,8 @@
 
 `GET` and `POST <base>/jmars/clusters` list and start clusters, `POST …/clusters/<id>/scale` scales and `DELETE
 …/clusters/<id>` stops one, `POST …/clusters/<id>/jobs/<job>/cancel` cancels, `GET …/jobs/<job>/report` reports and
-`GET …/jobs/<job>/replay` gives the run as a file for `jmars.replay`; websocket `<base>/jmars/stream/<id>`.
+`GET …/jobs/<job>/replay` gives the run as a file for `jmars.replay`; `POST <base>/jmars/replay` takes such a file and
+gives replay data; websocket `<base>/jmars/stream/<id>`.
 Jupyter's handlers check token, XSRF, Host and Origin; the websocket checks user and origin before the upgrade.
 Source: docs/explanation/reliability.md.
 """
@@ -28,6 +29,7 @@ from tornado import web, websocket
 from jmars.actors.registry import Entry
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterStartError, JmarsError
+from jmars.notebook.replay import Replay
 from jmars.notebook.server.discovery import ANSWER, ClusterFinder
 from jmars.notebook.server.history import ClusterHistory
 from jmars.notebook.server.kernels import KernelRow, kernel_rows
@@ -38,6 +40,7 @@ from jmars.notebook.view import plain_text
 from jmars.reports.page import report_page
 from jmars.reports.run_record import RunRecord
 from jmars.reports.saved_run import save_run
+from jmars.units import format_bytes
 
 __all__ = ["FINDER", "STARTED", "routes"]
 
@@ -45,6 +48,7 @@ RESOURCE = "jmars"  # name of the resource for Jupyter's authorizer
 FINDER = "jmars_finder"  # key of the finder in the web application's settings
 STARTED = "jmars_started"  # key of the clusters that pages started
 _ID = r"([\w.-]{1,100})"
+_LARGEST_RUN = 32 * 2**20  # bytes of a file of a run that a page opens
 _SCALE = 120.0  # seconds for hosts that come or go
 _FAST, _SLOW = 0.25, 1.0  # seconds between frames while the job runs, and after
 _NO_CLUSTER = 4404  # websocket close code: do not try again
@@ -201,6 +205,27 @@ class JobReplayHandler(APIHandler):
         self.finish(packed)
 
 
+class ReplayHandler(APIHandler):
+    """Replay data of a saved run, for a page that opens a file."""
+
+    auth_resource = RESOURCE
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Reads the body: the bytes of a file of `Job.save`."""
+        if len(self.request.body) > _LARGEST_RUN:
+            raise web.HTTPError(413, f"a run of more than {format_bytes(_LARGEST_RUN)} is opened by jmars.replay alone")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "run"
+            path.write_bytes(self.request.body)
+            try:
+                data = await asyncio.to_thread(lambda: Replay(path).data)
+            except JmarsError as error:
+                raise web.HTTPError(409, plain_text(str(error).replace(str(path), "the file"), 2000)) from error
+        self.finish({"runs": [data]})
+
+
 async def recorded(handler: JupyterHandler, cluster: str, job: str) -> tuple[str, list[Any]]:
     """The name of a job, and its events as far as the cluster has kept them."""
     names = {row["id"]: row.get("name") for row in await ask(handler, cluster, "cluster", "jobs")}
@@ -320,6 +345,7 @@ def routes() -> list[tuple[str, type[web.RequestHandler]]]:
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/cancel", CancelHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/report", JobReportHandler),
         (rf"/jmars/clusters/{_ID}/jobs/{_ID}/replay", JobReplayHandler),
+        (r"/jmars/replay", ReplayHandler),
         (rf"/jmars/clusters/{_ID}", StopHandler),
         (rf"/jmars/clusters/{_ID}/scale", ScaleHandler),
         (rf"/jmars/stream/{_ID}", StreamHandler),

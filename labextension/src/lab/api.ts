@@ -1,6 +1,7 @@
 // Client of the Jupyter server extension: REST and stream. The browser never sees the address or token of a cluster.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import { Saved } from '../draw/replayed';
 import { Lanes } from '../model/view';
 import { ScaleOrder } from './scale_form';
 
@@ -128,6 +129,12 @@ export async function replayFile(settings: ServerConnection.ISettings, cluster: 
     text += String.fromCharCode(...bytes.subarray(at, at + PART));
   }
   return btoa(text);
+}
+
+/** What a page shows of a run, by the bytes of its file as base64 text. */
+export function readReplay(settings: ServerConnection.ISettings, file: string): Promise<Saved> {
+  const body = Uint8Array.from(atob(file.replace(/\s/g, '')), letter => letter.charCodeAt(0));
+  return request(settings, ['replay'], { method: 'POST', body });
 }
 
 export interface Stream {

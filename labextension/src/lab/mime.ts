@@ -1,12 +1,19 @@
-// Shows a saved job as the full view, and a saved replay. Needs no kernel and no trust, since all texts of the picture are written as text.
+// Shows a saved job as the full view, a saved replay, and the file of a run. Needs no kernel and no trust, since all texts of the picture are written as text.
 import { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import { ServerConnection } from '@jupyterlab/services';
 import { Widget } from '@lumino/widgets';
+import { h } from '../draw/dom';
 import { mount } from '../draw/mount';
 import { Saved, showReplay } from '../draw/replayed';
 import { fromJson } from '../model/bytes';
 import { lastSeen } from '../model/last';
 import { REPLAY_TYPE } from '../model/replay';
 import { MIME_TYPE } from '../model/view';
+import { readReplay } from './api';
+import { ENDING } from './notebook';
+
+const RUN_TYPE = 'application/vnd.jmars.run'; // of files that Job.save writes
+const RUN = 'jmars-run';
 
 class SavedJob extends Widget implements IRenderMime.IRenderer {
   private _unmount: () => void = () => undefined;
@@ -38,6 +45,34 @@ class SavedReplay extends Widget implements IRenderMime.IRenderer {
   }
 }
 
+/** The file of a run, which the Jupyter server unpacks. */
+class RunFile extends Widget implements IRenderMime.IRenderer {
+  private _unmount: () => void = () => undefined;
+
+  constructor() {
+    super();
+    this.addClass('jmars-RunFile');
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const shown = await readReplay(ServerConnection.makeSettings(), model.data[RUN_TYPE] as string).then(
+      saved => showReplay(this.node, saved),
+      (error: Error) => {
+        const told = h('p', { class: 'jm-error', role: 'alert' }, error.message);
+        this.node.append(told);
+        return () => told.remove();
+      }
+    );
+    this._unmount(); // what an earlier version of the file showed
+    this._unmount = shown;
+  }
+
+  override dispose(): void {
+    this._unmount();
+    super.dispose();
+  }
+}
+
 const extensions: IRenderMime.IExtension[] = [
   {
     id: 'jmars-lab:mime',
@@ -50,6 +85,14 @@ const extensions: IRenderMime.IExtension[] = [
     rendererFactory: { safe: true, mimeTypes: [REPLAY_TYPE], createRenderer: () => new SavedReplay() },
     rank: 0,
     dataType: 'json'
+  },
+  {
+    id: 'jmars-lab:run',
+    rendererFactory: { safe: true, mimeTypes: [RUN_TYPE], createRenderer: () => new RunFile() },
+    rank: 0,
+    dataType: 'string',
+    fileTypes: [{ name: RUN, displayName: 'jmars run', mimeTypes: [RUN_TYPE], extensions: [ENDING], fileFormat: 'base64' }],
+    documentWidgetFactoryOptions: { name: 'jmars replay', modelName: 'base64', primaryFileType: RUN, fileTypes: [RUN], defaultFor: [RUN] }
   }
 ];
 

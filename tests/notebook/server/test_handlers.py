@@ -21,6 +21,7 @@ from jmars.client.cluster import Cluster
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterStoppedError
 from jmars.model.states import OperandState as S
+from jmars.notebook.replay import Replay
 from jmars.remote import spawn
 from jmars.reports.saved_run import SavedRun
 from tests.notebook.events_for_tests import started
@@ -196,6 +197,17 @@ def test_a_run_is_given_as_a_file_to_replay(server, tmp_path):
         with opener.open(url) as answer:
             (tmp_path / "saved.run").write_bytes(answer.read())
         saved = SavedRun(tmp_path / "saved.run")
+        shown = f"http://127.0.0.1:{server.port}{BASE}jmars/replay"
+        headers = {"Authorization": f"token {LOGIN}"}
+        ask = urllib.request.Request(shown, (tmp_path / "saved.run").read_bytes(), headers)
+        with urllib.request.urlopen(ask) as answer:  # what a page shows of the file
+            assert json.load(answer) == {"runs": [Replay(tmp_path / "saved.run").data]}
+        for body, given, code in ((b"no run", headers, 409), (ask.data, {}, 403)):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(urllib.request.Request(shown, body, given))
+            assert refused.value.code == code
+            assert code == 403 or "the file holds no run" in json.load(refused.value)["message"]
+            refused.value.close()
         assert (saved.job, saved.name) == ("job-1", "cell 1") and saved.record.jobs
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(url)
