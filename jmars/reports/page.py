@@ -74,7 +74,7 @@ def _summary(record: RunRecord) -> str:
     return (
         f"{_count(len(record.jobs), 'job')}, {len(operands):,} operands on {_count(workers, 'worker')} in "
         f"{format_seconds(record.seconds)}; computing took {format_seconds(busy)}{share}. "
-        f"Memory: at most {format_bytes(peak)}{limit}."
+        f"Memory of all processes: at most {format_bytes(peak)}{limit}."
     )
 
 
@@ -83,7 +83,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _jobs(record: RunRecord) -> str:
-    head = ["job", "state", "seconds", "operands", "before fusion", "planned in", "predicted", "peak", "predicted peak"]
+    head = ["job", "state", "seconds", "operands", "before fusion", "planned in", "predicted", "peak reserved", "predicted peak"]
     head += ["spilled", "moved"]
     rows = "".join(_job(job) for job in record.jobs.values())
     errors = "".join(
