@@ -93,7 +93,8 @@ def pipeline(
         body = block_body(middle.expression, middle.twin)
         compute, buffers = body.run, body.buffers
         if not strided and 1 < math.prod(blocks.shape[1:]) <= SHORT_ROW:
-            repeated = [k for k, lengths in enumerate(blocks.operands[: len(slots)]) if lengths[0] == 1]
+            shared = [lengths[0] == 1 and lengths[-1] == blocks.shape[-1] for lengths in blocks.operands[: len(slots)]]
+            repeated = [k for k, one in enumerate(shared) if one]
             block_size = max(BLOCK_SIZE, wide) if repeated else block_size
     first_head = BUFFERS + len(buffers)
     first_repeated = first_head + len(heads)

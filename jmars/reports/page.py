@@ -83,7 +83,17 @@ def _count(number: int, noun: str) -> str:
 
 
 def _jobs(record: RunRecord) -> str:
-    head = ["job", "state", "seconds", "operands", "before fusion", "planned in", "predicted", "peak reserved", "predicted peak"]
+    head = [
+        "job",
+        "state",
+        "seconds",
+        "operands",
+        "before fusion",
+        "planned in",
+        "predicted",
+        "peak reserved",
+        "predicted peak",
+    ]
     head += ["spilled", "moved"]
     rows = "".join(_job(job) for job in record.jobs.values())
     errors = "".join(

@@ -73,14 +73,19 @@ def save_and_open_a_replay(notebook, side, name):
     at = page.evaluate("() => window.jupyterapp.shell.currentWidget.content.activeCellIndex")
     notebook.run(at, wait=True)
     notebook.view(at).get_by_role("slider").wait_for()
-    damaged = notebook.lab.folder / f"damaged-{name}"
-    damaged.write_bytes(b"no run")
-    for file, shows in ((name, ".jm-slider"), (damaged.name, "[role=alert]:has-text('the file holds no run')")):
+    for file, content, shows in (
+        (name, None, ".jm-slider"),
+        (f"damaged-{name}", b"jmars run 1\n", "[role=alert]:has-text('is damaged')"),
+        (f"text-{name}", b"#!/bin/sh", "[role=alert]:has-text('has the editor')"),
+    ):
+        if content is not None:
+            (notebook.lab.folder / file).write_bytes(content)
         page.evaluate(OPEN_FILE, file)
         page.locator(f".jmars-RunFile {shows}").wait_for()
         notebook.screenshot(f"file-of-{file.removesuffix('.run')}")
         page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
-    damaged.unlink()
+        if content is not None:
+            (notebook.lab.folder / file).unlink()
 
 
 JOBS_FIT = """() => {

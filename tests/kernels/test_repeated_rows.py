@@ -55,3 +55,14 @@ def test_rows_are_repeated_where_they_are_short(monkeypatch):
             np.empty(shape), [np.ones(whole), np.ones(shared)]
         )
     assert asked == [(1, 8)]
+
+
+def test_a_number_is_not_repeated(monkeypatch):
+    """NumPy's loop over one long axis is faster than a loop over rows."""
+    asked = []
+    monkeypatch.setattr(module, "_repeated", lambda row, *_: asked.append(row.shape) or row)
+    types = [ChunkType(one, F8) for one in ((9_001, 8), (8,), (), (9_001, 8))]
+    nodes = (Node("subtract", (0, 1), F8), Node("multiply", (3, 2), F8))
+    step = Elementwise(Expression((F8, F8, F8), nodes), (0, 1, 2), types[3])
+    pipeline((), step, None, types)(np.empty((9_001, 8)), [np.ones((9_001, 8)), np.ones(8), np.ones(())])
+    assert asked == [(1, 8)]

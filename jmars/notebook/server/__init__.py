@@ -7,6 +7,7 @@ orders.py      checks what a page asks for when it starts or scales a cluster
 started.py     clusters that the side bar started
 cluster_process.py  the process that holds such a cluster
 kernels.py     notebooks and kernels that are connected to a cluster
+run_file.py    reads the file of a run in a process with little memory and time
 handlers.py    REST and websocket, behind Jupyter's own login
 extension.py   the extension class that Jupyter's server loads
 

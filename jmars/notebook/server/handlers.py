@@ -29,11 +29,11 @@ from tornado import web, websocket
 from jmars.actors.registry import Entry
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterStartError, JmarsError
-from jmars.notebook.replay import Replay
 from jmars.notebook.server.discovery import ANSWER, ClusterFinder
 from jmars.notebook.server.history import ClusterHistory
 from jmars.notebook.server.kernels import KernelRow, kernel_rows
 from jmars.notebook.server.orders import OrderError, StartOrder, scale_order
+from jmars.notebook.server.run_file import replay_of
 from jmars.notebook.server.started import StartedClusters
 from jmars.notebook.server.stream import AT_ONCE, JobStream, Reader, job_row
 from jmars.notebook.view import plain_text
@@ -216,13 +216,10 @@ class ReplayHandler(APIHandler):
         """Reads the body: the bytes of a file of `Job.save`."""
         if len(self.request.body) > _LARGEST_RUN:
             raise web.HTTPError(413, f"a run of more than {format_bytes(_LARGEST_RUN)} is opened by jmars.replay alone")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "run"
-            path.write_bytes(self.request.body)
-            try:
-                data = await asyncio.to_thread(lambda: Replay(path).data)
-            except JmarsError as error:
-                raise web.HTTPError(409, plain_text(str(error).replace(str(path), "the file"), 2000)) from error
+        try:
+            data = await replay_of(self.request.body)
+        except JmarsError as error:
+            raise web.HTTPError(409, plain_text(error, 2000)) from error
         self.finish({"runs": [data]})
 
 

@@ -14,6 +14,8 @@ import { ENDING } from './notebook';
 
 const RUN_TYPE = 'application/vnd.jmars.run'; // of files that Job.save writes
 const RUN = 'jmars-run';
+const HEAD = 'jmars run'; // with which the files begin: a multiple of three bytes
+const LARGEST = (32 * 2 ** 20 * 4) / 3; // characters of base64 text: as many bytes as the server takes
 
 class SavedJob extends Widget implements IRenderMime.IRenderer {
   private _unmount: () => void = () => undefined;
@@ -55,7 +57,7 @@ class RunFile extends Widget implements IRenderMime.IRenderer {
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const shown = await readReplay(ServerConnection.makeSettings(), model.data[RUN_TYPE] as string).then(
+    const shown = await this._read(String(model.data[RUN_TYPE] ?? '')).then(
       saved => showReplay(this.node, saved),
       (error: Error) => {
         const told = h('p', { class: 'jm-error', role: 'alert' }, error.message);
@@ -65,6 +67,19 @@ class RunFile extends Widget implements IRenderMime.IRenderer {
     );
     this._unmount(); // what an earlier version of the file showed
     this._unmount = shown;
+    if (this.isDisposed) {
+      shown(); // the tab was closed meanwhile
+    }
+  }
+
+  private async _read(file: string): Promise<Saved> {
+    if (!file.startsWith(btoa(HEAD))) {
+      throw new Error('This file holds no run that jmars saved. "Open With" in its menu has the editor.');
+    }
+    if (file.length > LARGEST) {
+      throw new Error('This run is too large for a page; jmars.replay shows it in a notebook.');
+    }
+    return readReplay(ServerConnection.makeSettings(), file);
   }
 
   override dispose(): void {

@@ -15,8 +15,8 @@ function folderOf(app: JupyterFrontEnd): string {
 /** Names of the files in a folder, the newest first. */
 async function filesIn(app: JupyterFrontEnd, folder: string): Promise<string[]> {
   const { content } = await app.serviceManager.contents.get(folder);
-  const files = content as { name: string; last_modified: string }[];
-  return files.sort((a, b) => b.last_modified.localeCompare(a.last_modified)).map(({ name }) => name);
+  const files = content as { name: string; last_modified?: string }[];
+  return files.sort((a, b) => (b.last_modified ?? '').localeCompare(a.last_modified ?? '')).map(({ name }) => name);
 }
 
 /** Asks for a name and saves the run of a job there, so far as it is. */

@@ -48,7 +48,8 @@ def selected_rows(x: Array, mask: Array, out: Array | None = None) -> Array:
     count = np.count_nonzero(mask)
     if out is not None and count != len(out):
         raise ValueError(f"the mask selects {count} rows, and there is room for {len(out)}")
-    if mask.ndim > 1 or mask.size <= FEW or (x.ndim == 1 and count > DENSE * mask.size):
+    dense = x.ndim == 1 and count > DENSE * mask.size
+    if mask.ndim > 1 or mask.size <= FEW or dense or not x.flags.c_contiguous:  # `take` copies strided blocks whole
         found = np.ascontiguousarray(x[mask])
         if out is not None:
             np.copyto(out, found)
