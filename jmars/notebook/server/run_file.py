@@ -50,14 +50,14 @@ async def replay_of(data: bytes) -> str:
             try:
                 found, error = await asyncio.wait_for(process.communicate(), 2 * SECONDS)
             except TimeoutError:
-                error = b""
+                found = error = b""
             finally:
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
         if process.returncode == REFUSED:
             raise JmarsError(error.decode().replace(str(path), "the file"))
-        if process.returncode:
+        if process.returncode or not found:
             raise JmarsError(
                 f"the file was not read with {format_bytes(MEMORY)} of memory in {SECONDS} s; so large a run is "
                 "shown in a notebook, by jmars.replay(path)"

@@ -202,11 +202,13 @@ def test_a_run_is_given_as_a_file_to_replay(server, tmp_path):
         ask = urllib.request.Request(shown, (tmp_path / "saved.run").read_bytes(), headers)
         with urllib.request.urlopen(ask) as answer:  # what a page shows of the file
             assert json.load(answer) == {"runs": [Replay(tmp_path / "saved.run").data]}
-        for body, given, code in ((b"no run", headers, 409), (ask.data, {}, 403)):
+        large = b"jmars run 1\n" + bytes(2**25)
+        for body, given, code in ((b"no run", headers, 409), (large, headers, 413), (ask.data, {}, 403)):
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(urllib.request.Request(shown, body, given))
             assert refused.value.code == code
-            assert code == 403 or "the file holds no run" in json.load(refused.value)["message"]
+            told = {409: "the file holds no run", 413: "more than 32.0 MiB", 403: ""}[code]
+            assert not told or told in json.load(refused.value)["message"]
             refused.value.close()
         assert (saved.job, saved.name) == ("job-1", "cell 1") and saved.record.jobs
         with pytest.raises(urllib.error.HTTPError) as refused:

@@ -1,7 +1,7 @@
 """Copies the rows of a chunk that a mask selects.
 
 NumPy's `x[mask]` takes a branch for each element, and copies rows one by one through an iterator. `take` by the
-positions of true elements needs a third of that time for rows, and for elements unless few or nearly all are selected.
+positions of true elements is faster for rows, and for elements unless few or nearly all are selected.
 Positions are found block by block, for little memory.
 """
 
