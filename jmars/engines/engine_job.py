@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from time import monotonic, perf_counter
 
+import numpy as np
+
 from jmars.dispatch.state_times import pack_numbers
 from jmars.engines.engine import GroupTask, Result
 from jmars.engines.groups import Group, single_group
 from jmars.engines.results import Kept, Results
-from jmars.engines.running_group import Broke, Ended, EngineLink, RunningGroup, Told, deaths_of, warned_by
+from jmars.engines.running_group import Broke, EngineLink, RunningGroup, Told, deaths_of, warned_by
 from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
@@ -60,12 +62,13 @@ class EngineJob:
         self._results, self._link = results, link
         self._told = bytearray(n)
         self._group: list[RunningGroup | None] = [None] * n
-        self._outcome: dict[int, Ended | Broke] = {}  # not reported yet
+        self._outcome: dict[int, tuple[int, int] | Broke] = {}  # microseconds and worker; not reported yet
+        self._shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size only the run could tell
         self._hint: dict[int, int] = {}  # worker that the scheduler chose
         self._due: dict[int, None] = {}  # operands of which there may be something to report
         self._ended: dict[str, RunningGroup] = {}  # by task: those whose results may be lost
         self._ahead: deque[RunningGroup] = deque()
-        self._learnt: dict[int, list[int]] = {}  # row of a program: operands that ended, and their microseconds
+        self._ran: list[tuple[Sequence[int], Sequence[int]]] = []  # operands that ended, and their microseconds
         self._began, self._peak, self._moved = perf_counter(), results.used, 0
         self._others = results.used - sum(kept.nbytes for kept in map(self._kept, table.stored) if kept is not None)
         for plan in groups:
@@ -141,13 +144,9 @@ class EngineJob:
         self._ended[task] = group
         if report.warned:
             self._link.report(warned_by(self.table.job, plan, report))
-        outcomes, program, learnt, shapes = self._outcome, self.table.program, self._learnt, report.shapes
-        for place, (operand, micros) in enumerate(zip(plan.operands, report.microseconds)):
-            outcomes[operand] = Ended(worker, micros, shapes.get(place) if shapes else None)
-            row = program[operand]
-            seen = learnt.setdefault(row, [0, 0])
-            seen[0] += 1
-            seen[1] += micros
+        self._outcome.update(zip(plan.operands, zip(report.microseconds, itertools.repeat(worker))))
+        self._shapes.update((plan.operands[place], shape) for place, shape in report.shapes.items())
+        self._ran.append((plan.operands[:n], report.microseconds))
         for operand in plan.inputs:
             source = self._kept(operand)
             if source is not None and 0 <= source.worker != worker:
@@ -213,7 +212,7 @@ class EngineJob:
     def _settle(self, due: Iterable[int]) -> None:
         told, outcomes, job, report = self._told, self._outcome, self.table.job, self._link.report
         ready, running, done = int(Told.READY), int(Told.STARTED), int(Told.DONE)  # members of an enum are slow to read
-        started, shapes = dict[int, list[int]](), dict[int, tuple[int, ...]]()
+        started, shapes = dict[int, list[int]](), self._shapes
         finished: dict[int, tuple[list[int], list[int]]] = {}  # operands and their microseconds
         broken, given_back, alone = list[tuple[int, Broke]](), list[int](), list[int]()
         for operand in due:
@@ -230,23 +229,20 @@ class EngineJob:
                     told[operand] = running
                     started.setdefault(group.worker, []).append(operand)
                 continue
-            worker = outcome.worker
-            if state == ready:
-                started.setdefault(worker, []).append(operand)
-            if isinstance(outcome, Ended):
-                told[operand] = done
+            if isinstance(outcome, Broke):
+                told[operand], worker = Told.UNKNOWN, outcome.worker
+                broken.append((operand, outcome))
+            else:
+                told[operand], (spent, worker) = done, outcome
                 operands, micros = finished.setdefault(worker, ([], []))
                 operands.append(operand)
-                micros.append(outcome.microseconds)
-                if outcome.shape is not None:
-                    shapes[operand] = outcome.shape
-            else:
-                told[operand] = Told.UNKNOWN
-                broken.append((operand, outcome))
+                micros.append(spent)
+            if state == ready:
+                started.setdefault(worker, []).append(operand)
         for worker, operands in started.items():
             report(Started(job, operands, worker))
         for worker, (operands, micros) in finished.items():
-            known = {one: shapes[one] for one in operands if one in shapes}
+            known = {one: shapes[one] for one in operands if one in shapes} if shapes else None
             self.done += len(operands)
             report(Timed(job, operands, worker, (b"", b"", pack_numbers(micros), b"")))  # of the state CALCULATING
             report(Finished(job, operands, worker, known or None, micros))
@@ -269,7 +265,10 @@ class EngineJob:
     # -- for the view, and for costs
     def learnt(self) -> dict[int, tuple[int, float]]:
         """By row of a program: operands that ended, and their seconds together."""
-        return {row: (count, micros * 1e-6) for row, (count, micros) in self._learnt.items()}
+        operands, micros = (list(itertools.chain.from_iterable(some)) for some in zip(*self._ran, ((), ())))
+        rows = np.asarray(self.table.program, np.int64)[operands]
+        count, spent = np.bincount(rows), np.bincount(rows, micros)
+        return {row: (int(count[row]), float(spent[row]) * 1e-6) for row in np.flatnonzero(count).tolist()}
 
     def waiting(self) -> int:
         """Ready operands that no worker runs."""
@@ -282,15 +281,15 @@ class EngineJob:
 
     # -- own
     def _look_at(self, operands: Iterable[int]) -> None:
-        self._due.update(dict.fromkeys(operands))
+        told, ordered = self._told, (int(Told.READY), int(Told.STARTED))
+        self._due.update(dict.fromkeys([one for one in operands if told[one] in ordered]))
         self._link.wake(self)
 
     def _kept(self, operand: int) -> Kept | None:
         return self._results.find(self.table.chunk[operand])
 
     def _bytes(self, operand: int) -> int:
-        outcome = self._outcome.get(operand)
-        shape = outcome.shape if isinstance(outcome, Ended) else None
+        shape = self._shapes.get(operand)
         return self.table.nbytes[operand] if shape is None else self.table.bytes_of(operand, shape)
 
     def _source(self, operand: int) -> Result | None:

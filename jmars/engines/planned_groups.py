@@ -1,9 +1,12 @@
-"""Groups of a job for the workers of an engine: limits by their memory, by predicted costs, by the cost of a task."""
+"""Groups of a job for the workers of an engine: limits by their memory, by predicted costs, by the cost of a task.
+
+Jobs of the same plan share the lists of their operands, and get the same groups (`GroupPlans`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 
@@ -18,11 +21,76 @@ from jmars.engines.run_order import run_order
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, program_seconds
 
-__all__ = ["planned_groups"]
+__all__ = ["GroupPlans", "planned_groups"]
 
 SLOW = 1.15  # times the least seconds of a job: groups that take longer are cut in another way too
 MANY = 2  # times the groups that a job needs: the same
 CROSSED = 8  # inputs from other workers for each group that a job needs: beyond, the plan's workers are tried last
+DRIFT = 1 / 4  # of a job's predicted seconds: with a larger change, the job is divided anew
+KEPT = 200_000  # operands whose groups are kept, at about 100 bytes each
+
+
+@dataclass(frozen=True, eq=False)
+class _Division:
+    """Groups of a plan, and what they were made for."""
+
+    inputs: Sequence[Sequence[int]]  # of the operands: the same object in all jobs of a plan
+    nbytes: Sequence[int]
+    costs: NDArray[np.float64]  # predicted seconds of all operands of each program
+    workers: Sequence[EngineWorker]
+    there: Mapping[int, int]
+    groups: Sequence[Group]
+
+    def suits(
+        self, table: JobTable, costs: NDArray[np.float64], workers: Sequence[EngineWorker], there: Mapping[int, int]
+    ) -> bool:
+        """Whether a job may have the groups too."""
+        same = self.inputs is table.inputs and self.nbytes == table.nbytes
+        same = same and self.workers == workers and self.there == there
+        return same and float(np.abs(costs - self.costs).sum()) <= DRIFT * float(self.costs.sum())
+
+
+class GroupPlans:
+    """Divides jobs into groups, and keeps the groups of the last used plans for their next jobs.
+
+    Attributes
+    ----------
+    found, missed
+        How often a job's groups were kept, and were not.
+    """
+
+    def __init__(self) -> None:
+        self.found = self.missed = 0
+        self._kept: dict[int, _Division] = {}  # by identity of `inputs`, the last used one last
+
+    def groups(
+        self,
+        table: JobTable,
+        workers: Sequence[EngineWorker],
+        profile: Profile,
+        task_seconds: tuple[float, float],
+        there: Mapping[int, int],
+        bandwidth: float = BANDWIDTH,
+    ) -> Sequence[Group]:
+        """Groups of a job; parameters as of `planned_groups`."""
+        count = np.bincount(np.asarray(table.program, np.int64) + 1, minlength=len(table.programs) + 1)
+        costs = _costs(table, profile) * count[[*range(1, len(count)), 0]]
+        division = self._kept.pop(id(table.inputs), None)
+        if division is not None and division.suits(table, costs, workers, there):
+            self.found += 1
+        else:
+            self.missed += 1
+            groups = planned_groups(table, workers, profile, task_seconds, there, bandwidth)
+            division = _Division(table.inputs, list(table.nbytes), costs, list(workers), dict(there), groups)
+        self._kept[id(table.inputs)] = division
+        while sum(len(one.nbytes) for one in self._kept.values()) > KEPT:
+            del self._kept[next(iter(self._kept))]
+        return division.groups
+
+
+def _costs(table: JobTable, profile: Profile) -> NDArray[np.float64]:
+    """Predicted seconds of an operand of each program; the last entry is for stored chunks."""
+    return np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
 
 
 def planned_groups(
@@ -51,8 +119,7 @@ def planned_groups(
         Bytes a second between two workers.
     """
     slots = sum(worker.cores for worker in workers)
-    cost = np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
-    seconds = cost[np.asarray(table.program, np.int64)]
+    seconds = _costs(table, profile)[np.asarray(table.program, np.int64)]
     room = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
     total = float(seconds.sum())
     limits = GroupLimits(group_seconds(*task_seconds, slots, total), room)

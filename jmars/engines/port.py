@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
 from jmars.engines.engine_job import EngineJob
 from jmars.engines.links import BANDWIDTH
-from jmars.engines.planned_groups import planned_groups
+from jmars.engines.planned_groups import GroupPlans
 from jmars.engines.results import Kept, Results
 from jmars.engines.running_group import EngineLink, RunningGroup
 from jmars.engines.task import make_spec
@@ -90,6 +90,7 @@ class EngineWorkers:
         self._prefix, self._closed = prefix, closed
         self._number: dict[str, int] = {}  # by key of the engine
         self._scheduler: ReportPort | None = None
+        self._plans = GroupPlans()
         self._jobs: dict[str, EngineJob] = {}
         self._tasks: dict[str, EngineJob] = {}  # that the engine has
         self._due: dict[EngineJob, None] = {}  # jobs with something to report
@@ -141,7 +142,7 @@ class EngineWorkers:
         here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
         there = self.results.workers({one: table.chunk[one] for one in table.stored})
         bandwidth = self.engine.bandwidth() or BANDWIDTH
-        groups = planned_groups(table, here, self.profile, self.engine.task_seconds, there, bandwidth)
+        groups = self._plans.groups(table, here, self.profile, self.engine.task_seconds, there, bandwidth)
         self._jobs[table.job] = EngineJob(table, groups, self.results, link)
         self._submit_ahead()
 

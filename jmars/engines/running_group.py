@@ -14,7 +14,7 @@ from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.model.reports import Report, Warned
 
-__all__ = ["Broke", "Ended", "EngineLink", "RunningGroup", "Told", "deaths_of", "warned_by"]
+__all__ = ["Broke", "EngineLink", "RunningGroup", "Told", "deaths_of", "warned_by"]
 
 
 class Told(IntEnum):
@@ -24,14 +24,6 @@ class Told(IntEnum):
     READY = 1  # ordered
     STARTED = 2  # reported as started
     DONE = 3  # reported as finished
-
-
-class Ended(NamedTuple):
-    """An operand that ended well."""
-
-    worker: int
-    microseconds: int
-    shape: tuple[int, ...] | None
 
 
 class Broke(NamedTuple):

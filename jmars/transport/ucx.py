@@ -28,7 +28,7 @@ __all__ = ["READY_SECONDS", "Buffer", "Ucx"]
 
 log = logging.getLogger("jmars.transport")
 
-READY_SECONDS = 4.0  # that a connection waits for UCX to start
+READY_SECONDS = 15.0  # that a connection waits for UCX to start; a busy machine takes some seconds
 SENDING = 32  # buffers of PART_BYTES for messages to send
 RECEIVING = 64 * 2**20  # bytes that may be asked for by UCX at once, of all hosts
 RECEIVED = 16  # buffers that are kept for further messages

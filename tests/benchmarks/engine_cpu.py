@@ -14,7 +14,7 @@ port
     Code of `jmars.engines` in the thread of the head: tasks, results, ends of operands; not what it calls of the
     scheduler of jmars.
 grouping
-    `planned_groups`, once for each job.
+    `GroupPlans.groups`, once for each job.
 
 The rest is `kernels`, the operands and the threads of BLAS, and `jmars`, all else in this process: tensors, tiling,
 fusing, plans, the scheduler of jmars and its events.
@@ -67,7 +67,7 @@ def time_port() -> None:
     ):  # fmt: skip
         _time(port.EngineWorkers, name, "port")
     _time(port.EngineWorkers, "report", "jmars")
-    _time(port, "planned_groups", "grouping")
+    _time(port.GroupPlans, "groups", "grouping")
     _time(task_book.TaskBook, "_drain", "port")
     send = task_book.TaskBook._send
 

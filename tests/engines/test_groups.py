@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jmars.engines.engine import EngineWorker
 from jmars.engines.group_times import makespan
 from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups, single_group
-from jmars.engines.planned_groups import planned_groups
+from jmars.engines.planned_groups import GroupPlans, planned_groups
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
@@ -347,3 +347,32 @@ def test_operands_run_where_most_of_their_stored_bytes_lie():
     groups = planned_groups(job, workers, Profile(), (0.0, 0.0), {0: 1, 1: 0})
     where = {operand: group.worker for group in groups for operand in group.operands}
     assert where == {2: 1, 3: 0, 4: 1, 5: 0, 6: 0}
+
+
+def test_jobs_of_a_plan_have_the_same_groups_until_something_changes() -> None:
+    first, profile, plans = table(tree(64, 4)), Profile(), GroupPlans()
+    known = signature(PROGRAMS[PLAIN])
+    for _ in range(2):
+        profile.observe(known.key, known.size, 0.001)
+    workers = [EngineWorker("key", "worker", "here", 1, 10**9)]
+
+    def cut(job: JobTable, there: dict[int, int] | None = None) -> Sequence[Group]:
+        return plans.groups(job, workers, profile, (0.005, 0.003), there or {})
+
+    groups = cut(first)
+    assert list(groups) == list(planned_groups(first, workers, profile, (0.005, 0.003), {}))
+    again = replace(first, job="again", rank=[0] * len(first.rank), nbytes=list(first.nbytes))
+    assert cut(again) is groups
+    assert cut(table(tree(64, 4))) is not groups  # another plan
+    profile.observe(known.key, known.size, 0.0011)
+    assert cut(first) is groups
+    assert cut(first, {0: 0}) is not groups  # a stored chunk lies elsewhere
+    assert cut(replace(first, nbytes=[one + 1 for one in first.nbytes])) is not groups
+    groups = cut(first)
+    workers.append(EngineWorker("other", "other", "here", 1, 10**9))
+    assert cut(first) is not groups
+    groups = cut(first)
+    for _ in range(9):
+        profile.observe(known.key, known.size, 0.01)
+    assert cut(first) is not groups  # its operands take ten times as long
+    assert (plans.found, plans.missed) == (3, 7)
