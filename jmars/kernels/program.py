@@ -164,7 +164,7 @@ class Call:
 
     `params` are equal for all operands of the program; `arg` is the operand's own, None unless `takes_args`. Where the
     output's size is unknown, `out` is None and the function returns the array, or `Pieces`. No other step reads or
-    gives chunks of unknown size.
+    gives chunks of unknown size; between two functions of a program these are bounded, and in the program's `work`.
     """
 
     function: Callable[[Any, Sequence[Array], tuple[Any, ...], Any], Any]
@@ -178,6 +178,7 @@ class Call:
     runs_user_code: bool = False  # runs a user's function, which may take any memory and have side effects
     retries: int = -1  # how often a call that raised is tried again; -1: as the setting says
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
+    holds: tuple[int, ...] = ()  # inputs, small ones, that may be computed in the same operand
     reshapes: bool = False  # gives its only input in another shape: between other steps that copies nothing
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None

@@ -24,8 +24,8 @@ Ints = NDArray[np.int64]
 def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None) -> FusedGraph:
     """Fuses lines of operands into single operands.
 
-    An operand of a result may end a line and is never inside, so its chunk stays. A stored chunk joins no line. An
-    operand whose chunk has an unknown size may end a line, since its readers wait for the size.
+    An operand of a result may end a line and is never inside, so its chunk stays. A stored chunk joins no line. A
+    chunk of unknown size is inside only between two functions, which see its size when it is there.
 
     Parameters
     ----------

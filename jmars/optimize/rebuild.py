@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.kernels.program import Program
+from jmars.kernels.program import Call, Program
 from jmars.tensor.chunk import ChunkGraph
 
 __all__ = ["is_open", "is_result", "readers", "rebuilt"]
@@ -73,13 +73,28 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Flags of rows that may be inside a fused operand, shape (n,): computed, of known size, and no result."""
-    found = ~is_result(graph) & (graph.program >= 0) & ~graph.unsized
+    """Flags of rows that may be inside a fused operand, shape (n,): computed and no result, and of known size or of
+    bounded size between functions that neither run the user's code nor read parts.
+    """
+    unsized = graph.unsized
+    if unsized.any():
+        plain, bounded = np.array([*map(_is_function, graph.programs), (False, False)], np.bool_)[graph.program].T
+        unsized &= ~bounded
+        others = graph.input_idx[~plain[readers(graph)]]
+        unsized[others] = graph.unsized[others]
+    found = ~is_result(graph) & (graph.program >= 0) & ~unsized
     alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
     if alone.any():
         found[alone] = False
         found[graph.input_idx[alone[readers(graph)]]] = False
     return found
+
+
+def _is_function(program: Program) -> tuple[bool, bool]:
+    """Whether a program is a single function of ours that reads whole chunks, and whether its chunk has a bound."""
+    step = program.steps[0]
+    plain = len(program.steps) == 1 and isinstance(step, Call) and not (step.gathers or step.runs_user_code)
+    return plain, plain and program.output.most is not None
 
 
 def readers(graph: ChunkGraph) -> NDArray[np.int64]:

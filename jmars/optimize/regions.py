@@ -3,8 +3,8 @@
 An operand joins its readers if all readers are in the same group and take its elements block by block: elementwise
 operands and generators join elementwise operands and reductions of the same shape; so do slices, which are read where
 they are, and functions, a few per group, since their chunks are held meanwhile. An elementwise operand also joins the
-assignment that writes its elements to a slice. Only the output leaves a group, so no path leaves a
-group and returns: the graph of groups has no cycle. A value with several readers is inside with all its readers, or
+assignment that writes its elements to a slice, and the selection whose mask it is. Only the output leaves a group, so
+no path leaves a group and returns: the graph of groups has no cycle. A value with several readers is inside with all its readers, or
 stays a chunk. Lines (chains.py) of the remaining operands are fused afterwards.
 Source: Legate Diffuse (ASPLOS 2025); Mars `optimization/physical/numexpr.py`.
 """
@@ -53,7 +53,8 @@ def fuse_regions(
     Parameters
     ----------
     graph
-        Any chunk graph. Results, stored chunks and chunks of unknown size are never inside a region.
+        Any chunk graph. Results and stored chunks are never inside a region; chunks of unknown size only in lines of
+        functions.
     limits
         Limits of a region.
     workers
@@ -264,6 +265,8 @@ def _takes_blocks(program: Program) -> Bools:
     only = program.steps[0]
     if len(program.steps) == 1 and isinstance(only, Call) and only.target is not None:
         takes[only.inputs[-1]] = only.inputs[-1] not in only.inputs[:-1]
+    if len(program.steps) == 1 and isinstance(only, Call):
+        takes[list(only.holds)] = True
     if not passes:
         return takes
     last = passes[-1]  # only the last of several passes takes blocks, so that no block is held for two passes

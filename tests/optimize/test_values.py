@@ -102,3 +102,50 @@ def test_a_function_never_writes_into_what_others_read(config, shared, monkeypat
                 compiled.execute([y.data])
             continue
         np.testing.assert_array_equal(compiled.fetch(y.data), 2 * compiled.fetch(x.data) + 100)
+
+
+SELECTIONS = [
+    lambda np, x: x[x > 0].sum(),
+    lambda np, x: x[x > 9].mean() if np is mt else np.float64("nan"),  # of no elements
+    lambda np, x: np.sqrt(x[(x > 0) & (x < 3)] + 1).std(),
+    lambda np, x: (x[x[:, 0] > 0] * 2).sum(axis=0),
+    lambda np, x: x[x > 0] + x[x > 0],
+    lambda np, x: np.unique(x[x > 0] // 1).sum(),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: "-".join(map(str, config.values())))
+@pytest.mark.parametrize("number", range(len(SELECTIONS)))
+def test_selections_have_the_same_bits_fused_and_apart(config, number, monkeypatch):
+    x = np.linspace(-3, 3, 28).reshape(7, 4)
+    found = []
+    for one in (config, CONFIGS[-1]):
+        monkeypatch.setattr(engine, "tiled", lambda graph, one=one: compile_graph(graph, one).after)
+        run = engine.OneByOne()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            tensor = SELECTIONS[number](mt, mt.array(x, chunk_size=3))
+            run.execute([tensor.data])
+            found.append(run.fetch(tensor.data))
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], SELECTIONS[number](np, x), rtol=1e-12)
+
+
+def test_a_selection_and_its_mask_run_in_the_operand_that_reduces_them():
+    x = mt.array(np.arange(12.0), chunk_size=4)
+    chosen = x[x > 2]
+    compiled = compile_graph(TensorGraph.of([np.sqrt(chosen).sum().data], held={x.data.key}), {})
+    names = [compiled.after.programs[row].name for row in compiled.after.program if row >= 0]
+    assert names == ["greater+mask+sqrt+sum"] * 3 + ["sum"]
+    leaf = compiled.after.programs[compiled.after.program[3]]
+    assert leaf.work == 32 + 32  # selection and roots, each perhaps as long as the chunk
+    both = compile_graph(TensorGraph.of([chosen.sum().data, chosen.data], held={x.data.key}), {})
+    names = [both.after.programs[row].name for row in both.after.program if row >= 0]
+    assert names.count("greater+mask") == 3  # a result stays a chunk
+
+
+def test_parts_of_a_selection_and_users_functions_on_it_stay_apart():
+    x = mt.array(np.arange(12.0), chunk_size=4)
+    mapped = mt.map_blocks(np.negative, x[x > 2], dtype=float)
+    compiled = compile_graph(TensorGraph.of([mapped.sum().data], held={x.data.key}), {})
+    names = {compiled.after.programs[row].name for row in compiled.after.program if row >= 0}
+    assert "greater+mask" in names

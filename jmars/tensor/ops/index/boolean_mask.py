@@ -150,7 +150,8 @@ class MaskSelection(Operand):
             types = [chunk_type((*outer, *before, *inner), x.dtype), chunk_type(before, mask.dtype)]
             out = chunk_type((*outer, taken, *inner), x.dtype)
             work = 0 if not out.is_sized else out.nbytes
-            return single(self.name, types, Call(copy_masked, (first,), (0, 1), out, bool(self.parts), work))
+            step = Call(copy_masked, (first,), (0, 1), out, bool(self.parts), work, holds=() if self.parts else (1,))
+            return single(self.name, types, step)
 
         shape = [1] * len(output.grid)
         shape[first] = -1
