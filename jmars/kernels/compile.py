@@ -206,10 +206,11 @@ def _in_sequence(
                     part(place.of(early[place.owner], args, types[number].shape), values, args, stop)
                     target = None  # its reader finds it in place
                 else:
-                    sized = types[number].is_sized
-                    target = memory(number) if sized else None
-                    found = part(target, values, args, stop)
-                    target = target if sized else found
+                    if types[number].is_sized:
+                        target = memory(number)
+                        part(target, values, args, stop)
+                    else:
+                        target = part(None, values, args, stop)
                     target.setflags(write=False)  # as a stored chunk is: others may still read it
                 _end(values, ending)
                 values[number], target = target, None

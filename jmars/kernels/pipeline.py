@@ -26,7 +26,7 @@ __all__ = ["Head", "Run", "Stop", "interrupted", "pipeline"]
 
 Array = np.ndarray[Any, Any]
 Stop = Callable[[], bool] | None
-Run = Callable[[Array, Sequence[Any], Sequence[Any], Stop], Any]  # gives a value only where `out` is None
+Run = Callable[[Any, Sequence[Any], Sequence[Any], Stop], Any]  # gives a value only where `out` is None
 
 LONE_BLOCK = 1 << 20  # elements of a block where one operation runs alone: only `stop` asks for blocks there
 PLAIN_BLOCK = 1 << 18  # of elements that are reduced as they are, read or made here: sums are the same to the last bit

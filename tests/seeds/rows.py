@@ -31,7 +31,7 @@ ROWS = {
     "S0.7": Row("fused operands run in numexpr", "NumPy in blocks or machine code is faster: decisions 0007 and 0031"),
     "S0.8": Row("the same by CuPy on a GPU"),
     "S0.9": Row("fusion by colours, as newer Mars", "the two numbers of colours are constants, not settings"),
-    "S0.10": Row("what differs in GPU flag, worker or hint, results and unknown sizes are not fused"),
+    "S0.10": Row("what differs in GPU flag, worker or hint, results and sizes that others wait for are not fused"),
     "S0.11": Row("only initial operands are placed before the run; a user may pin operands"),
     "S0.12": Row("the five steps give each worker its share of initial operands"),
     "S0.13": Row("few bytes move"),

@@ -159,7 +159,7 @@ def test_s0_10_gpu_flag_expected_worker_and_hint_of_an_operand_keep_it_apart(mod
     assert sorted(after.programs[k].name for k in after.program.tolist()) == ["exp"] * 2 + ["random+add"] * 2
 
 
-def test_s0_10_a_chunk_of_unknown_size_ends_what_is_fused():
+def test_s0_10_a_result_of_unknown_size_ends_what_is_fused():
     x = mt.asarray(np.arange(12.0), chunk_size=6)
     graph = TensorGraph.of([(x * 2)[x > 3].data])
     for number, _, _ in graph.arrays():
