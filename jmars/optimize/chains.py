@@ -25,7 +25,7 @@ def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.int
     """Fuses lines of operands into single operands.
 
     An operand of a result may end a line and is never inside, so its chunk stays. A stored chunk joins no line. A
-    chunk of unknown size is inside only between two functions, which see its size when it is there.
+    chunk of unknown size is inside only between two functions, since a function takes the size from the chunk.
 
     Parameters
     ----------

@@ -73,8 +73,8 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Flags of rows that may be inside a fused operand, shape (n,): computed and no result, and of known size or of
-    bounded size between functions that neither run the user's code nor read parts.
+    """Flags of rows that may be inside a fused operand, shape (n,): computed and no result; with a known size, or a bounded
+    size between two functions of ours of whole chunks.
     """
     unsized = graph.unsized
     if unsized.any():

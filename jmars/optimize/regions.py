@@ -3,9 +3,9 @@
 An operand joins its readers if all readers are in the same group and take its elements block by block: elementwise
 operands and generators join elementwise operands and reductions of the same shape; so do slices, which are read where
 they are, and functions, a few per group, since their chunks are held meanwhile. An elementwise operand also joins the
-assignment that writes its elements to a slice, and the selection whose mask it is. Only the output leaves a group, so
-no path leaves a group and returns: the graph of groups has no cycle. A value with several readers is inside with all its readers, or
-stays a chunk. Lines (chains.py) of the remaining operands are fused afterwards.
+assignment that writes its elements to a slice, and the mask of a selection joins the selection. Only the output leaves
+a group, so no path leaves a group and returns: the graph of groups has no cycle. A value with several readers is inside
+with all its readers, or stays a chunk. Lines (chains.py) of the remaining operands are fused afterwards.
 Source: Legate Diffuse (ASPLOS 2025); Mars `optimization/physical/numexpr.py`.
 """
 
