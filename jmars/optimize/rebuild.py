@@ -73,15 +73,16 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
-    """Flags of rows that may be inside a fused operand, shape (n,): computed and no result; with a known size, or a bounded
-    size between two functions of ours of whole chunks.
+    """Flags of rows that may be inside a fused operand, shape (n,): computed, no result, and of known size.
+
+    Rows of a bounded size may be inside between two functions of ours that read whole chunks.
     """
     unsized = graph.unsized
     if unsized.any():
-        plain, bounded = np.array([*map(_is_function, graph.programs), (False, False)], np.bool_)[graph.program].T
-        unsized &= ~bounded
-        others = graph.input_idx[~plain[readers(graph)]]
-        unsized[others] = graph.unsized[others]
+        function, bounded = np.array([*map(_is_function, graph.programs), (False, False)], np.bool_)[graph.program].T
+        read_otherwise = np.zeros(graph.n, np.bool_)
+        read_otherwise[graph.input_idx[~function[readers(graph)]]] = True
+        unsized &= read_otherwise | ~bounded
     found = ~is_result(graph) & (graph.program >= 0) & ~unsized
     alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
     if alone.any():
