@@ -98,7 +98,7 @@ class Jmars(NumPy):
         return {"chunk_size": chunks}
 
     def given(self, x: Any, chunks: tuple[int, ...]) -> Any:
-        return self.np.asarray(x).rechunk(chunks)
+        return self.np.asarray(x, chunk_size=chunks)
 
     def hold(self, arrays: Any) -> Any:
         job = self.cluster.submit(*arrays)
