@@ -27,26 +27,37 @@ SLOW = 1.15  # times the least seconds of a job: groups that take longer are cut
 MANY = 2  # times the groups that a job needs: the same
 CROSSED = 8  # inputs from other workers for each group that a job needs: beyond, the plan's workers are tried last
 DRIFT = 1 / 4  # of a job's predicted seconds: with a larger change, the job is divided anew
-KEPT = 200_000  # operands whose groups are kept, at about 100 bytes each
+FASTER = 3 / 2  # of the bandwidth: the same
+KEPT = 200_000  # operands whose groups are kept, at some 200 bytes each with the plan's lists
 
 
 @dataclass(frozen=True, eq=False)
 class _Division:
-    """Groups of a plan, and what they were made for."""
+    """Groups of a plan, with the plan, the costs and the workers."""
 
-    inputs: Sequence[Sequence[int]]  # of the operands: the same object in all jobs of a plan
+    inputs: Sequence[Sequence[int]]  # of the operands: the same object in all jobs of a structure
     nbytes: Sequence[int]
+    rank: Sequence[int]
+    planned: Sequence[int]
     costs: NDArray[np.float64]  # predicted seconds of all operands of each program
     workers: Sequence[EngineWorker]
     there: Mapping[int, int]
+    bandwidth: float
     groups: Sequence[Group]
 
     def suits(
-        self, table: JobTable, costs: NDArray[np.float64], workers: Sequence[EngineWorker], there: Mapping[int, int]
+        self,
+        table: JobTable,
+        costs: NDArray[np.float64],
+        workers: Sequence[EngineWorker],
+        there: Mapping[int, int],
+        bandwidth: float,
     ) -> bool:
         """Whether a job may have the groups too."""
         same = self.inputs is table.inputs and self.nbytes == table.nbytes
+        same = same and self.rank == table.rank and self.planned == table.planned
         same = same and self.workers == workers and self.there == there
+        same = same and 1 / FASTER <= bandwidth / self.bandwidth <= FASTER
         return same and float(np.abs(costs - self.costs).sum()) <= DRIFT * float(self.costs.sum())
 
 
@@ -76,12 +87,13 @@ class GroupPlans:
         count = np.bincount(np.asarray(table.program, np.int64) + 1, minlength=len(table.programs) + 1)
         costs = _costs(table, profile) * count[[*range(1, len(count)), 0]]
         division = self._kept.pop(id(table.inputs), None)
-        if division is not None and division.suits(table, costs, workers, there):
+        if division is not None and division.suits(table, costs, workers, there, bandwidth):
             self.found += 1
         else:
             self.missed += 1
             groups = planned_groups(table, workers, profile, task_seconds, there, bandwidth)
-            division = _Division(table.inputs, list(table.nbytes), costs, list(workers), dict(there), groups)
+            plan = table.inputs, list(table.nbytes), list(table.rank), table.planned
+            division = _Division(*plan, costs, list(workers), dict(there), bandwidth, groups)
         self._kept[id(table.inputs)] = division
         while sum(len(one.nbytes) for one in self._kept.values()) > KEPT:
             del self._kept[next(iter(self._kept))]

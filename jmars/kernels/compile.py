@@ -20,6 +20,7 @@ import numpy as np
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.expression import Expression
 from jmars.kernels.flat_views import flat_pipeline, never_raises
+from jmars.kernels.float_errors import expression_of
 from jmars.kernels.fusing import Region, lifetimes
 from jmars.kernels.native_pipeline import native_block, native_pipeline
 from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, numexpr_there
@@ -111,17 +112,20 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
 
 def _with_twins(program: Program) -> Program:
     """Number the steps of equal expressions, so that each gets a generated function of its own."""
-    expressions = [step.expression for step in program.steps if isinstance(step, Elementwise)]
+    expressions = [expression for step in program.steps if (expression := expression_of(step)) is not None]
     if len(set(expressions)) == len(expressions):
         return program
     seen: Counter[Expression] = Counter()
     steps: list[Step] = []
     for step in program.steps:
-        if isinstance(step, Elementwise):
-            steps.append(replace(step, twin=seen[step.expression]))
-            seen[step.expression] += 1
-        else:
-            steps.append(step)
+        expression = expression_of(step)
+        if expression is not None:
+            if isinstance(step, Elementwise):
+                step = replace(step, twin=seen[expression])
+            elif isinstance(step, Call):
+                step = replace(step, params=(expression, seen[expression]))
+            seen[expression] += 1
+        steps.append(step)
     return replace(program, steps=tuple(steps))
 
 

@@ -178,7 +178,7 @@ class Call:
     runs_user_code: bool = False  # runs a user's function, which may take any memory and have side effects
     retries: int = -1  # how often a call that raised is tried again; -1: as the setting says
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
-    holds: tuple[int, ...] = ()  # inputs, small ones, that may be computed in the same operand
+    holds: tuple[int, ...] = ()  # places in `inputs` of small values, which may be computed in the same operand
     reshapes: bool = False  # gives its only input in another shape: between other steps that copies nothing
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None

@@ -21,7 +21,9 @@ LONGEST = 1000  # operands; a longer kernel saves less than a thousandth, and no
 Ints = NDArray[np.int64]
 
 
-def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None) -> FusedGraph:
+def fuse_chains(
+    graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None, room: int | None = None
+) -> FusedGraph:
     """Fuses lines of operands into single operands.
 
     An operand of a result may end a line and is never inside, so its chunk stays. A stored chunk joins no line. A
@@ -35,8 +37,10 @@ def fuse_chains(graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.int
         Most operands in a line, 2 or more; longer lines are cut.
     apart : shape (graph.n,)
         Rows with different numbers here (devices, requested workers) never join.
+    room
+        Bytes of an operand's chunks, for chunks of unknown size (`is_open`).
     """
-    return fuse_groups(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph), longest, apart))
+    return fuse_groups(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph, room), longest, apart))
 
 
 def lines(

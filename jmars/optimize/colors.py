@@ -39,7 +39,8 @@ def fuse_colors(
     Parameters
     ----------
     graph
-        Any chunk graph. Results, stored chunks and chunks of unknown size are never inside a group.
+        Any chunk graph. Results and stored chunks are never inside a group; chunks of unknown size only between
+        functions.
     limits
         Limits of a group.
     workers
@@ -57,7 +58,7 @@ def fuse_colors(
         joins &= apart[src] == apart[dst]
     limits = limits or FusionLimits()
     limits = replace(limits, whole=limits.ops)  # held until read, as in a subtask of Mars
-    return fuse_groups(graph, grown(graph, joins, is_open(graph), operations(graph), held, limits))
+    return fuse_groups(graph, grown(graph, joins, is_open(graph, limits.room), operations(graph), held, limits))
 
 
 def colors(

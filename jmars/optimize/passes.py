@@ -226,7 +226,7 @@ def compile_graph(
 def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int, apart: Apart) -> FusedGraph:
     """Fuses the graph by the rule that the switch `fuse` names."""
     if mode == "chain":
-        return fuse_chains(graph, apart=apart)
+        return fuse_chains(graph, apart=apart, room=limits.room)
     fuse = fuse_regions if mode == "region" else fuse_colors
     return fuse(graph, limits, workers, apart)
 

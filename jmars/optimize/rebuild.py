@@ -72,17 +72,20 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
     return kept
 
 
-def is_open(graph: ChunkGraph) -> NDArray[np.bool_]:
+def is_open(graph: ChunkGraph, room: int | None = None) -> NDArray[np.bool_]:
     """Flags of rows that may be inside a fused operand, shape (n,): computed, no result, and of known size.
 
-    Rows of a bounded size may be inside between two functions of ours that read whole chunks.
+    Rows of unknown size may be inside between two functions of ours that read whole chunks, if their bound is at most
+    the bytes of their inputs and at most half of `room` bytes (None: any).
     """
     unsized = graph.unsized
     if unsized.any():
         function, bounded = np.array([*map(_is_function, graph.programs), (False, False)], np.bool_)[graph.program].T
         read_otherwise = np.zeros(graph.n, np.bool_)
         read_otherwise[graph.input_idx[~function[readers(graph)]]] = True
-        unsized &= read_otherwise | ~bounded
+        read = np.bincount(readers(graph), graph.nbytes[graph.input_idx], graph.n)
+        large = graph.nbytes > (read if room is None else np.minimum(read, room / 2))
+        unsized &= read_otherwise | ~bounded | large
     found = ~is_result(graph) & (graph.program >= 0) & ~unsized
     alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
     if alone.any():

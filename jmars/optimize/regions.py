@@ -70,12 +70,13 @@ def fuse_regions(
     joins &= ~(heavy & few[graph.layer])[graph.input_idx]
     if apart is not None:
         joins &= apart[graph.input_idx] == apart[readers(graph)]
-    inner, ops, limits = is_open(graph), operations(graph), limits or FusionLimits()
+    limits = limits or FusionLimits()
+    inner, ops = is_open(graph, limits.room), operations(graph)
     root = grown(graph, joins, inner, ops, np.where(whole, graph.nbytes, 0), limits)
     copied = _copied(graph, root)
     if copied.any():
         root = grown(graph, joins, inner, ops, np.where(whole | copied, graph.nbytes, 0), limits)
-    return fuse_groups(graph, joined_lines(graph, root, apart))
+    return fuse_groups(graph, joined_lines(graph, root, apart, limits.room))
 
 
 def _copied(graph: ChunkGraph, root: Ints) -> Bools:
@@ -91,12 +92,14 @@ def _copied(graph: ChunkGraph, root: Ints) -> Bools:
     return found
 
 
-def joined_lines(graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | None = None) -> Ints:
-    """Joins lines of the groups `root`."""
+def joined_lines(
+    graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | None = None, room: int | None = None
+) -> Ints:
+    """Joins lines of the groups `root`; `room` as in `is_open`."""
     src, dst = root[graph.input_idx], root[readers(graph)]
     between = src != dst
     edges = np.unique(src[between] * graph.n + dst[between])
-    return lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph), apart=apart)[root]
+    return lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph, room), apart=apart)[root]
 
 
 def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, limits: FusionLimits) -> Ints:
@@ -266,7 +269,8 @@ def _takes_blocks(program: Program) -> Bools:
     if len(program.steps) == 1 and isinstance(only, Call) and only.target is not None:
         takes[only.inputs[-1]] = only.inputs[-1] not in only.inputs[:-1]
     if len(program.steps) == 1 and isinstance(only, Call):
-        takes[list(only.holds)] = True
+        for value in [only.inputs[place] for place in only.holds]:
+            takes[value] = only.inputs.count(value) == 1
     if not passes:
         return takes
     last = passes[-1]  # only the last of several passes takes blocks, so that no block is held for two passes

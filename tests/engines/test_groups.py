@@ -361,13 +361,15 @@ def test_jobs_of_a_plan_have_the_same_groups_until_something_changes() -> None:
 
     groups = cut(first)
     assert list(groups) == list(planned_groups(first, workers, profile, (0.005, 0.003), {}))
-    again = replace(first, job="again", rank=[0] * len(first.rank), nbytes=list(first.nbytes))
+    again = replace(first, job="again", rank=list(first.rank), nbytes=list(first.nbytes))
     assert cut(again) is groups
     assert cut(table(tree(64, 4))) is not groups  # another plan
     profile.observe(known.key, known.size, 0.0011)
     assert cut(first) is groups
     assert cut(first, {0: 0}) is not groups  # a stored chunk lies elsewhere
     assert cut(replace(first, nbytes=[one + 1 for one in first.nbytes])) is not groups
+    assert cut(replace(first, planned=[0] * len(first.rank))) is not cut(first)  # it was planned again
+    assert plans.groups(first, workers, profile, (0.005, 0.003), {}, 1e6) is not cut(first)  # a slow network
     groups = cut(first)
     workers.append(EngineWorker("other", "other", "here", 1, 10**9))
     assert cut(first) is not groups
@@ -375,4 +377,4 @@ def test_jobs_of_a_plan_have_the_same_groups_until_something_changes() -> None:
     for _ in range(9):
         profile.observe(known.key, known.size, 0.01)
     assert cut(first) is not groups  # its operands take ten times as long
-    assert (plans.found, plans.missed) == (3, 7)
+    assert (plans.found, plans.missed) == (4, 10)

@@ -13,8 +13,10 @@ from jmars.kernels.float_errors import BITS
 from jmars.kernels.fusing import compose
 from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.numexpr_backend import numexpr_there
-from jmars.kernels.program import ChunkType, Elementwise, Program, Reduce, single
+from jmars.kernels.program import Call, ChunkType, Elementwise, Program, Reduce, single
 from jmars.kernels.reducers import UfuncReducer
+from jmars.tensor.ops.chunks.unknown_chunks import run_expression, run_reduction
+from jmars.tensor.ops.index.boolean_mask import copy_masked
 
 F8 = np.dtype("f8")
 ALL = sum(BITS.values())
@@ -124,3 +126,23 @@ def test_elements_between_rows_of_views_are_not_read(backend: str) -> None:
         with np.errstate(all="call", call=errors):
             run(out[:, 1:-1], [x[:, 1:-1], y[:, 1:-1]], (), None)
         assert [(node, bit) for _, node, bit in errors.found] == expected and not errors.unsure
+
+
+def test_equal_expressions_on_chunks_of_unknown_size_are_told_apart() -> None:
+    log = Expression((F8,), (Node("log", (0,), F8, warns=ALL),))
+    bounded, number = ChunkType((-1,), F8, most=24), ChunkType((), F8)
+    programs = [
+        single(
+            "mask", (ChunkType((3,), F8), ChunkType((3,), np.dtype(bool))), Call(copy_masked, (0,), (0, 1), bounded)
+        ),
+        *[single("log", (bounded,), Call(run_expression, (log,), (0,), bounded))] * 2,
+        single("sum", (bounded,), Call(run_reduction, (UfuncReducer("add", F8), (0,), True), (0,), number)),
+        single("log", (number,), Elementwise(log, (0,), number)),
+    ]
+    fused = compose(programs, [[0, 1], [-1], [-2], [-3], [-4]])
+    inputs = [np.array([1.0, 1.0, np.e]), np.array([False, True, True])]
+    assert [error.step for error in errors_of(fused, inputs, "auto")] == [2, 4]  # log(0), then the log of -inf
+    inputs = [np.array([1.0, 1.0, np.exp(np.e)]), np.array([False, False, True])]
+    assert [error.step for error in errors_of(fused, inputs, "auto")] == []
+    inputs = [np.array([1.0, 1.0, np.exp(1.0)]), np.array([False, False, True])]
+    assert [error.step for error in errors_of(fused, inputs, "auto")] == [4]  # the sum is zero

@@ -149,3 +149,29 @@ def test_parts_of_a_selection_and_users_functions_on_it_stay_apart():
     compiled = compile_graph(TensorGraph.of([mapped.sum().data], held={x.data.key}), {})
     names = {compiled.after.programs[row].name for row in compiled.after.program if row >= 0}
     assert "greater+mask" in names
+
+
+def compiled_names(tensor, *held, room=None):
+    graph = TensorGraph.of([tensor.data], held={one.data.key for one in held})
+    compiled = compile_graph(graph, {}, room=room)
+    return {compiled.after.programs[row].name for row in compiled.after.program if row >= 0}
+
+
+def test_a_mask_that_selects_from_itself_stays_apart():
+    mask = mt.array(np.arange(12) % 3 > 0, chunk_size=4)
+    assert compiled_names(mask[mask].sum(), mask) == {"mask+sum", "sum"}
+    x = mt.array(np.arange(12.0), chunk_size=4) > 3
+    run = engine.OneByOne()
+    total = x[x].sum()
+    run.execute([total.data])
+    assert run.fetch(total.data) == 8
+
+
+def test_a_bound_beyond_the_inputs_or_the_room_is_no_scratch_memory():
+    x = mt.array(np.arange(1000.0), chunk_size=1000)
+    column, row = x.reshape((-1, 1)), x.reshape((1, -1))
+    table = column[column[:, 0] > 990] - row[:, row[0] > 990]  # at most a million elements, and really 81
+    names = compiled_names(table.sum(), x)
+    assert not any("subtract+sum" in name for name in names)
+    assert "greater+mask+sum" in compiled_names(x[x > 3].sum(), x, room=16_000)
+    assert "greater+mask+sum" not in compiled_names(x[x > 3].sum(), x, room=15_999)

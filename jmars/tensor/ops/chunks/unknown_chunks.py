@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.compile import compile_program
-from jmars.kernels.expression import Expression
 from jmars.kernels.program import ChunkType, Elementwise, Reduce, single
 from jmars.kernels.reducers import Reducer
 from jmars.tensor.ops.chunks.tiling import chunk_classes
@@ -69,13 +68,16 @@ def broadcast_lengths(shapes: Sequence[tuple[Length, ...]]) -> tuple[Length, ...
     return tuple(reversed(result))
 
 
-def run_expression(out: Array | None, inputs: Sequence[Array], params: tuple[Expression], arg: Any) -> Array:
-    """Computes an elementwise expression; shapes come from the chunks, `params` hold the expression."""
-    (expression,) = params
+def run_expression(out: Array | None, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> Array:
+    """Computes an elementwise expression; shapes come from the chunks.
+
+    `params` are the expression, and in a fused program how many steps before have an equal expression.
+    """
+    expression, twin = (*params, 0)[:2]
     shape = np.broadcast_shapes(*(x.shape for x in inputs))
     result = np.empty(shape, expression.dtype) if out is None else out
     types = [ChunkType(x.shape, x.dtype) for x in inputs]
-    step = Elementwise(expression, tuple(range(len(types))), ChunkType(shape, expression.dtype))
+    step = Elementwise(expression, tuple(range(len(types))), ChunkType(shape, expression.dtype), twin)
     compile_program.__wrapped__(single("", types, step))(result, inputs)
     return result
 
