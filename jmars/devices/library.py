@@ -21,6 +21,7 @@ from jmars.tensor.ops.chunks.rechunk import copy_overlaps
 from jmars.tensor.ops.index.basic_indexing import copy_slice, local_slice
 from jmars.tensor.ops.linalg.contraction import sum_products
 from jmars.tensor.ops.shape.axes import copy_reshaped, permute
+from jmars.tensor.ops.signal.fft import transform_block
 
 __all__ = ["LIBRARY", "REDUCTIONS", "library_call", "reduced"]
 
@@ -141,6 +142,9 @@ def library_call(step: Call) -> tuple[str, Any] | None:
         if (found := matrix_call(function, tuple(more))) is not None:
             return found
         return None if step.function is write_block else _numpys(function, tuple(more), ())
+    if step.function is transform_block:
+        name, n, axis, norm = step.params
+        return _numpys(getattr(np.fft, name), (), (("axis", axis), ("n", n), ("norm", norm)))
     if step.function is call_user and not step.takes_args:
         return _pickled_call(step.params[1])
     return None

@@ -1,18 +1,25 @@
 """`np.fft`: Fourier transforms, axis by axis; the current axis is brought into a single chunk.
 
 A transform over several axes rechunks for an axis at a time, in NumPy's order, so that no process holds the whole
-array and values equal NumPy's.
+array and values equal NumPy's. NumPy writes its result to the chunk.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jmars.tensor.ops.blockwise.single_chunk import map_along
+from jmars.kernels.program import Call, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.create.constants import check_device
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype
@@ -21,9 +28,14 @@ from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.roll import roll
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import axis_length
 
-__all__ = ["fft", "fftfreq", "fftn", "fftshift", "ifft", "ifftn", "ifftshift", "irfft", "irfftn", "rfft", "rfftn"]
+__all__ = [
+    "FourierTransform", "fft", "fftfreq", "fftn", "fftshift", "ifft", "ifftn", "ifftshift", "irfft", "irfftn", "rfft",
+    "rfftn", "transform_block",
+]  # fmt: skip
 
+Array = np.ndarray[Any, Any]
 _HALVED = {"rfft": True, "ihfft": True}  # transforms whose result is half as long
 _DOUBLED = {"irfft": True, "hfft": True}
 
@@ -41,10 +53,58 @@ def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = 
     if length < 1:
         raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
     gives = length // 2 + 1 if name in _HALVED else length
-    function = getattr(np.fft, name)
-    dtype = function(np.ones(2, x.dtype)).dtype
-    result = map_along(name, function, x, [axis], lengths={axis: gives}, dtype=dtype, n=length, axis=axis, norm=norm)
+    dtype = getattr(np.fft, name)(np.ones(2, x.dtype)).dtype
+    x = single_chunk_along(x, [axis])
+    chunks = tuple((gives,) if i == axis else cut for i, cut in enumerate(x.data.chunks))
+    op = FourierTransform(name, length, axis, norm, inputs=(x.data,))
+    result = Tensor(new_data(op, tuple(map(axis_length, chunks)), dtype, chunks))
     return assign_out(result, out, name)
+
+
+@dataclass(frozen=True, eq=False)
+class FourierTransform(Operand):
+    """Transforms an axis, which lies in a single chunk, by a function of `np.fft`."""
+
+    function: str
+    n: int  # points
+    axis: int
+    norm: str | None
+    name: ClassVar[str] = "fft"
+    reads_all: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        """The function of NumPy."""
+        return self.function
+
+    def token(self) -> Hashable:
+        """Identifies the operand by function and arguments."""
+        return ("fft", self.function, self.n, self.axis, self.norm)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk."""
+        (x,) = inputs
+        pairs = zip(x.splits, output.chunks, strict=True)
+        kinds, which = chunk_classes([[(length_kind(n), length_kind(m)) for n, m in zip(*pair)] for pair in pairs])
+
+        def program(k: int) -> Program:
+            before, after = (chunk_type(lengths, d) for lengths, d in zip(zip(*kinds[k]), (x.dtype, output.dtype)))
+            params = (self.function, self.n, self.axis, self.norm)
+            work = before.nbytes  # `hfft` takes conjugates
+            return single(self.function, (before,), Call(transform_block, params, (0,), after, work=work))
+
+        return add_by_class(builder, program, which.reshape(-1), x.ids.reshape(-1, 1)).reshape(output.grid)
+
+
+def transform_block(
+    out: Array | None, inputs: Sequence[Array], params: tuple[str, int, int, str | None], arg: Any
+) -> Array:
+    """Transforms a chunk; NumPy writes to `out` where given."""
+    name, n, axis, norm = params
+    found: Array = getattr(np.fft, name)(inputs[0], n, axis, norm, out=out)
+    if out is not None and found is not out:  # NumPy's `hfft` ignores `out`
+        np.copyto(out, found)
+    return found
 
 
 @offers("fft.fft")
