@@ -30,6 +30,7 @@ from jmars.tensor.ops.linalg import contraction
 from jmars.tensor.ops.random import draws, permutation, tensor_parameters
 from jmars.tensor.ops.reduce import cumulative, reduction
 from jmars.tensor.ops.shape import axes, concatenate
+from jmars.tensor.ops.signal import fft
 from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
@@ -61,7 +62,7 @@ KINDS: dict[str, type[Operand]] = {
         draws.Doubles, draws.Draws, tensor_parameters.TensorParameterDraws, permutation.Permutation, ranges.Range,
         rechunk.Rechunk, reduction.Reduction, sample_sort.SampleSort, sample_sort.MergeParts, basic_indexing.Slice,
         take.Take, unique.UniqueField, unique.UniqueInverse, unique.UniqueElements, unique_axis.UniqueSlices,
-        unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice,
+        unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice, fft.FourierTransform,
     )
 }  # fmt: skip
 

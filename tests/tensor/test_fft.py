@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.tensor.ops.signal.fft import FourierTransform
 from tests.tensor.cut import cut, same, shapes
 
 ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
@@ -77,3 +78,8 @@ def test_what_cannot_be_is_said():
         mt.fft.fft(mt.asarray(1.0))
     with pytest.raises(AttributeError, match="nothing_such"):
         mt.fft.nothing_such
+
+
+def test_an_operand_calls_transforms_of_numpy_alone():
+    with pytest.raises(ValueError, match="np.fft has no transform '_pocketfft'"):
+        FourierTransform("_pocketfft", 4, 0, None)

@@ -38,6 +38,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 _HALVED = {"rfft": True, "ihfft": True}  # transforms whose result is half as long
 _DOUBLED = {"irfft": True, "hfft": True}
+_TRANSFORMS = {name: getattr(np.fft, name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")}
 
 
 def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
@@ -53,7 +54,7 @@ def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = 
     if length < 1:
         raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
     gives = length // 2 + 1 if name in _HALVED else length
-    dtype = getattr(np.fft, name)(np.ones(2, x.dtype)).dtype
+    dtype = _TRANSFORMS[name](np.ones(2, x.dtype)).dtype
     x = single_chunk_along(x, [axis])
     chunks = tuple((gives,) if i == axis else cut for i, cut in enumerate(x.data.chunks))
     op = FourierTransform(name, length, axis, norm, inputs=(x.data,))
@@ -71,6 +72,10 @@ class FourierTransform(Operand):
     norm: str | None
     name: ClassVar[str] = "fft"
     reads_all: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.function not in _TRANSFORMS:
+            raise ValueError(f"np.fft has no transform {self.function!r}")
 
     @property
     def label(self) -> str:
@@ -101,7 +106,7 @@ def transform_block(
 ) -> Array:
     """Transforms a chunk; NumPy writes to `out` where given."""
     name, n, axis, norm = params
-    found: Array = getattr(np.fft, name)(inputs[0], n, axis, norm, out=out)
+    found: Array = _TRANSFORMS[name](inputs[0], n, axis, norm, out=out)
     if out is not None and found is not out:  # NumPy's `hfft` ignores `out`
         np.copyto(out, found)
     return found
