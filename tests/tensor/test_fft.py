@@ -81,5 +81,5 @@ def test_what_cannot_be_is_said():
 
 
 def test_an_operand_calls_transforms_of_numpy_alone():
-    with pytest.raises(ValueError, match="np.fft has no transform '_pocketfft'"):
+    with pytest.raises(ValueError, match="has no transform '_pocketfft'"):
         FourierTransform("_pocketfft", 4, 0, None)
