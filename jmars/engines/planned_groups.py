@@ -27,8 +27,8 @@ SLOW = 1.15  # times the least seconds of a job: groups that take longer are cut
 MANY = 2  # times the groups that a job needs: the same
 CROSSED = 8  # inputs from other workers for each group that a job needs: beyond, the plan's workers are tried last
 DRIFT = 1 / 4  # of a job's predicted seconds: with a larger change, the job is divided anew
-FASTER = 3 / 2  # of the bandwidth: the same
-KEPT = 200_000  # operands whose groups are kept, at some 200 bytes each with the plan's lists
+SPEED_DRIFT = 3 / 2  # of the network's bandwidth, either way: beyond, the job is divided anew
+KEPT = 200_000  # operands of all kept groups; groups and lists take some 200 bytes an operand
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class _Division:
         same = self.inputs is table.inputs and self.nbytes == table.nbytes
         same = same and self.rank == table.rank and self.planned == table.planned
         same = same and self.workers == workers and self.there == there
-        same = same and 1 / FASTER <= bandwidth / self.bandwidth <= FASTER
+        same = same and 1 / SPEED_DRIFT <= bandwidth / self.bandwidth <= SPEED_DRIFT
         return same and float(np.abs(costs - self.costs).sum()) <= DRIFT * float(self.costs.sum())
 
 
