@@ -24,7 +24,7 @@ import dask
 from distributed import CancelledError, Future
 from distributed.scheduler import KilledWorker
 
-from jmars.engines.dask_worker import AGAIN, MEGABYTE, RESOURCE, RUN, TRANSFERS, Runner, run_task
+from jmars.engines.dask_worker import AGAIN, MEGABYTE, RESOURCE, RUN, TRANSFERS, Runner, TaskCall, run_task
 from jmars.engines.engine import EngineEvents, GroupTask, Result
 from jmars.engines.links import LinkSpeed
 from jmars.engines.task_book import TaskBook, TaskEntry
@@ -54,11 +54,6 @@ class Held:
 
     future: Any
     place: int | None = None
-
-    @property
-    def chunk(self) -> Any:
-        """The chunk, as an argument of a task."""
-        return self.future if self.place is None else (operator.getitem, self.future, self.place)
 
 
 class DaskTasks(TaskBook[_Entry]):
@@ -102,7 +97,7 @@ class DaskTasks(TaskBook[_Entry]):
         return _Entry(task)
 
     async def _send_batch(self, batch: Sequence[_Entry]) -> None:
-        chunks: dict[Result, Any] = {}  # of this batch, as arguments of tasks
+        fresh: dict[Result, Held] = {}  # of this batch, with keys in place of futures
         held: dict[str, list[tuple[int, int | None]]] = {}  # bundle of each result of a task, and place in the bundle
         graph: dict[str, tuple[Any, ...]] = {}
         priorities: dict[str, int] = {}
@@ -112,25 +107,27 @@ class DaskTasks(TaskBook[_Entry]):
         for entry in batch:
             task = entry.task
             name = f"{self._cluster}-{task.name}" + (f"{AGAIN}{entry.attempt}" if entry.attempt else "")
-            inputs = [chunks[one] if one in chunks else self._chunk(one) for one in task.inputs]
+            inputs = [fresh.get(one) or self.results.get(one) for one in task.inputs]
             if any(one is None for one in inputs):
                 self._lost(entry, "its input is lost", "exit")
                 continue
             key = f"{RUN}{name}"
             bundles = task.bundles or tuple([(number,) for number in range(task.outputs)])
-            graph[key] = (run_task, self._runner, self._topic, task.name, task.job, bundles, task.spec, inputs)
+            parts, places = _parts([one for one in inputs if one is not None])
+            call = TaskCall(self._topic, task.name, task.job, bundles, task.spec, places)
+            graph[key] = (run_task, self._runner, call, parts)
             outputs = [key]
             if len(bundles) > 1:
                 outputs = [f"jmars-item-{name}-{number}" for number in range(len(bundles))]
                 graph |= {output: (operator.getitem, key, number) for number, output in enumerate(outputs)}
-            places = {
+            where = {
                 number: (bundle, at if len(some) > 1 else None)
                 for bundle, some in enumerate(bundles)
                 for at, number in enumerate(some)
             }
-            held[task.name] = [places[number] for number in range(task.outputs)]
-            for number, (bundle, place) in places.items():
-                chunks[Result(task.name, number)] = Held(outputs[bundle], place).chunk
+            held[task.name] = [where[number] for number in range(task.outputs)]
+            for number, (bundle, place) in where.items():
+                fresh[Result(task.name, number)] = Held(outputs[bundle], place)
             for one in outputs:  # taken out where the group ran, before other groups: nothing of it moves
                 priorities[one], workers[one], resources[one] = FIRST, [], {RESOURCE: 0}
             priorities[key], workers[key] = -task.priority, [task.worker] if task.worker else []
@@ -159,11 +156,6 @@ class DaskTasks(TaskBook[_Entry]):
                 entry.held = sent
             watched.append((name, entry.attempt, sent))
         self._client_loop.call_soon_threadsafe(self._watch, watched)
-
-    def _chunk(self, result: Result) -> Any:
-        """A result as an argument of a task; None where it is not there."""
-        found = self.results.get(result)
-        return None if found is None else found.chunk
 
     def _send_graph(
         self,
@@ -314,6 +306,20 @@ class DaskTasks(TaskBook[_Entry]):
 
         with suppress(RuntimeError):  # the client's loop is closed
             self._client_loop.call_soon_threadsafe(release)
+
+
+def _parts(inputs: Sequence[Held]) -> tuple[list[Any], tuple[tuple[int, int | None], ...]]:
+    """The distinct results among inputs, futures or keys, and `TaskCall.places`."""
+    number: dict[str, int] = {}
+    parts: list[Any] = []
+    places = []
+    for one in inputs:
+        key = one.future if isinstance(one.future, str) else one.future.key
+        if key not in number:
+            number[key] = len(parts)
+            parts.append(one.future)
+        places.append((number[key], one.place))
+    return parts, tuple(places)
 
 
 def _failure(error: BaseException) -> Failure:

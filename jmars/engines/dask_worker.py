@@ -12,6 +12,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from threading import Lock
@@ -32,6 +33,7 @@ __all__ = [
     "RUN",
     "TRANSFERS",
     "Runner",
+    "TaskCall",
     "cut_result",
     "forget",
     "inspect_worker",
@@ -56,28 +58,65 @@ Bundles = tuple[tuple[int, ...], ...]
 Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupReport, Sequence[Any]]]
 
 
-def run_task(
-    runner: Runner, topic: str, task: str, job: int, bundles: Bundles, spec: bytes, inputs: Sequence[Any]
-) -> Any:
+@dataclass(frozen=True, slots=True)
+class TaskCall:
+    """What `run_task` runs, without the chunks; Dask looks for keys in tuples and lists, and not in this object.
+
+    Attributes
+    ----------
+    topic
+        Of the cluster's messages.
+    task
+        Name.
+    job
+        Number of the job.
+    bundles
+        Numbers of the results in each bundle.
+    spec
+        A pickled `GroupSpec`.
+    places
+        Of each input of the spec: the part, and the place in the part; None where the part is the chunk.
+    """
+
+    topic: str
+    task: str
+    job: int
+    bundles: Bundles
+    spec: bytes
+    places: tuple[tuple[int, int | None], ...]
+
+
+def run_task(runner: Runner, call: TaskCall, parts: Sequence[Any]) -> Any:
     """Task of Dask: runs a group of operands, sends start and report to the head, and returns chunks.
+
+    Parameters
+    ----------
+    runner
+        Runs the group.
+    call
+        The task.
+    parts
+        Results of Dask, each read once: chunks and bundles of chunks.
 
     Returns
     -------
     The only bundle, a tuple of several bundles, or None. A bundle is a chunk, or a tuple of several chunks.
     """
     worker: Any = get_worker()
-    channel = _channel(worker, topic)
+    channel = _channel(worker, call.topic)
+    running = call.topic, call.task
     with _lock:
-        _running[topic, task] = job
+        _running[running] = call.job
     try:
-        if not channel.knows(task):  # the first one: this module was not there when it was about to begin
-            channel.begin(task)
+        if not channel.knows(call.task):  # the first one: this module was not there when it was about to begin
+            channel.begin(call.task)
             worker.loop.add_callback(channel.flush)
-        report, chunks = runner(spec, inputs, partial(_is_stopped, topic, job), worker.address)
-        channel.add((task, report))  # leaves with the end of the task
+        inputs = [parts[part] if place is None else parts[part][place] for part, place in call.places]
+        report, chunks = runner(call.spec, inputs, partial(_is_stopped, call.topic, call.job), worker.address)
+        channel.add((call.task, report))  # leaves with the end of the task
     finally:
-        _running.pop((topic, task), None)
-    found = [chunks[one[0]] if len(one) == 1 else tuple([chunks[number] for number in one]) for one in bundles]
+        _running.pop(running, None)
+    found = [chunks[one[0]] if len(one) == 1 else tuple([chunks[number] for number in one]) for one in call.bundles]
     if len(found) < 2:
         return found[0] if found else None
     return tuple(found)

@@ -19,48 +19,21 @@ with users' functions 7), and 17 for a random graph whose chunks are read 100 op
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from jmars.engines.group_graph import ALONE, GroupGraph
+from jmars.engines.group_bundles import bundles_of, readers_of
+from jmars.engines.group_cuts import Cutter, GroupLimits
+from jmars.engines.group_graph import GroupGraph
+from jmars.engines.small_groups import join_small
 from jmars.model.messages import JobTable
 
-__all__ = ["Group", "GroupLimits", "group_seconds", "plan_groups", "single_group"]
+__all__ = ["Group", "group_seconds", "plan_groups", "single_group"]
 
 LEAST_SECONDS = 0.05
-MOST_OUTPUTS = 8  # a task with k bundles of outputs costs Dask about as much as k tasks
-SMALL = 2**16  # bytes of an output that travels with all small outputs of the group, whatever groups read it
-AHEAD = 64  # operands that a group may grow beyond its last possible end, in search of the next one
-GROWTH = 3 / 2  # of a group's seconds: how far a group may grow for a better end
-AWAITED = 1 / 2  # of a group's seconds: operands of other workers for which an operand is the last input
-PATIENCE = 1 / 8  # of a group's seconds: for how long such an operand's group goes on after it
-
-
-@dataclass(frozen=True)
-class GroupLimits:
-    """Limits of a group; an operand that exceeds a limit alone is a group of its own.
-
-    Attributes
-    ----------
-    seconds
-        Predicted seconds, of `group_seconds`; a group takes up to 3/2 of them where that cuts off fewer bytes from
-        readers soon after, or is nearer than a shorter group.
-    nbytes
-        Memory that a task may take: half a slot's memory.
-    outputs
-        Chunks that may leave, without small chunks.
-    small
-        Bytes of a small chunk.
-    """
-
-    seconds: float
-    nbytes: int
-    outputs: int = MOST_OUTPUTS
-    small: int = SMALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +57,9 @@ class Group:
     rank
         Lowest rank of the operands; groups with lower ranks run first.
     bundles
-        Places in `outputs`, all of them: chunks of a bundle are read by the same groups or are small, so they may be a
-        single result of the engine. A chunk that outlives the job is alone. Empty: each chunk is alone.
+        Places in `outputs`, all of them. Chunks of a bundle are read by the same groups, or on the same workers and are
+        `GroupLimits.bundle` bytes together, or are small: so they may be a single result of the engine. A chunk that
+        outlives the job is alone. Empty: each chunk is alone.
     """
 
     operands: tuple[int, ...]
@@ -101,8 +75,9 @@ class Group:
 def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int, total: float) -> float:
     """Seconds that a group should take, so that the engine's share of CPU is at most 5 %.
 
-    A group takes 20 to 50 times the cost of a task, and so long that the engine's scheduler can feed all slots twice
-    over. A slot should get 8 groups; a job too small for 8 groups a slot is planned for fewer slots.
+    A task that waits for others and reads their results costs up to twice as much as an empty one. A group takes 40 to
+    60 times the cost of an empty task, and so long that the engine's scheduler can feed all slots twice over. A slot
+    should get 8 groups; in a job too small for that, a slot gets fewer.
 
     Parameters
     ----------
@@ -118,18 +93,18 @@ def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int,
     Examples
     --------
     >>> round(group_seconds(0.0035, 0.002, 4, total=100.0), 3)
-    0.275
+    0.33
     >>> group_seconds(0.0035, 0.002, 100, total=1000.0)
     0.4
-    >>> round(group_seconds(0.0035, 0.002, 100, total=8.8), 3)  # 80 groups, enough for 10 slots
-    0.11
+    >>> round(group_seconds(0.0035, 0.002, 100, total=8.8), 3)  # 40 groups, enough for 5 slots
+    0.22
     """
     cost = per_task_worker + per_task_scheduler
-    least = max(20 * cost, LEAST_SECONDS)
+    least = max(40 * cost, LEAST_SECONDS)
     fewer = math.sqrt(total / (16 * per_task_scheduler)) if per_task_scheduler > 0 else math.inf
     fewer = min(fewer, total / (8 * least))  # slots for which 8 groups each are still long enough
     fed = max(1, math.floor(min(slots, fewer)))
-    return max(least, 2 * fed * per_task_scheduler, min(50 * cost, total / (8 * fed)))
+    return max(least, 2 * fed * per_task_scheduler, min(60 * cost, total / (8 * slots)))
 
 
 def single_group(table: JobTable, operand: int, worker: int = -1, seconds: float = 0.0) -> Group:
@@ -176,47 +151,25 @@ def plan_groups(
     graph = GroupGraph.of(table, seconds, kept)
     planned = graph.followed(np.asarray(workers, np.int64))
     idle = np.zeros(len(planned), bool) if waited is None or together else np.asarray(waited, bool)
-    found = _Cutter(graph, np.zeros_like(planned) if together else planned, limits, idle).groups()
+    cut = np.zeros_like(planned) if together else planned
+    found = Cutter(graph, cut, limits, idle).groups()
     places, labels, cost, ranks = graph.place, planned.tolist(), graph.seconds, table.rank
     found.sort(key=lambda group: places[group.operands[0]])
-    readers = _readers(found)
+    found = join_small(found, cut.tolist(), graph, limits)
+    readers, assigned = readers_of(found), [_worker(group.operands, labels, cost) for group in found]
     return [
         Group(
             group.operands,
             group.inputs,
             group.outputs,
-            _worker(group.operands, labels, cost),
+            worker,
             group.memory,
             group.seconds,
             min([ranks[i] for i in group.operands]),
-            _bundles(group, readers, graph, limits.small),
+            bundles_of(group, readers, assigned, graph, limits),
         )
-        for group in found
+        for group, worker in zip(found, assigned)
     ]
-
-
-def _readers(groups: Sequence[_Piece]) -> dict[int, list[int]]:
-    """Numbers of the groups that read each operand from outside."""
-    found: dict[int, list[int]] = {}
-    for number, group in enumerate(groups):
-        for operand in group.inputs:
-            found.setdefault(operand, []).append(number)
-    return found
-
-
-def _bundles(
-    group: _Piece, readers: Mapping[int, Sequence[int]], graph: GroupGraph, small: int
-) -> tuple[tuple[int, ...], ...]:
-    """Outputs of a group, by place: small ones together, others divided by the groups that read them."""
-    if len(group.outputs) < 2:
-        return ()
-    found: dict[tuple[int, ...], list[int]] = {}
-    for place, operand in enumerate(group.outputs):
-        key = (-1,) if graph.nbytes[operand] <= small else tuple(readers.get(operand, ()))
-        if graph.kept[operand]:
-            key = (-2 - operand,)
-        found.setdefault(key, []).append(place)
-    return tuple(map(tuple, found.values()))
 
 
 def _worker(operands: Sequence[int], workers: list[int], seconds: list[float]) -> int:
@@ -228,140 +181,3 @@ def _worker(operands: Sequence[int], workers: list[int], seconds: list[float]) -
     for i in operands:
         sums[workers[i]] = sums.get(workers[i], 0.0) + seconds[i]
     return max(sums, key=sums.__getitem__)
-
-
-class _Piece(NamedTuple):
-    """A group without worker and rank."""
-
-    operands: tuple[int, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    memory: int
-    seconds: float
-
-
-class _Cutter:
-    """Cuts runs into groups; a run holds the operands of a level that are planned for a worker."""
-
-    def __init__(
-        self, graph: GroupGraph, workers: NDArray[np.int64], limits: GroupLimits, waited: NDArray[np.bool_]
-    ) -> None:
-        self._graph, self._limits = graph, limits
-        label = graph.block * (int(workers.max(initial=0)) + 2) + workers + 1
-        run = graph.order[np.argsort(label[graph.order], kind="stable")]
-        ends = np.flatnonzero(np.diff(label[run])) + 1
-        self._runs = [part.tolist() for part in np.split(run, ends) if len(part)]
-        self._alone = [int(graph.block[part[0]]) % 3 == ALONE for part in self._runs]
-        # a chunk stays open where a reader is in another run, or too far behind for the same group
-        after = np.zeros(len(workers))
-        after[run] = np.cumsum(np.asarray(graph.seconds)[run])
-        source, target = graph.source, graph.target
-        far = (label[source] != label[target]) | (after[target] - after[source] > limits.seconds)
-        stays = np.frombuffer(graph.kept, np.uint8).copy()
-        stays[source[far]] = 1
-        self._stays = stays.tolist()
-        self._awaited = _awaited(graph, workers, waited, AWAITED * limits.seconds)
-        is_large = (np.asarray(graph.nbytes) > limits.small) | (np.frombuffer(graph.kept, np.uint8) > 0)
-        self._counts = is_large.astype(np.int64).tolist()  # towards the limit of outputs
-
-    def groups(self) -> list[_Piece]:
-        """All groups."""
-        found: list[_Piece] = []
-        for run, alone in zip(self._runs, self._alone):
-            start = 0
-            while start < len(run):
-                piece = self._next(run, start, start + 1 if alone else len(run))
-                start += len(piece.operands)
-                found.append(piece)
-        return found
-
-    def _next(self, run: list[int], start: int, end: int) -> _Piece:
-        """The group that begins at a place of a run.
-
-        The group grows until a limit is reached, or soon after an operand that others wait for, and then ends where at
-        most `outputs` chunks leave: between half and three halves of its seconds, where the fewest bytes are cut off
-        from readers soon after, as behind a subtree of a reduction; of equal ends at the one nearest to its seconds.
-        """
-        inputs, nbytes, work, seconds, kept, readers, _, place, *_ = self._graph
-        limits, stays, counts = self._limits, self._stays, self._counts
-        first, longest = place[run[start]], limits.seconds * (1 + 1e-9)  # sums of seconds are rounded
-        most = GROWTH * limits.seconds
-        left: dict[int, int] = {}  # of each operand of the group: readers that are not in the group
-        outside: dict[int, None] = {}
-        read = live = peak = staying = soon = soon_bytes = ahead = 0
-        spent = 0.0
-        best = start  # end of the group; from here on: what holds at that end
-        best_soon, best_memory, best_spent, best_inputs = math.inf, 0, 0.0, 0
-        at, late = start, False
-        while at < end:
-            operand = run[at]
-            more = spent + seconds[operand]
-            if at > start and more > longest:
-                nearer = more - longest <= longest - best_spent  # than the end so far
-                if more > most or not (nearer or best_soon):
-                    break
-            fresh = 0
-            before = len(outside)
-            for i in inputs[operand]:
-                if i not in left and i not in outside:
-                    if place[i] > first:
-                        late = True
-                        break
-                    outside[i] = None
-                    fresh += nbytes[i]
-            need = max(peak, live + nbytes[operand] + work[operand])
-            if late or (at > start and read + fresh + need > limits.nbytes):
-                while len(outside) > before:
-                    outside.popitem()
-                break
-            at, spent, read, peak = at + 1, more, read + fresh, need
-            if self._awaited[operand]:
-                longest = most = min(longest, spent + PATIENCE * limits.seconds)
-            count = readers[operand]
-            if count or kept[operand]:
-                left[operand] = count
-                live += nbytes[operand]
-                if stays[operand]:
-                    staying += counts[operand]
-                else:
-                    soon, soon_bytes = soon + counts[operand], soon_bytes + nbytes[operand]
-            for i in inputs[operand]:
-                if i in left:
-                    left[i] -= 1
-                    if not left[i] and not kept[i]:
-                        live -= nbytes[i]
-                        if stays[i]:
-                            staying -= counts[i]
-                        else:
-                            soon, soon_bytes = soon - counts[i], soon_bytes - nbytes[i]
-            if staying + soon <= limits.outputs or at == start + 1:
-                ahead = 0
-                is_ripe = 2 * spent >= limits.seconds or 2 * (read + peak) >= limits.nbytes
-                is_nearer = spent <= longest or spent - longest <= longest - best_spent
-                if not is_ripe or soon_bytes < best_soon or (is_nearer and soon_bytes == best_soon):
-                    best, best_soon = at, soon_bytes if is_ripe else math.inf
-                    best_memory, best_spent, best_inputs = read + peak, spent, len(outside)
-            else:
-                ahead += 1
-                if staying > limits.outputs or ahead > AHEAD:
-                    break
-        for operand in run[best:at]:
-            for i in inputs[operand]:
-                if i in left:
-                    left[i] += 1
-        operands = tuple(run[start:best])
-        outputs = tuple([i for i in operands if kept[i] or left.get(i)])
-        return _Piece(operands, tuple(outside)[:best_inputs], outputs, best_memory, best_spent)
-
-
-def _awaited(graph: GroupGraph, workers: NDArray[np.int64], waited: NDArray[np.bool_], least: float) -> list[bool]:
-    """Operands that other workers have nothing to do without: the last input of `least` seconds of their operands."""
-    source, target, n = graph.source, graph.target, len(workers)
-    place, seconds = np.asarray(graph.place, np.int64), np.asarray(graph.seconds)
-    last = np.full(n, -1)
-    np.maximum.at(last, target, place[source])
-    held_up = (place[source] == last[target]) & (workers[source] != workers[target])
-    source, target = source[held_up], target[held_up]
-    found = np.bincount(source, weights=seconds[target], minlength=n) >= least
-    found &= np.bincount(source, weights=waited[target], minlength=n) > 0
-    return list(found.tolist())

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.engines.engine import EngineWorker
+from jmars.engines.group_cuts import GroupLimits
 from jmars.engines.group_times import makespan
-from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups
+from jmars.engines.groups import Group, group_seconds, plan_groups
 from jmars.engines.links import BANDWIDTH
 from jmars.engines.run_order import run_order
 from jmars.model.messages import JobTable

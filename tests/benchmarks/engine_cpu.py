@@ -5,7 +5,7 @@ An engine's CPU is what a job would not take on workers of jmars:
 scheduler, nannies
     Dask's processes, wholly.
 worker
-    Dask's workers without the threads that run tasks: event loop, connections, loads of tasks, profiler.
+    Dask's workers without the threads that run tasks and without the network: event loop, messages, loads of tasks.
 task
     Threads that run tasks, without the operands: loads of groups, reports, Dask's way to the task's function.
 client
@@ -16,8 +16,9 @@ port
 grouping
     `GroupPlans.groups`, once for each job.
 
-The rest is `kernels`, the operands and the threads of BLAS, and `jmars`, all else in this process: tensors, tiling,
-fusing, plans, the scheduler of jmars and its events.
+The rest is `kernels`, the operands and the threads of BLAS; `network`, the calls of the system that move 16 KiB or more
+between Dask's workers, which move as many bytes between workers of jmars on two hosts; and `jmars`, all else in this
+process: tensors, tiling, fusing, plans, the scheduler of jmars and its events.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from typing import Any
 
+from tornado.iostream import IOStream
+
 from jmars.engines import port, task, task_book
 
 __all__ = ["ENGINE", "cpu_by_use", "time_port", "time_workers"]
@@ -36,14 +39,36 @@ __all__ = ["ENGINE", "cpu_by_use", "time_port", "time_workers"]
 ENGINE = "scheduler", "nannies", "worker", "task", "client", "port", "grouping"
 DASKS = "IO loop", "Dask-", "Profile", "TCP-Executor", "jmars-dask-send"  # threads of this process
 
+BULK = 2**14  # bytes that a call of the system moves at least, to count as network
+
 _kernels = [0.0]  # of this worker
+_network = [0.0]
 _nested: list[list[Any]] = []  # uses of this process's port that run, and when each began or went on
 _spent: Counter[str] = Counter()
 
 
 def time_workers(client: Any) -> None:
-    """Count the CPU of operands in the workers from now on."""
+    """Count the CPU of operands and of transfers in the workers from now on."""
     client.run(_time_steps)
+    client.run(_time_network)
+
+
+def _time_network() -> None:
+    for name in ("read_from_fd", "write_to_fd"):
+        _time_bulk(name)
+
+
+def _time_bulk(name: str) -> None:
+    move = getattr(IOStream, name)
+
+    def timed(stream: IOStream, data: Any) -> Any:
+        before = time.thread_time()
+        moved = move(stream, data)
+        if (moved or 0) >= BULK:
+            _network[0] += time.thread_time() - before
+        return moved
+
+    setattr(IOStream, name, timed)
 
 
 def _time_steps() -> None:
@@ -107,7 +132,12 @@ def _worker_cpu() -> dict[str, float]:
     running = sum(seconds for name, seconds in threads if name.startswith("Dask-Default-Threads"))
     others = sum(seconds for _, seconds in threads) - running
     native = time.process_time() - running - others
-    return {"kernels": _kernels[0] + native, "task": running - _kernels[0], "worker": others}
+    return {
+        "kernels": _kernels[0] + native,
+        "task": running - _kernels[0],
+        "network": _network[0],
+        "worker": others - _network[0],
+    }
 
 
 def _time(owner: Any, name: str, use: str) -> None:

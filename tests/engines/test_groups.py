@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.engines.engine import EngineWorker
+from jmars.engines.group_cuts import GroupLimits
 from jmars.engines.group_times import makespan
-from jmars.engines.groups import Group, GroupLimits, group_seconds, plan_groups, single_group
+from jmars.engines.groups import Group, group_seconds, plan_groups, single_group
 from jmars.engines.planned_groups import GroupPlans, planned_groups
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
@@ -117,16 +118,23 @@ def check(
         assert group.rank == min(job.rank[i] for i in group.operands)
         assert group.memory == peak(job, group)
         if len(group.operands) > 1:
-            large = [i for i in group.outputs if i in kept or job.nbytes[i] > limits.small]
-            assert group.memory <= limits.nbytes and len(large) <= limits.outputs
+            shares = [share(job.nbytes[i], i in kept, limits) for i in group.outputs]
+            assert group.memory <= limits.nbytes and sum(shares) <= limits.outputs
             assert group.seconds <= 1.5 * limits.seconds + 1e-8
             assert not {job.program[i] for i in group.operands} & {USERS, UNBOUNDED}
             gathers = {job.program[i] == GATHERS for i in group.operands}
             assert len(gathers) == 1, "operands that gather have groups of their own"
 
 
-def check_bundles(job: JobTable, groups: Sequence[Group], kept: set[int], small: int) -> None:
-    """Outputs that travel together are small, or read by the same groups."""
+def share(nbytes: int, is_kept: bool, limits: GroupLimits) -> float:
+    """What an output counts towards the limit of outputs."""
+    if is_kept:
+        return 1
+    return min(1, max(1 / 8, nbytes / limits.bundle)) if nbytes > limits.small else 0
+
+
+def check_bundles(job: JobTable, groups: Sequence[Group], kept: set[int], limits: GroupLimits) -> None:
+    """Outputs that travel together are small, or read by the same groups, or few bytes for the same workers."""
     for group in groups:
         assert not group.bundles or sorted(chain.from_iterable(group.bundles)) == list(range(len(group.outputs)))
         for bundle in group.bundles:
@@ -134,7 +142,10 @@ def check_bundles(job: JobTable, groups: Sequence[Group], kept: set[int], small:
             if len(some) > 1:
                 assert not kept & set(some)
                 readers = {tuple(k for k, one in enumerate(groups) if i in one.inputs) for i in some}
-                assert all(job.nbytes[i] <= small for i in some) or len(readers) == 1
+                workers = {frozenset(groups[k].worker for k in one) for one in readers}
+                are_few = sum(job.nbytes[i] for i in some) <= limits.bundle and len(workers) == 1
+                is_known = -1 not in next(iter(workers))
+                assert all(job.nbytes[i] <= limits.small for i in some) or len(readers) == 1 or are_few and is_known
 
 
 def peak(job: JobTable, group: Group) -> int:
@@ -177,6 +188,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
             draw(st.sampled_from((0, 60, 10**6))),
             draw(st.integers(1, 8)),
             draw(st.sampled_from((0, 10, 100))),
+            draw(st.sampled_from((15, 40, 2**25))),
         ),
     }
 
@@ -187,7 +199,7 @@ def test_groups_are_complete_exact_bounded_and_without_cycles(drawn: dict[str, A
     job, kept, seconds, limits = drawn["job"], drawn["kept"], drawn["seconds"], drawn["limits"]
     groups = plan_groups(job, drawn["workers"], seconds, kept, limits)
     check(job, groups, kept, limits, seconds)
-    check_bundles(job, groups, kept, limits.small)
+    check_bundles(job, groups, kept, limits)
 
 
 def planned(
@@ -205,13 +217,14 @@ def planned(
 
 def test_a_group_takes_the_time_that_pays_for_it() -> None:
     assert group_seconds(0.0, 0.0, 4, 100.0) == 0.05
-    assert group_seconds(0.001, 0.001, 4, 1e-9) == 0.05  # a tiny job: one slot
+    assert group_seconds(0.0005, 0.0005, 4, 1e-9) == 0.05  # a tiny job: one group
     for total in (0.01, 1.0, 30.0, 1e4):
         for slots in (1, 8, 500):
             tau = group_seconds(0.004, 0.002, slots, total)
-            assert 0.12 <= tau <= max(0.3, 2 * slots * 0.002)
-            fed = 1 if tau <= 0.3 else tau / 0.004
-            assert tau == 0.12 or total / tau >= 8 * fed - 1e-9  # eight groups for each slot that it feeds
+            assert 0.24 <= tau <= max(0.36, 2 * slots * 0.002)
+            assert (
+                tau in (0.24, 0.36) or total / tau >= 8 * min(slots, tau / 0.004) - 1e-9
+            )  # eight groups for each slot
 
 
 def test_no_operands_no_groups() -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.engines.groups import Group, GroupLimits, plan_groups
+from jmars.engines.group_cuts import GroupLimits
+from jmars.engines.groups import Group, plan_groups
 from jmars.engines.task import forget_programs, make_spec, run_group
 from jmars.graph import Dag
 from jmars.kernels.program import Program
