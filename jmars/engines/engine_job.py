@@ -8,7 +8,7 @@ inputs without a copy are reported as missing. Source: docs/explanation/seeds.md
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from time import monotonic, perf_counter
 
@@ -212,8 +212,8 @@ class EngineJob:
     def _settle(self, due: Iterable[int]) -> None:
         told, outcomes, job, report = self._told, self._outcome, self.table.job, self._link.report
         ready, running, done = int(Told.READY), int(Told.STARTED), int(Told.DONE)  # members of an enum are slow to read
-        started, shapes = dict[int, list[int]](), self._shapes
-        finished: dict[int, tuple[list[int], list[int]]] = {}  # operands and their microseconds
+        started, shapes = defaultdict[int, list[int]](list), self._shapes
+        finished = defaultdict[int, tuple[list[int], list[int]]](lambda: ([], []))  # operands and their microseconds
         broken, given_back, alone = list[tuple[int, Broke]](), list[int](), list[int]()
         for operand in due:
             state = told[operand]
@@ -227,18 +227,18 @@ class EngineJob:
                     (given_back if state == running else alone).append(operand)
                 elif state == ready and group.worker >= 0:
                     told[operand] = running
-                    started.setdefault(group.worker, []).append(operand)
+                    started[group.worker].append(operand)
                 continue
             if isinstance(outcome, Broke):
                 told[operand], worker = Told.UNKNOWN, outcome.worker
                 broken.append((operand, outcome))
             else:
                 told[operand], (spent, worker) = done, outcome
-                operands, micros = finished.setdefault(worker, ([], []))
+                operands, micros = finished[worker]
                 operands.append(operand)
                 micros.append(spent)
             if state == ready:
-                started.setdefault(worker, []).append(operand)
+                started[worker].append(operand)
         for worker, operands in started.items():
             report(Started(job, operands, worker))
         for worker, (operands, micros) in finished.items():

@@ -7,6 +7,7 @@ Source: docs/explanation/seeds.md, "Execution in a worker".
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -81,16 +82,24 @@ class GroupSpec:
     told: tuple[int, ...] = ()
 
 
+class _Columns(NamedTuple):
+    """The fields of all `GroupStep` of a group."""
+
+    program: array[int]
+    degree: array[int]  # how many inputs each step has
+    inputs: array[int]  # of all steps, one after the other
+    args: tuple[tuple[Any, ...], ...] | None  # None where no step has any
+
+
 class GroupColumns(NamedTuple):
     """A `GroupSpec` on the way to another process, with columns of steps.
 
-    Records of steps would take three times as long to write and to read, and Python's collector of garbage would look
-    through the records.
+    Records of steps would take five times as long to write, and Python's collector of garbage would look through them.
     """
 
     job: int
     programs: tuple[tuple[bytes, bytes], ...]
-    columns: tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]  # the fields of `GroupStep`
+    columns: _Columns
     outputs: tuple[int, ...]
     shapes: dict[int, tuple[int, ...]]
     told: tuple[int, ...] = ()
@@ -99,8 +108,11 @@ class GroupColumns(NamedTuple):
         return _from_columns, tuple(self)
 
 
-def _from_columns(job: int, programs: Any, columns: Any, *others: Any) -> GroupSpec:
-    return GroupSpec(job, programs, tuple(map(as_step, zip(*columns))), *others)
+def _from_columns(job: int, programs: Any, columns: _Columns, *others: Any) -> GroupSpec:
+    read = iter(columns.inputs)
+    inputs = [tuple(itertools.islice(read, degree)) for degree in columns.degree]
+    args = itertools.repeat(()) if columns.args is None else columns.args
+    return GroupSpec(job, programs, tuple(map(as_step, zip(columns.program, inputs, args))), *others)
 
 
 @dataclass(frozen=True)
@@ -170,12 +182,15 @@ def group_columns(
     place.update(zip(operands, itertools.count(-1, -1)))
     row = [table.program[operand] for operand in operands]
     rows = dict(zip(dict.fromkeys(row), itertools.count()))
-    at, read = place.__getitem__, table.inputs
-    inside = tuple([tuple(map(at, read[operand])) for operand in operands])
-    args = tuple([tuple(table.args[operand]) for operand in operands]) if table.args else ((),) * len(row)
+    read = [table.inputs[operand] for operand in operands]
+    columns = _Columns(
+        array("q", map(rows.__getitem__, row)),
+        array("q", map(len, read)),
+        array("q", map(place.__getitem__, itertools.chain.from_iterable(read))),
+        tuple([tuple(table.args[operand]) for operand in operands]) if table.args else None,
+    )
     programs = tuple([pickled(table.programs[one]) for one in rows])
     known = {place[i]: tuple(shape) for i, shape in shapes.items() if i in place} if shapes else {}
-    columns = tuple(map(rows.__getitem__, row)), inside, args
     return GroupColumns(table.number, programs, columns, tuple([-1 - place[i] for i in outputs]), known)
 
 

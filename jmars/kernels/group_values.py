@@ -73,9 +73,9 @@ class GroupValues:
             for i in step.inputs:
                 if i < 0:
                     last[-1 - i] = number
-        self._dropped: list[list[int]] = [[] for _ in steps]
-        for number in set(range(len(steps))).difference(outputs):
-            self._dropped[last[number]].append(number)
+        inner = set(range(len(steps))).difference(outputs)
+        self._last = last
+        self._dropped = sorted(inner, key=last.__getitem__, reverse=True)  # the next one is at the end
 
     def read(self, program: Program, step: GroupStep) -> list[Array]:
         """Chunks that a step reads, with the program's types; raises ExecutionInterrupted if a chunk is missing."""
@@ -92,8 +92,8 @@ class GroupValues:
         chunk.setflags(write=False)
         self._chunks[number] = chunk
         del chunk
-        for done in self._dropped[number]:
-            give_back(self._chunks, done)
+        while self._dropped and self._last[self._dropped[-1]] <= number:
+            give_back(self._chunks, self._dropped.pop())
 
     def outputs(self) -> list[Array | None]:
         """Chunks to return; None where a step did not end."""
