@@ -60,7 +60,7 @@ Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupRe
 
 @dataclass(frozen=True, slots=True)
 class TaskCall:
-    """What `run_task` runs, without the chunks; Dask looks for keys in tuples and lists, and not in this object.
+    """The task of `run_task` without chunks; Dask looks for keys in tuples and lists, and not in this object.
 
     Attributes
     ----------

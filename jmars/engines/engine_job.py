@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from time import monotonic, perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jmars.dispatch.state_times import pack_numbers
 from jmars.engines.engine import GroupTask, Result
@@ -37,6 +38,8 @@ from jmars.model.reports import (
 
 __all__ = ["EngineJob"]
 
+_NONE = np.empty(0, np.int64)
+
 
 class EngineJob:
     """A job on an engine.
@@ -60,15 +63,17 @@ class EngineJob:
         self.running: dict[str, RunningGroup] = {}  # by task: those that the engine has
         self.done = 0  # operands reported as finished
         self._results, self._link = results, link
-        self._told = bytearray(n)
+        self._told = np.zeros(n, np.uint8)
         self._group: list[RunningGroup | None] = [None] * n
-        self._outcome: dict[int, tuple[int, int] | Broke] = {}  # microseconds and worker; not reported yet
+        self._micros = np.full(n, -1, np.int64)  # of operands that ended and are not reported yet
+        self._ran_on = np.zeros(n, np.int64)  # workers of operands that ended
+        self._broke: dict[int, Broke] = {}  # not reported yet
         self._shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size only the run could tell
         self._hint: dict[int, int] = {}  # worker that the scheduler chose
         self._due: dict[int, None] = {}  # operands of which there may be something to report
         self._ended: dict[str, RunningGroup] = {}  # by task: those whose results may be lost
         self._ahead: deque[RunningGroup] = deque()
-        self._ran: list[tuple[Sequence[int], Sequence[int]]] = []  # operands that ended, and their microseconds
+        self._ran: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # operands that ended, and microseconds
         self._began, self._peak, self._moved = perf_counter(), results.used, 0
         self._others = results.used - sum(kept.nbytes for kept in map(self._kept, table.stored) if kept is not None)
         for plan in groups:
@@ -98,21 +103,17 @@ class EngineJob:
 
     def enqueue(self, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Operands are ready."""
-        for operand, worker in zip(operands, workers, strict=True):
-            self._told[operand] = Told.READY
-            self._hint[operand] = worker
-            self._due[operand] = None
+        self._told[operands] = Told.READY
+        self._hint.update(zip(operands, workers, strict=True))
+        self._due.update(dict.fromkeys(operands))
         self._link.wake(self)
 
     def stop(self) -> list[str]:
         """Stop reports of operands without a reported start; returns the tasks to be stopped."""
         self.stopping = True
         self._ahead.clear()
-        for operand, told in enumerate(self._told):
-            if told == Told.READY:
-                self._told[operand] = Told.UNKNOWN
-            elif told == Told.STARTED:
-                self._due[operand] = None
+        self._due.update(dict.fromkeys(np.flatnonzero(self._told == Told.STARTED).tolist()))
+        self._told[self._told == Told.READY] = Told.UNKNOWN
         self._link.wake(self)
         return list(self.running)
 
@@ -144,9 +145,10 @@ class EngineJob:
         self._ended[task] = group
         if report.warned:
             self._link.report(warned_by(self.table.job, plan, report))
-        self._outcome.update(zip(plan.operands, zip(report.microseconds, itertools.repeat(worker))))
+        done, micros = np.array(plan.operands[:n], np.int64), np.array(report.microseconds, np.int64)
+        self._micros[done], self._ran_on[done] = micros, worker
         self._shapes.update((plan.operands[place], shape) for place, shape in report.shapes.items())
-        self._ran.append((plan.operands[:n], report.microseconds))
+        self._ran.append((done, micros))
         for operand in plan.inputs:
             source = self._kept(operand)
             if source is not None and 0 <= source.worker != worker:
@@ -164,7 +166,7 @@ class EngineJob:
         if missing:
             self._leave(plan.operands[n:], group)
             if report.failure is not None:
-                self._outcome[plan.operands[n]] = Broke(worker, report.failure)
+                self._broke[plan.operands[n]] = Broke(worker, report.failure)
             for reader in group.readers:
                 if not missing.isdisjoint(reader.plan.inputs):
                     self._break(reader)
@@ -176,7 +178,7 @@ class EngineJob:
         if group is None:
             return
         if len(group.plan.operands) == 1:
-            self._outcome[group.plan.operands[0]] = Broke(max(0, group.worker), failure)
+            self._broke[group.plan.operands[0]] = Broke(max(0, group.worker), failure)
         self._break(group)
 
     def lost(self, tasks: Sequence[str], why: str, how: str, deaths: int = 1) -> None:
@@ -209,43 +211,41 @@ class EngineJob:
         if self.closing and not self.closed and not self.running:
             self._close()
 
-    def _settle(self, due: Iterable[int]) -> None:
-        told, outcomes, job, report = self._told, self._outcome, self.table.job, self._link.report
-        ready, running, done = int(Told.READY), int(Told.STARTED), int(Told.DONE)  # members of an enum are slow to read
-        started, shapes = defaultdict[int, list[int]](list), self._shapes
-        finished = defaultdict[int, tuple[list[int], list[int]]](lambda: ([], []))  # operands and their microseconds
-        broken, given_back, alone = list[tuple[int, Broke]](), list[int](), list[int]()
-        for operand in due:
-            state = told[operand]
-            if state != ready and state != running:
-                continue
-            outcome, group = outcomes.pop(operand, None), self._group[operand]
-            if outcome is None:
-                if group is None or group.ended:  # an ended group has told all: the operand runs again
-                    self._group[operand] = None
-                    told[operand] = Told.UNKNOWN if state == running else state
-                    (given_back if state == running else alone).append(operand)
-                elif state == ready and group.worker >= 0:
-                    told[operand] = running
-                    started[group.worker].append(operand)
-                continue
-            if isinstance(outcome, Broke):
-                told[operand], worker = Told.UNKNOWN, outcome.worker
-                broken.append((operand, outcome))
-            else:
-                told[operand], (spent, worker) = done, outcome
-                operands, micros = finished[worker]
-                operands.append(operand)
-                micros.append(spent)
-            if state == ready:
-                started[worker].append(operand)
+    def _settle(self, due: Collection[int]) -> None:
+        told, job, report, shapes = self._told, self.table.job, self._link.report, self._shapes
+        at = np.fromiter(due, np.int64, len(due))
+        states, micros, workers = told[at], self._micros[at], self._ran_on[at]
+        is_due = (states == Told.READY) | (states == Told.STARTED)
+        has_ended = is_due & (micros >= 0)
+        told[at[has_ended]], self._micros[at[has_ended]] = Told.DONE, -1
+        started, broken = defaultdict[int, list[int]](list), list[tuple[int, Broke]]()
+        given_back, alone = list[int](), list[int]()
+        for worker in (ran := list(dict.fromkeys(workers[has_ended].tolist()))):
+            started[worker] = at[has_ended & (states == Told.READY) & (workers == worker)].tolist()
+        for operand in at[is_due & ~has_ended].tolist():
+            state, broke, group = int(told[operand]), self._broke.pop(operand, None), self._group[operand]
+            if broke is not None:
+                told[operand] = Told.UNKNOWN
+                broken.append((operand, broke))
+                if state == Told.READY:
+                    started[broke.worker].append(operand)
+            elif group is None or group.ended:  # an ended group has told all: the operand runs again
+                self._group[operand] = None
+                told[operand] = Told.UNKNOWN if state == Told.STARTED else state
+                (given_back if state == Told.STARTED else alone).append(operand)
+            elif state == Told.READY and group.worker >= 0:
+                told[operand] = Told.STARTED
+                started[group.worker].append(operand)
         for worker, operands in started.items():
-            report(Started(job, operands, worker))
-        for worker, (operands, micros) in finished.items():
+            if operands:
+                report(Started(job, operands, worker))
+        for worker in ran:
+            here = has_ended & (workers == worker)
+            operands, spent = at[here].tolist(), micros[here].tolist()
             known = {one: shapes[one] for one in operands if one in shapes} if shapes else None
             self.done += len(operands)
-            report(Timed(job, operands, worker, (b"", b"", pack_numbers(micros), b"")))  # of the state CALCULATING
-            report(Finished(job, operands, worker, known or None, micros))
+            report(Timed(job, operands, worker, (b"", b"", pack_numbers(spent), b"")))  # of the state CALCULATING
+            report(Finished(job, operands, worker, known or None, spent))
         for operand, broke in broken:
             failure = broke.failure
             report(Refused(job, operand, failure) if broke.refused else Failed(job, operand, broke.worker, failure))
@@ -265,14 +265,14 @@ class EngineJob:
     # -- for the view, and for costs
     def learnt(self) -> dict[int, tuple[int, float]]:
         """By row of a program: operands that ended, and their seconds together."""
-        operands, micros = (list(itertools.chain.from_iterable(some)) for some in zip(*self._ran, ((), ())))
+        operands, micros = (np.concatenate(some) for some in zip(*self._ran, (_NONE, _NONE)))
         rows = np.asarray(self.table.program, np.int64)[operands]
         count, spent = np.bincount(rows), np.bincount(rows, micros)
         return {row: (int(count[row]), float(spent[row]) * 1e-6) for row in np.flatnonzero(count).tolist()}
 
     def waiting(self) -> int:
         """Ready operands that no worker runs."""
-        return self._told.count(Told.READY)
+        return int(np.count_nonzero(self._told == Told.READY))
 
     def operand_of(self, group: RunningGroup) -> int:
         """The operand that a running group is at, as far as that is known."""
@@ -281,8 +281,9 @@ class EngineJob:
 
     # -- own
     def _look_at(self, operands: Iterable[int]) -> None:
-        told, ordered = self._told, (int(Told.READY), int(Told.STARTED))
-        self._due.update(dict.fromkeys([one for one in operands if told[one] in ordered]))
+        at = np.fromiter(operands, np.int64)
+        told = self._told[at]
+        self._due.update(dict.fromkeys(at[(told == Told.READY) | (told == Told.STARTED)].tolist()))
         self._link.wake(self)
 
     def _kept(self, operand: int) -> Kept | None:
@@ -320,7 +321,7 @@ class EngineJob:
             group.task = ""
             del self.running[name]
             if len(plan.operands) == 1:
-                self._outcome[plan.operands[0]] = Broke(0, Failure.of(error), refused=True)
+                self._broke[plan.operands[0]] = Broke(0, Failure.of(error), refused=True)
             self._break(group)
             return False
         return True
@@ -374,7 +375,7 @@ class EngineJob:
             if self._told[operand] == Told.DONE:
                 gone.append(chunk[operand])
             else:
-                self._outcome.pop(operand, None)
+                self._micros[operand] = -1
         self._results.free([chunk[one] for one in lost])
         self._leave(group.plan.operands, group)
         for reader in group.readers:

@@ -1,6 +1,6 @@
-"""Which outputs of a group are a single result of the engine, for `groups.plan_groups`.
+"""Bundles outputs of a group to single results of the engine, for `groups.plan_groups`.
 
-Each result that a task reads costs Dask 0.3 ms of CPU, and each that it makes as much as a task.
+A result read by a task costs Dask 0.3 ms of CPU, a result made by a task as much as a task.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def readers_of(groups: Sequence[Piece]) -> dict[int, list[int]]:
 def bundles_of(
     group: Piece, readers: Mapping[int, Sequence[int]], workers: Sequence[int], graph: GroupGraph, limits: GroupLimits
 ) -> tuple[tuple[int, ...], ...]:
-    """Outputs of a group, by place: small ones together, others divided by the groups, then by the workers that read.
+    """Outputs of a group, by place: small chunks together, other chunks by reading groups, then by reading workers.
 
-    A worker that reads a part of a bundle reads the rest of it later, so bundles for the same workers move no byte
-    more. They stay until their last reader, so they are limited to `GroupLimits.bundle` bytes.
+    A worker reads the rest of a bundle later, so bundles for the same workers move no byte more. A bundle stays until
+    its last reader, so a bundle is limited to `GroupLimits.bundle` bytes.
     """
     if len(group.outputs) < 2:
         return ()

@@ -39,9 +39,9 @@ class GroupLimits:
     outputs
         Bundles of chunks that may leave, without small chunks.
     small
-        Bytes of a small chunk, which travels with all small outputs of the group, whatever groups read it.
+        Bytes of a small chunk, bundled with all small outputs of the group, for any readers.
     bundle
-        Bytes of chunks that travel together where other groups of the same workers read them.
+        Bytes of chunks bundled for other groups of the same workers.
     """
 
     seconds: float

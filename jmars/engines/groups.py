@@ -31,9 +31,10 @@ from jmars.engines.group_graph import GroupGraph
 from jmars.engines.small_groups import join_small
 from jmars.model.messages import JobTable
 
-__all__ = ["Group", "group_seconds", "plan_groups", "single_group"]
+__all__ = ["GROUPS", "Group", "group_seconds", "plan_groups", "single_group"]
 
 LEAST_SECONDS = 0.05
+GROUPS = 6  # of a slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,10 @@ class Group:
 def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int, total: float) -> float:
     """Seconds that a group should take, so that the engine's share of CPU is at most 5 %.
 
-    A task that waits for others and reads their results costs up to twice as much as an empty one. A group takes 40 to
-    60 times the cost of an empty task, and so long that the engine's scheduler can feed all slots twice over. A slot
-    should get 8 groups; in a job too small for that, a slot gets fewer.
+    A task with inputs from other tasks costs up to twice as much as an empty task, so a group takes 60 times the cost
+    of an empty task where a slot then gets `GROUPS` groups. In a smaller job a slot still gets `GROUPS` groups, as long
+    as a group takes 20 times the cost: with fewer groups, the last groups would keep a part of the slots waiting. A
+    group also lasts long enough for the engine's scheduler to feed all slots twice over.
 
     Parameters
     ----------
@@ -96,15 +98,15 @@ def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int,
     0.33
     >>> group_seconds(0.0035, 0.002, 100, total=1000.0)
     0.4
-    >>> round(group_seconds(0.0035, 0.002, 100, total=8.8), 3)  # 40 groups, enough for 5 slots
-    0.22
+    >>> round(group_seconds(0.0035, 0.002, 100, total=8.8), 3)  # 80 groups, enough for 13 slots
+    0.11
     """
     cost = per_task_worker + per_task_scheduler
-    least = max(40 * cost, LEAST_SECONDS)
+    least = max(20 * cost, LEAST_SECONDS)
     fewer = math.sqrt(total / (16 * per_task_scheduler)) if per_task_scheduler > 0 else math.inf
-    fewer = min(fewer, total / (8 * least))  # slots for which 8 groups each are still long enough
+    fewer = min(fewer, total / (GROUPS * least))  # slots for which so many groups each are still long enough
     fed = max(1, math.floor(min(slots, fewer)))
-    return max(least, 2 * fed * per_task_scheduler, min(60 * cost, total / (8 * slots)))
+    return max(least, 2 * fed * per_task_scheduler, min(60 * cost, total / (GROUPS * slots)))
 
 
 def single_group(table: JobTable, operand: int, worker: int = -1, seconds: float = 0.0) -> Group:

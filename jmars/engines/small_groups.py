@@ -1,4 +1,4 @@
-"""Joins groups that are too short for a task to other groups of the same worker, for `groups.plan_groups`.
+"""Joins groups too short for a task to other groups of the same worker, for `groups.plan_groups`.
 
 Cutter ends a group where an input comes from behind the group's first operand. The group of that input may begin
 before, so that nothing waits in a cycle: here, the groups themselves tell.
@@ -19,10 +19,10 @@ SHORT = 1 / 8  # of a group's seconds: groups that are joined
 
 
 def join_small(pieces: Sequence[Piece], workers: Sequence[int], graph: GroupGraph, limits: GroupLimits) -> list[Piece]:
-    """Groups again, in topological order, where short ones are joined to the group before on the same worker.
+    """Groups in topological order, where short groups are joined to the group before on the same worker.
 
-    Of two groups, the later one comes to the place of the earlier one if all of its inputs are there, or the earlier
-    one to the place of the later one if no group between them reads it; other groups stay apart.
+    Of two groups, the later group comes to the place of the earlier group if all inputs are there, or the earlier group
+    to the place of the later group if no group between both reads the earlier group; other groups stay apart.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def join_small(pieces: Sequence[Piece], workers: Sequence[int], graph: GroupGrap
 
 
 def _fit(earlier: Piece, later: Piece, limits: GroupLimits, counts: Sequence[float]) -> bool:
-    """Whether one of two groups is short, and both together are within the limits."""
+    """Whether a group of the two is short, and both together are within the limits."""
     return (
         min(earlier.seconds, later.seconds) < SHORT * limits.seconds
         and earlier.seconds + later.seconds <= GROWTH * limits.seconds
@@ -98,7 +98,7 @@ def _joined(earlier: Piece, later: Piece) -> Piece:
 
 
 def _settled(piece: Piece, needed: Set[int], graph: GroupGraph) -> Piece:
-    """A group with the outputs that others read, or that are kept, and with the bytes that it takes at once."""
+    """A group with outputs for other groups or kept, and with the bytes at once."""
     inputs, nbytes = graph.inputs, graph.nbytes
     outputs = [i for i in piece.outputs if graph.kept[i] or i in needed]
     readers = Counter(chain.from_iterable(inputs[i] for i in piece.operands))

@@ -94,7 +94,7 @@ class _Columns(NamedTuple):
 class GroupColumns(NamedTuple):
     """A `GroupSpec` on the way to another process, with columns of steps.
 
-    Records of steps would take five times as long to write, and Python's collector of garbage would look through them.
+    Records of steps would take five times as long to write, and Python's garbage collector would scan the records.
     """
 
     job: int

@@ -82,7 +82,7 @@ def _columns() -> Any:
 
 
 def _unfused() -> Any:
-    return ((mt.random.default_rng(3).random(400_000_000, chunk_size=200_000) * 2 - 1) ** 2).mean()
+    return ((mt.random.default_rng(3).random(800_000_000, chunk_size=400_000) * 2 - 1) ** 2).mean()
 
 
 PROGRAMS: dict[str, Callable[[], Any]] = {

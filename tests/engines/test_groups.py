@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jmars.engines.engine import EngineWorker
 from jmars.engines.group_cuts import GroupLimits
 from jmars.engines.group_times import makespan
-from jmars.engines.groups import Group, group_seconds, plan_groups, single_group
+from jmars.engines.groups import GROUPS, Group, group_seconds, plan_groups, single_group
 from jmars.engines.planned_groups import GroupPlans, planned_groups
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
@@ -217,14 +217,13 @@ def planned(
 
 def test_a_group_takes_the_time_that_pays_for_it() -> None:
     assert group_seconds(0.0, 0.0, 4, 100.0) == 0.05
-    assert group_seconds(0.0005, 0.0005, 4, 1e-9) == 0.05  # a tiny job: one group
+    assert group_seconds(0.001, 0.001, 4, 1e-9) == 0.05  # a tiny job: one group
     for total in (0.01, 1.0, 30.0, 1e4):
         for slots in (1, 8, 500):
             tau = group_seconds(0.004, 0.002, slots, total)
-            assert 0.24 <= tau <= max(0.36, 2 * slots * 0.002)
-            assert (
-                tau in (0.24, 0.36) or total / tau >= 8 * min(slots, tau / 0.004) - 1e-9
-            )  # eight groups for each slot
+            assert 0.12 <= tau <= max(0.36, 2 * slots * 0.002)
+            fed = slots if tau <= 0.36 else tau / 0.004
+            assert tau == 0.12 or total / tau >= GROUPS * fed - 1e-9  # for each slot that it feeds
 
 
 def test_no_operands_no_groups() -> None:
