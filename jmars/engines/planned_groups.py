@@ -140,8 +140,10 @@ def planned_groups(
     near = _near(table, planned, there)
     cores, task = slots // len(workers), sum(task_seconds)
 
-    def cut(assigned: ArrayLike, together: bool = False) -> tuple[float, Sequence[Group]]:
+    def cut(assigned: ArrayLike, together: bool = False, by_rounds: bool = False) -> tuple[float, Sequence[Group]]:
         rank, waited = run_order(table, assigned, seconds, cores, there, bandwidth)
+        if by_rounds:
+            rank = _rank_by_rounds(table, assigned, rank)
         ordered = replace(table, rank=rank.tolist())
         groups = plan_groups(ordered, assigned, seconds, table.results, limits, waited, together)
         return makespan(groups, table.nbytes, bandwidth, cores, task, there), groups
@@ -157,6 +159,8 @@ def planned_groups(
     ]
     if not there and _crossings(table, near) > CROSSED * needed:
         ways[:2] = ways[1::-1]
+    if sum(table.nbytes) <= sum(worker.memory for worker in workers) / 2:  # chunks of a round stay until the next one
+        ways.append(lambda: cut(near, by_rounds=True))
     found: list[tuple[float, Sequence[Group]]] = []
     for way in ways:
         found.append(way())
@@ -172,6 +176,24 @@ def _crossings(table: JobTable, workers: ArrayLike) -> int:
     degree = np.fromiter(map(len, table.inputs), np.int64, len(planned))
     source = np.fromiter(chain.from_iterable(table.inputs), np.int64, int(degree.sum()))
     return int(np.count_nonzero((planned[source] >= 0) & (planned[source] != np.repeat(planned, degree))))
+
+
+def _rank_by_rounds(table: JobTable, workers: ArrayLike, rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order again, with all operands first that need nothing of other workers, then those after one transfer, and
+    so on: an operand that combines chunks of two workers delays no operand of its group.
+    """
+    planned, rounds = np.asarray(workers).tolist(), [0] * len(rank)
+    for operand in np.argsort(rank, kind="stable").tolist():
+        own, found = planned[operand], 0
+        for i in table.inputs[operand]:
+            after = rounds[i] + 1 if planned[i] >= 0 and planned[i] != own else rounds[i]
+            if after > found:
+                found = after
+        rounds[operand] = found
+    order = np.lexsort((rank, np.array(rounds)))
+    ranks = np.empty(len(rank), np.int64)
+    ranks[order] = np.arange(len(rank))
+    return ranks
 
 
 def _shares(table: JobTable, workers: ArrayLike, seconds: NDArray[np.float64]) -> ArrayLike:

@@ -22,7 +22,8 @@ def join_small(pieces: Sequence[Piece], workers: Sequence[int], graph: GroupGrap
     """Groups in topological order, where short groups are joined to the group before on the same worker.
 
     Of two groups, the later group comes to the place of the earlier group if all inputs are there, or the earlier group
-    to the place of the later group if no group between both reads the earlier group; other groups stay apart.
+    to the place of the later group if no group between both reads the earlier group. A short group is joined to a
+    longer group only if neither waits for more groups then.
 
     Parameters
     ----------
@@ -39,25 +40,33 @@ def join_small(pieces: Sequence[Piece], workers: Sequence[int], graph: GroupGrap
     found: list[Piece | None] = []
     maker: dict[int, int] = {}  # place in `found` of the group of each output
     read = list[int]()  # place of the last reader of each group so far
+    waited = list[set[int]]()  # places of the groups that each group waits for
     joined: set[int] = set()  # places in `found`
     last: dict[tuple[int, int], int] = {}  # place of the last group of each worker and kind
     for piece in pieces:
         kind, here = int(block[piece.operands[0]]) % 3, len(found)
         key = workers[piece.operands[0]], kind
-        made = max((maker.get(operand, -1) for operand in piece.inputs), default=-1)
+        made = {maker[operand] for operand in piece.inputs if operand in maker}
         before = last.get(key)
         earlier = None if before is None else found[before]
         if before is not None and earlier is not None and kind != ALONE and _fit(earlier, piece, limits, counts):
-            if made <= before:  # the later one comes to the earlier one
+            short = SHORT * limits.seconds
+            both = earlier.seconds < short and piece.seconds < short
+            waits = made - waited[before] - {before}  # of the later one alone
+            if (both or piece.seconds < short and not waits) and max(made, default=-1) <= before:
                 piece, here = _joined(earlier, piece), before
                 found[before] = piece
                 joined.add(here)
-            elif read[before] < 0:  # the earlier one to the later one
+                made |= waited[before]
+            elif (both or earlier.seconds < short and before in made) and read[before] < 0:
                 piece, found[before] = _joined(earlier, piece), None
                 joined.add(here)
+                made |= waited[before]
         if here == len(found):
             found.append(piece)
             read.append(-1)
+            waited.append(set())
+        waited[here] = made - {before, here} if here in joined else made
         last[key] = here
         maker.update(dict.fromkeys(piece.outputs, here))
         for operand in piece.inputs:
@@ -75,10 +84,9 @@ def join_small(pieces: Sequence[Piece], workers: Sequence[int], graph: GroupGrap
 
 
 def _fit(earlier: Piece, later: Piece, limits: GroupLimits, counts: Sequence[float]) -> bool:
-    """Whether a group of the two is short, and both together are within the limits."""
+    """Whether both groups together are within the limits."""
     return (
-        min(earlier.seconds, later.seconds) < SHORT * limits.seconds
-        and earlier.seconds + later.seconds <= GROWTH * limits.seconds
+        earlier.seconds + later.seconds <= GROWTH * limits.seconds
         and earlier.memory + later.memory <= limits.nbytes
         and sum(counts[i] for i in chain(earlier.outputs, later.outputs)) <= limits.outputs
     )
