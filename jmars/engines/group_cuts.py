@@ -69,13 +69,20 @@ class Piece(NamedTuple):
 
 
 class Cutter:
-    """Cuts runs into groups; a run holds the operands of a level that are planned for a worker."""
+    """Cuts runs into groups; a run holds the operands of a level (and round) that are planned for a worker."""
 
     def __init__(
-        self, graph: GroupGraph, workers: NDArray[np.int64], limits: GroupLimits, waited: NDArray[np.bool_]
+        self,
+        graph: GroupGraph,
+        workers: NDArray[np.int64],
+        limits: GroupLimits,
+        waited: NDArray[np.bool_],
+        rounds: NDArray[np.int64] | None = None,
     ) -> None:
         self._graph, self._limits = graph, limits
         label = graph.block * (int(workers.max(initial=0)) + 2) + workers + 1
+        if rounds is not None:
+            label += rounds * (int(label.max(initial=0)) + 1)
         run = graph.order[np.argsort(label[graph.order], kind="stable")]
         ends = np.flatnonzero(np.diff(label[run])) + 1
         self._runs = [part.tolist() for part in np.split(run, ends) if len(part)]

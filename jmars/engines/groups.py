@@ -124,6 +124,7 @@ def plan_groups(
     limits: GroupLimits,
     waited: ArrayLike | None = None,
     together: bool = False,
+    rounds: ArrayLike | None = None,
 ) -> list[Group]:
     """Divides the operands of a job into groups; stored operands are in no group.
 
@@ -144,6 +145,8 @@ def plan_groups(
         (`run_order.RunOrder`): the group of its last input ends soon after that input.
     together
         Groups follow the rank alone; the worker with most of a group's seconds runs it.
+    rounds : shape (n,), optional
+        Operands of two rounds share no group, but for short groups (`small_groups.join_small`).
 
     Returns
     -------
@@ -154,7 +157,7 @@ def plan_groups(
     planned = graph.followed(np.asarray(workers, np.int64))
     idle = np.zeros(len(planned), bool) if waited is None or together else np.asarray(waited, bool)
     cut = np.zeros_like(planned) if together else planned
-    found = Cutter(graph, cut, limits, idle).groups()
+    found = Cutter(graph, cut, limits, idle, None if rounds is None else np.asarray(rounds, np.int64)).groups()
     places, labels, cost, ranks = graph.place, planned.tolist(), graph.seconds, table.rank
     found.sort(key=lambda group: places[group.operands[0]])
     found = join_small(found, cut.tolist(), graph, limits)

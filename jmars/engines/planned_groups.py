@@ -18,7 +18,7 @@ from jmars.engines.group_cuts import GroupLimits
 from jmars.engines.group_times import makespan
 from jmars.engines.groups import Group, group_seconds, plan_groups
 from jmars.engines.links import BANDWIDTH
-from jmars.engines.run_order import run_order
+from jmars.engines.run_order import in_rounds, run_order
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, program_seconds
 
@@ -141,11 +141,10 @@ def planned_groups(
     cores, task = slots // len(workers), sum(task_seconds)
 
     def cut(assigned: ArrayLike, together: bool = False, by_rounds: bool = False) -> tuple[float, Sequence[Group]]:
-        rank, waited = run_order(table, assigned, seconds, cores, there, bandwidth)
-        if by_rounds:
-            rank = _rank_by_rounds(table, assigned, rank)
-        ordered = replace(table, rank=rank.tolist())
-        groups = plan_groups(ordered, assigned, seconds, table.results, limits, waited, together)
+        order = run_order(table, assigned, seconds, cores, there, bandwidth)
+        order = in_rounds(table, assigned, order) if by_rounds else order
+        ordered = replace(table, rank=order.rank.tolist())
+        groups = plan_groups(ordered, assigned, seconds, table.results, limits, order.waited, together, order.rounds)
         return makespan(groups, table.nbytes, bandwidth, cores, task, there), groups
 
     if len(np.unique(np.asarray(near)[np.asarray(table.program) >= 0])) < 2:
@@ -176,24 +175,6 @@ def _crossings(table: JobTable, workers: ArrayLike) -> int:
     degree = np.fromiter(map(len, table.inputs), np.int64, len(planned))
     source = np.fromiter(chain.from_iterable(table.inputs), np.int64, int(degree.sum()))
     return int(np.count_nonzero((planned[source] >= 0) & (planned[source] != np.repeat(planned, degree))))
-
-
-def _rank_by_rounds(table: JobTable, workers: ArrayLike, rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The order again, with all operands first that need nothing of other workers, then those after one transfer, and
-    so on: an operand that combines chunks of two workers delays no operand of its group.
-    """
-    planned, rounds = np.asarray(workers).tolist(), [0] * len(rank)
-    for operand in np.argsort(rank, kind="stable").tolist():
-        own, found = planned[operand], 0
-        for i in table.inputs[operand]:
-            after = rounds[i] + 1 if planned[i] >= 0 and planned[i] != own else rounds[i]
-            if after > found:
-                found = after
-        rounds[operand] = found
-    order = np.lexsort((rank, np.array(rounds)))
-    ranks = np.empty(len(rank), np.int64)
-    ranks[order] = np.arange(len(rank))
-    return ranks
 
 
 def _shares(table: JobTable, workers: ArrayLike, seconds: NDArray[np.float64]) -> ArrayLike:

@@ -19,7 +19,7 @@ from jmars.graph import Dag
 from jmars.model.messages import JobTable
 from jmars.plan import PlanGraph, Workers, simulate
 
-__all__ = ["RunOrder", "run_order"]
+__all__ = ["RunOrder", "in_rounds", "run_order"]
 
 GAP = 1e-4  # seconds: a shorter pause of a core is none
 
@@ -33,10 +33,13 @@ class RunOrder(NamedTuple):
         Place by start.
     waited
         Whether a core of its worker had nothing to do just before it started.
+    rounds
+        Round of `in_rounds`; None where the order has no rounds. Operands of two rounds share no group.
     """
 
     rank: NDArray[np.int64]
     waited: NDArray[np.bool_]
+    rounds: NDArray[np.int64] | None = None
 
 
 def run_order(
@@ -89,3 +92,31 @@ def run_order(
         begun, ended = (np.searchsorted(np.sort(times[own]), before) for times in (trace.start, trace.end))
         waited[own] = (begun - ended < cores) & (before > 0)
     return RunOrder(found, waited)
+
+
+def in_rounds(table: JobTable, workers: ArrayLike, order: RunOrder) -> RunOrder:
+    """The order by rounds: operands without chunks of other workers, then operands behind one transfer, and so on.
+
+    So an operand that combines chunks of two workers delays no operand of its worker.
+
+    Parameters
+    ----------
+    table
+        The job.
+    workers : shape (n,)
+        Planned worker of each operand; -1 for operands without a worker.
+    order
+        The order within a round.
+    """
+    planned, rounds = np.asarray(workers).tolist(), [0] * len(order.rank)
+    for operand in np.argsort(order.rank, kind="stable").tolist():
+        own, found = planned[operand], 0
+        for i in table.inputs[operand]:
+            after = rounds[i] + 1 if planned[i] >= 0 and planned[i] != own else rounds[i]
+            if after > found:
+                found = after
+        rounds[operand] = found
+    numbers = np.array(rounds, np.int64)
+    rank = np.empty(len(rounds), np.int64)
+    rank[np.lexsort((order.rank, numbers))] = np.arange(len(rounds))
+    return RunOrder(rank, order.waited, numbers)

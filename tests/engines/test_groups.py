@@ -18,6 +18,7 @@ from jmars.engines.group_cuts import GroupLimits
 from jmars.engines.group_times import makespan
 from jmars.engines.groups import GROUPS, Group, group_seconds, plan_groups, single_group
 from jmars.engines.planned_groups import GroupPlans, planned_groups
+from jmars.engines.run_order import RunOrder, in_rounds
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
@@ -183,6 +184,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
         "kept": kept,
         "workers": draw(st.lists(st.integers(-1, workers - 1), min_size=n, max_size=n)),
         "seconds": draw(st.lists(st.sampled_from((0.0, 1e-3, 1.0)), min_size=n, max_size=n)),
+        "in_rounds": draw(st.booleans()),
         "limits": GroupLimits(
             draw(st.sampled_from((0.0, 0.01, 2.5, 100.0))),
             draw(st.sampled_from((0, 60, 10**6))),
@@ -197,7 +199,11 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=300, deadline=None)
 def test_groups_are_complete_exact_bounded_and_without_cycles(drawn: dict[str, Any]) -> None:
     job, kept, seconds, limits = drawn["job"], drawn["kept"], drawn["seconds"], drawn["limits"]
-    groups = plan_groups(job, drawn["workers"], seconds, kept, limits)
+    order = RunOrder(np.asarray(job.rank), np.zeros(len(job.rank), bool))
+    if drawn["in_rounds"] and list(job.rank) == sorted(job.rank):
+        order = in_rounds(job, drawn["workers"], order)
+        job = replace(job, rank=order.rank.tolist())
+    groups = plan_groups(job, drawn["workers"], seconds, kept, limits, rounds=order.rounds)
     check(job, groups, kept, limits, seconds)
     check_bundles(job, groups, kept, limits)
 

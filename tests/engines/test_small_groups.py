@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmars.engines.group_cuts import GroupLimits
+import numpy as np
+
+from jmars.engines.group_cuts import GroupLimits, Piece
+from jmars.engines.group_graph import GroupGraph
 from jmars.engines.groups import Group, plan_groups
+from jmars.engines.run_order import RunOrder, in_rounds
+from jmars.engines.small_groups import join_small
 from tests.engines.test_groups import check, table
 
 LIMITS = GroupLimits(seconds=0.2, nbytes=10**9, small=0, bundle=25)
@@ -33,10 +38,12 @@ def followed(reads: int = 0) -> tuple[list[tuple[int, ...]], list[int], list[flo
     return inputs, workers, seconds
 
 
-def planned(inputs: list[tuple[int, ...]], workers: list[int], seconds: list[float], **more: Any) -> list[Group]:
+def planned(
+    inputs: list[tuple[int, ...]], workers: list[int], seconds: list[float], rounds: Any = None, **more: Any
+) -> list[Group]:
     job = table(inputs, **more)
     kept = {i for i, readers in enumerate(job.readers) if not readers}
-    groups = plan_groups(job, workers, seconds, kept, LIMITS)
+    groups = plan_groups(job, workers, seconds, kept, LIMITS, rounds=rounds)
     check(job, groups, kept, LIMITS, seconds)
     return groups
 
@@ -73,3 +80,27 @@ def test_chunks_for_the_same_workers_are_one_result_up_to_a_limit_of_bytes() -> 
     assert bundles([1, 2, 1, 2], nbytes=[5] * 8) == [2, 2]
     assert bundles([1, 2, 3, 4], nbytes=[5] * 8) == [1, 1, 1, 1]
     assert bundles([1, 1, 1, 1], nbytes=[30] * 8) == [1, 1, 1, 1]
+
+
+def test_long_groups_do_not_wait_for_what_a_short_group_waits_for() -> None:
+    inputs: list[tuple[int, ...]] = [(), (), (0, 1), (0, 1)]  # two long groups, a short one behind each
+    groups = planned(inputs, [0, 1, 0, 1], [0.15, 0.15, 0.001, 0.001], rounds=[0, 0, 1, 1])
+    assert [group.operands for group in groups if group.seconds > 0.1] == [(0,), (1,)]
+
+
+def test_a_short_group_joins_a_long_one_where_nothing_waits_longer() -> None:
+    graph_inputs: list[tuple[int, ...]] = [(), (0,), (0,), (1, 2)]
+    job = table(graph_inputs)
+    graph = GroupGraph.of(job, [0.1, 0.1, 0.001, 0.001], {3})
+    pieces = [Piece((0,), (), (0,), 20, 0.1), Piece((1,), (0,), (1,), 20, 0.1), Piece((2,), (0,), (2,), 20, 0.001)]
+    (first, second) = join_small(pieces, [0, 1, 1, 1], graph, LIMITS)
+    assert first.operands == (0,) and second.operands == (1, 2)
+
+
+def test_rounds_put_operands_behind_transfers_last() -> None:
+    """Two workers draw four chunks each, and add neighbours; the neighbours of the middle are on both workers."""
+    inputs: list[tuple[int, ...]] = [(), (), (0, 1), (), (1, 3), (), (3, 5), (4, 6)]
+    workers = [0, 0, 0, 1, 0, 1, 1, 1]
+    order = in_rounds(table(inputs), workers, RunOrder(np.arange(8), np.zeros(8, bool)))
+    assert np.argsort(order.rank).tolist() == [0, 1, 2, 3, 5, 6, 4, 7]
+    assert order.rounds is not None and order.rounds.tolist() == [0, 0, 0, 0, 1, 0, 0, 2]
