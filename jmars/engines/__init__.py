@@ -6,7 +6,7 @@ group_times.py  when the groups of a job would end on their planned workers (`ma
 groups.py       which operands are a task of the engine (`plan_groups`)
 group_cuts.py   cuts operands to groups within limits (`Cutter`)
 small_groups.py  joins groups too short for a task (`join_small`)
-group_bundles.py  bundles outputs of a group to single results of the engine (`bundles_of`)
+group_bundles.py  bundles outputs of a group to single results of the engine (`bundled`)
 run_order.py    the order in which operands would start, each by itself (`run_order`)
 planned_groups.py  groups by the memory of the workers and predicted costs
 task.py         runs a group in a worker of the engine (`make_spec`, `run_group`)

@@ -56,6 +56,7 @@ class DaskEngine:
 
     kind = "dask"
     task_seconds = 0.005, 0.003
+    bundle = 2**25
 
     def __init__(self, client: Any, name: str = "", runner: Runner = run_group) -> None:
         self._given = os.fspath(client) if isinstance(client, os.PathLike) else client

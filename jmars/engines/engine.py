@@ -147,6 +147,7 @@ class TaskEngine(Protocol):
     kind: str  # "dask" or "ray"
     address: str  # as a user would give it
     task_seconds: tuple[float, float]  # CPU of an empty task: on a worker, and where submission is serial
+    bundle: int  # bytes of several chunks that are a result at most; 0 where each chunk is a result
 
     async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
         """Connect, prepare the workers, and return the workers that are there.

@@ -103,7 +103,7 @@ class EngineJob:
 
     def enqueue(self, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Operands are ready."""
-        self._told[operands] = Told.READY
+        self._told[list(operands)] = Told.READY
         self._hint.update(zip(operands, workers, strict=True))
         self._due.update(dict.fromkeys(operands))
         self._link.wake(self)

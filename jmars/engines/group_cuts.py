@@ -6,19 +6,20 @@ Source: docs/explanation/seeds.md, "Graph optimization"; Dask's graph fusion (da
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from jmars.engines.group_graph import ALONE, GroupGraph
 
 __all__ = ["GROWTH", "Cutter", "GroupLimits", "Piece"]
 
 MOST_OUTPUTS = 8  # a task with k bundles of outputs costs Dask about as much as k tasks
-SMALL, BUNDLE = 2**16, 2**25  # bytes
-LEAST_OUTPUT = 1 / 8  # of a bundle
+SMALL = 2**16  # bytes
+LEAST_OUTPUT, FEW = 1 / 8, 3  # of a bundle; workers
 AHEAD = 64  # operands that a group may grow beyond its last possible end, in search of the next one
 GROWTH = 3 / 2  # of a group's seconds: how far a group may grow for a better end
 AWAITED = 1 / 2  # of a group's seconds: operands of other workers for which an operand is the last input
@@ -41,19 +42,25 @@ class GroupLimits:
     small
         Bytes of a small chunk, bundled with all small outputs of the group, for any readers.
     bundle
-        Bytes of chunks bundled for other groups of the same workers.
+        Bytes of chunks bundled for other groups of the same workers, at most; 0 for an engine without such bundles.
     """
 
     seconds: float
     nbytes: int
     outputs: int = MOST_OUTPUTS
     small: int = SMALL
-    bundle: int = BUNDLE
+    bundle: int = 0
 
-    def counts(self, graph: GroupGraph) -> list[float]:
-        """What each chunk counts towards `outputs`: a share of a bundle, 0 for small chunks, 1 for kept ones."""
-        nbytes = np.asarray(graph.nbytes)
-        found = np.where(nbytes > self.small, np.clip(nbytes / self.bundle, LEAST_OUTPUT, 1), 0)
+    def counts(self, graph: GroupGraph, workers: NDArray[np.int64]) -> list[float]:
+        """Count of each chunk towards `outputs`: 0 for small chunks, 1 for kept chunks.
+
+        A chunk with readers on few workers counts as a part of a bundle, since few sets of workers make few bundles.
+        """
+        nbytes, known = np.asarray(graph.nbytes), np.unique(workers)
+        share: ArrayLike = 1
+        if self.bundle and 0 < len(known) <= FEW and known[0] >= 0:
+            share = np.clip(nbytes / self.bundle, LEAST_OUTPUT, 1)
+        found = np.where(nbytes > self.small, share, 0).astype(float)
         found[np.frombuffer(graph.kept, np.uint8) > 0] = 1
         return list(found.tolist())
 
@@ -77,6 +84,7 @@ class Cutter:
         workers: NDArray[np.int64],
         limits: GroupLimits,
         waited: NDArray[np.bool_],
+        counts: Sequence[float],
         rounds: NDArray[np.int64] | None = None,
     ) -> None:
         self._graph, self._limits = graph, limits
@@ -96,7 +104,7 @@ class Cutter:
         stays[source[far]] = 1
         self._stays = stays.tolist()
         self._awaited = _awaited(graph, workers, waited, AWAITED * limits.seconds)
-        self._counts = limits.counts(graph)
+        self._counts = counts
 
     def groups(self) -> list[Piece]:
         """All groups."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jmars.engines.group_bundles import bundles_of, readers_of
+from jmars.engines.group_bundles import bundled
 from jmars.engines.group_cuts import Cutter, GroupLimits
 from jmars.engines.group_graph import GroupGraph
 from jmars.engines.small_groups import join_small
@@ -52,15 +52,16 @@ class Group:
     worker
         Planned worker, a row of the assignment; -1 for any.
     memory
-        Bytes at once, at most: external inputs, outputs, intermediate chunks until their last reader, scratch.
+        Bytes at once, at most: external inputs with the rest of their bundles, outputs, intermediate chunks until their
+        last reader, scratch.
     seconds
         Predicted.
     rank
         Lowest rank of the operands; groups with lower ranks run first.
     bundles
         Places in `outputs`, all of them. Chunks of a bundle are read by the same groups, or on the same workers and are
-        `GroupLimits.bundle` bytes together, or are small: so they may be a single result of the engine. A chunk that
-        outlives the job is alone. Empty: each chunk is alone.
+        at most `GroupLimits.bundle` bytes together, or are small: so they may be a single result of the engine. A chunk
+        that outlives the job is alone. Empty: each chunk is alone.
     """
 
     operands: tuple[int, ...]
@@ -157,23 +158,25 @@ def plan_groups(
     planned = graph.followed(np.asarray(workers, np.int64))
     idle = np.zeros(len(planned), bool) if waited is None or together else np.asarray(waited, bool)
     cut = np.zeros_like(planned) if together else planned
-    found = Cutter(graph, cut, limits, idle, None if rounds is None else np.asarray(rounds, np.int64)).groups()
+    counts = limits.counts(graph, planned)
+    found = Cutter(graph, cut, limits, idle, counts, None if rounds is None else np.asarray(rounds, np.int64)).groups()
     places, labels, cost, ranks = graph.place, planned.tolist(), graph.seconds, table.rank
     found.sort(key=lambda group: places[group.operands[0]])
-    found = join_small(found, cut.tolist(), graph, limits)
-    readers, assigned = readers_of(found), [_worker(group.operands, labels, cost) for group in found]
+    found = join_small(found, cut.tolist(), graph, limits, counts)
+    assigned = [_worker(group.operands, labels, cost) for group in found]
+    bundles, beside = bundled(found, assigned, graph, limits)
     return [
         Group(
             group.operands,
             group.inputs,
             group.outputs,
             worker,
-            group.memory,
+            group.memory + beside[number],
             group.seconds,
             min([ranks[i] for i in group.operands]),
-            bundles_of(group, readers, assigned, graph, limits),
+            bundles[number],
         )
-        for group, worker in zip(found, assigned)
+        for number, (group, worker) in enumerate(zip(found, assigned))
     ]
 
 

@@ -29,6 +29,7 @@ MANY = 2  # times the groups that a job needs: the same
 CROSSED = 8  # inputs from other workers for each group that a job needs: beyond, the plan's workers are tried last
 DRIFT = 1 / 4  # of a job's predicted seconds: with a larger change, the job is divided anew
 SPEED_DRIFT = 3 / 2  # of the network's bandwidth, either way: beyond, the job is divided anew
+PARTS = 64  # bundles in the memory of a task, at least
 KEPT = 200_000  # operands of all kept groups; groups and lists take some 200 bytes an operand
 
 
@@ -83,6 +84,7 @@ class GroupPlans:
         task_seconds: tuple[float, float],
         there: Mapping[int, int],
         bandwidth: float = BANDWIDTH,
+        bundle: int = 0,
     ) -> Sequence[Group]:
         """Groups of a job; parameters as of `planned_groups`."""
         count = np.bincount(np.asarray(table.program, np.int64) + 1, minlength=len(table.programs) + 1)
@@ -92,7 +94,7 @@ class GroupPlans:
             self.found += 1
         else:
             self.missed += 1
-            groups = planned_groups(table, workers, profile, task_seconds, there, bandwidth)
+            groups = planned_groups(table, workers, profile, task_seconds, there, bandwidth, bundle)
             plan = table.inputs, list(table.nbytes), list(table.rank), table.planned
             division = _Division(*plan, costs, list(workers), dict(there), bandwidth, groups)
         self._kept[id(table.inputs)] = division
@@ -113,6 +115,7 @@ def planned_groups(
     task_seconds: tuple[float, float],
     there: Mapping[int, int],
     bandwidth: float = BANDWIDTH,
+    bundle: int = 0,
 ) -> Sequence[Group]:
     """Groups of a job.
 
@@ -130,12 +133,14 @@ def planned_groups(
         Workers of stored chunks, by operand, where they are known.
     bandwidth
         Bytes a second between two workers.
+    bundle
+        `TaskEngine.bundle`.
     """
     slots = sum(worker.cores for worker in workers)
     seconds = _costs(table, profile)[np.asarray(table.program, np.int64)]
     room = min(worker.memory // max(1, worker.cores) for worker in workers) // 2
     total = float(seconds.sum())
-    limits = GroupLimits(group_seconds(*task_seconds, slots, total), room)
+    limits = GroupLimits(group_seconds(*task_seconds, slots, total), room, bundle=min(bundle, room // PARTS))
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
     near = _near(table, planned, there)
     cores, task = slots // len(workers), sum(task_seconds)

@@ -142,7 +142,9 @@ class EngineWorkers:
         here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
         there = self.results.workers({one: table.chunk[one] for one in table.stored})
         bandwidth = self.engine.bandwidth() or BANDWIDTH
-        groups = self._plans.groups(table, here, self.profile, self.engine.task_seconds, there, bandwidth)
+        groups = self._plans.groups(
+            table, here, self.profile, self.engine.task_seconds, there, bandwidth, self.engine.bundle
+        )
         self._jobs[table.job] = EngineJob(table, groups, self.results, link)
         self._submit_ahead()
 

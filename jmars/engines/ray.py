@@ -63,6 +63,7 @@ class RayEngine:
 
     kind = "ray"
     task_seconds = 0.0017, 0.0014
+    bundle = 0  # each chunk is a return value
 
     def __init__(self, address: str | None = None, name: str = "", runner: Runner = run_group, **options: Any) -> None:
         self.address = address or "auto"

@@ -34,6 +34,7 @@ class InProcessEngine:
 
     kind = "threads"
     task_seconds = 0.0035, 0.002
+    bundle = 2**25
     address = "threads://here"
     kills = True
     speed = None

@@ -25,6 +25,7 @@ class Engine:
 
     kind, address, kills = "noted", "noted://", True
     task_seconds = 0.0035, 0.002
+    bundle = 2**25
 
     def bandwidth(self):
         return None

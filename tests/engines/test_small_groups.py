@@ -93,7 +93,7 @@ def test_a_short_group_joins_a_long_one_where_nothing_waits_longer() -> None:
     job = table(graph_inputs)
     graph = GroupGraph.of(job, [0.1, 0.1, 0.001, 0.001], {3})
     pieces = [Piece((0,), (), (0,), 20, 0.1), Piece((1,), (0,), (1,), 20, 0.1), Piece((2,), (0,), (2,), 20, 0.001)]
-    (first, second) = join_small(pieces, [0, 1, 1, 1], graph, LIMITS)
+    (first, second) = join_small(pieces, [0, 1, 1, 1], graph, LIMITS, [0.0] * 4)
     assert first.operands == (0,) and second.operands == (1, 2)
 
 
@@ -104,3 +104,26 @@ def test_rounds_put_operands_behind_transfers_last() -> None:
     order = in_rounds(table(inputs), workers, RunOrder(np.arange(8), np.zeros(8, bool)))
     assert np.argsort(order.rank).tolist() == [0, 1, 2, 3, 5, 6, 4, 7]
     assert order.rounds is not None and order.rounds.tolist() == [0, 0, 0, 0, 1, 0, 0, 2]
+
+
+def test_a_group_that_reads_a_part_of_each_result_has_memory_for_the_whole() -> None:
+    """Eight groups of four chunks; each of four readers on another worker reads one chunk of each group."""
+    inputs: list[tuple[int, ...]] = [()] * 32 + [tuple(range(number, 32, 4)) for number in range(4)]
+    workers, seconds = [0] * 32 + [1] * 4, [0.05] * 32 + [0.2] * 4
+    job = table(inputs)
+    kept = {32, 33, 34, 35}
+    for nbytes, memory, together in ((10**9, 330, True), (200, 90, False)):
+        limits = GroupLimits(0.2, nbytes, small=0, bundle=40)
+        groups = plan_groups(job, workers, seconds, kept, limits)
+        check(job, groups, kept, limits, seconds)
+        assert {group.memory for group in groups if group.worker == 1} == {memory}
+        assert all((len(group.bundles) == 1) is together for group in groups if group.worker == 0)
+
+
+def test_chunks_for_few_workers_count_as_parts_of_a_result() -> None:
+    graph = GroupGraph.of(table([()] * 3, nbytes=[1, 10, 50]), [0.1] * 3, {0})
+    limits = GroupLimits(0.2, 10**9, small=0, bundle=40)
+    assert limits.counts(graph, np.array([0, 1, 2])) == [1, 0.25, 1]
+    for workers in ([0, 1, -1], [0, 1, 2, 3]):
+        assert limits.counts(graph, np.array(workers)) == [1, 1, 1]
+    assert GroupLimits(0.2, 10**9, small=0).counts(graph, np.array([0, 0, 0])) == [1, 1, 1]
