@@ -30,7 +30,7 @@ def test_an_operand_that_waits_for_another_worker_comes_behind_operands_that_do_
     inputs, kinds, workers = columns(4, 10)
     job = table(inputs, kinds, planned=workers)
     seconds = np.where(np.asarray(kinds) < 0, 0.0, 1.0)
-    rank, _ = run_order(job, workers, seconds, 1, {}, 1e9)
+    rank = run_order(job, workers, seconds, 1, {}, 1e9).rank
     assert sorted(rank) == list(range(len(inputs)))
     assert all(rank[i] < rank[reader] for reader, read in enumerate(inputs) for i in read)
     second = (

@@ -11,7 +11,8 @@ from jmars.engines.group_graph import GroupGraph
 from jmars.engines.groups import Group, plan_groups
 from jmars.engines.run_order import RunOrder, in_rounds
 from jmars.engines.small_groups import join_small
-from tests.engines.test_groups import check, table
+from tests.engines.group_checks import check
+from tests.engines.test_groups import table
 
 LIMITS = GroupLimits(seconds=0.2, nbytes=10**9, small=0, bundle=25)
 
