@@ -22,7 +22,7 @@ def bundled(
 ) -> tuple[list[Bundles], Counter[int]]:
     """Bundles of each group's outputs, by place, and the bytes of bundles that groups read beside their inputs.
 
-    Small chunks are a bundle, other chunks are bundled by reading groups, then by reading workers: a worker reads the
+    Small chunks are one bundle; other chunks are bundled by reading groups, then by reading workers: a worker reads the
     rest of a bundle later, so bundles for the same workers move no byte more. Where a group would exceed its memory
     with such bundles, no group of the job has them.
 

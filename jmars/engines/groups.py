@@ -13,7 +13,8 @@ The order (group_graph.py) decides which operands share a group; a group's rank 
 Source: docs/explanation/seeds.md, "Basic design", "Graphs"; Dask's graph fusion (dask/optimization.py).
 
 Planning 20,000 operands takes 2 to 7 µs an operand on a server's core (a tree sum 3, layers of neighbours 5, chains
-with users' functions 7), and 17 for a random graph whose chunks are read 100 operands later.
+with users' functions 7), 13 where short groups are joined, and 17 for a random graph whose chunks are read 100 operands
+later.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int,
     """
     cost = per_task_worker + per_task_scheduler
     least = max(20 * cost, LEAST_SECONDS)
-    fewer = math.sqrt(total / (16 * per_task_scheduler)) if per_task_scheduler > 0 else math.inf
+    fewer = math.sqrt(total / (2 * GROUPS * per_task_scheduler)) if per_task_scheduler > 0 else math.inf
     fewer = min(fewer, total / (GROUPS * least))  # slots for which so many groups each are still long enough
     fed = max(1, math.floor(min(slots, fewer)))
     return max(least, 2 * fed * per_task_scheduler, min(60 * cost, total / (GROUPS * slots)))

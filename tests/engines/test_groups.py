@@ -160,7 +160,7 @@ def test_a_group_takes_the_time_that_pays_for_it() -> None:
         for slots in (1, 8, 500):
             tau = group_seconds(0.004, 0.002, slots, total)
             assert 0.12 <= tau <= max(0.36, 2 * slots * 0.002)
-            fed = slots if tau <= 0.36 else tau / 0.004
+            fed = min(slots, tau / 0.004)
             assert tau == 0.12 or total / tau >= GROUPS * fed - 1e-9  # for each slot that it feeds
 
 
