@@ -108,6 +108,13 @@ def _costs(table: JobTable, profile: Profile) -> NDArray[np.float64]:
     return np.array([*(profile.busy * program_seconds(one, profile) for one in table.programs), 0.0])
 
 
+def _expected_nbytes(table: JobTable) -> list[int]:
+    """Bytes of each chunk that a transfer would move: the expected bytes of chunks of unknown size, not the most."""
+    fewer = np.array([*(one.output.nbytes - one.output.expected_nbytes for one in table.programs), 0])
+    found: list[int] = (np.asarray(table.nbytes, np.int64) - fewer[np.asarray(table.program, np.int64)]).tolist()
+    return found
+
+
 def planned_groups(
     table: JobTable,
     workers: Sequence[EngineWorker],
@@ -144,13 +151,14 @@ def planned_groups(
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
     near = _near(table, planned, there)
     cores, task = slots // len(workers), sum(task_seconds)
+    expected = replace(table, nbytes=_expected_nbytes(table))
 
     def cut(assigned: ArrayLike, together: bool = False, by_rounds: bool = False) -> tuple[float, Sequence[Group]]:
-        order = run_order(table, assigned, seconds, cores, there, bandwidth)
+        order = run_order(expected, assigned, seconds, cores, there, bandwidth)
         order = in_rounds(table, assigned, order) if by_rounds else order
         ordered = replace(table, rank=order.rank.tolist())
         groups = plan_groups(ordered, assigned, seconds, table.results, limits, order.waited, together, order.rounds)
-        return makespan(groups, table.nbytes, bandwidth, cores, task, there), groups
+        return makespan(groups, expected.nbytes, bandwidth, cores, task, there), groups
 
     if len(np.unique(np.asarray(near)[np.asarray(table.program) >= 0])) < 2:
         return cut(near)[1]
