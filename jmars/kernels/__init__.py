@@ -29,7 +29,9 @@ In reading order:
 - native_pipeline.py: the same pass by machine code
 - flat_views.py: the same for slices of equal strides, as lines
 - worth.py: chooses the programs that machine code makes faster
+- row_chains.py: functions of rows, and the expressions before them, a block of rows at a time
 - compile.py: `compile_program`, the entry point of this folder
+- member_notes.py: which of a program's fused operands raised an exception
 - describe.py: an exception of a kernel as a `Failure`
 - loaded_programs.py: programs as pickles, loaded and compiled once by all threads of a process
 - group_values.py: chunks of a group of operands while it runs
@@ -37,11 +39,12 @@ In reading order:
 - executable.py: an operand as a document that runs apart from any cluster
 """
 
-from jmars.kernels.compile import Kernel, compile_program, take_member
+from jmars.kernels.compile import Kernel, compile_program
 from jmars.kernels.describe import describe
 from jmars.kernels.executable import executable, run_executable
 from jmars.kernels.float_errors import FloatError, FloatErrors
 from jmars.kernels.fusing import compose, fuse, share_inputs
+from jmars.kernels.member_notes import take_member
 from jmars.kernels.native_pipeline import settled
 from jmars.kernels.program import ChunkType, Program
 from jmars.kernels.unsized import Pieces

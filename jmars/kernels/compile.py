@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from types import FunctionType
@@ -22,19 +21,20 @@ from jmars.kernels.expression import Expression
 from jmars.kernels.flat_views import flat_pipeline, never_raises
 from jmars.kernels.float_errors import expression_of
 from jmars.kernels.fusing import Region, lifetimes
+from jmars.kernels.member_notes import note_member
 from jmars.kernels.native_pipeline import native_block, native_pipeline
 from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, numexpr_there
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step, program_text
 from jmars.kernels.reduction_kernel import combine_function, leaf_function
+from jmars.kernels.row_chains import RowChain, row_chain
 from jmars.kernels.scratch import close_spares, give_back, open_spares, spare_array
 from jmars.kernels.shared_memory import Sharing, sharing
 
-__all__ = ["Kernel", "compile_program", "take_member"]
+__all__ = ["Kernel", "compile_program"]
 
 Array = np.ndarray[Any, Any]
-_MEMBER = "_jmars_member"
 
 
 class Kernel(Protocol):
@@ -225,7 +225,7 @@ def _in_sequence(
             _end(values, parts[-1][2])
             return found
         except BaseException as error:
-            _note_member(error, members[done])
+            note_member(error, members[done])
             raise
         finally:
             if opened:
@@ -239,21 +239,6 @@ def _end(values: list[Any], ending: Sequence[int]) -> None:
     for number in ending:
         if values[number] is not None:
             give_back(values, number)
-
-
-def _note_member(error: BaseException, member: int) -> None:
-    """Note on an exception the number of the fused operand that raised it; `take_member` reads the note."""
-    with suppress(Exception):  # an exception of the user's may forbid it
-        error.__dict__[_MEMBER] = member
-
-
-def take_member(error: BaseException) -> int:
-    """Number of the fused operand that raised an exception, -1 if unknown; removes the note."""
-    try:
-        member = error.__dict__.pop(_MEMBER, -1)
-    except Exception:
-        return -1
-    return member if type(member) is int else -1
 
 
 def _compile_region(
@@ -270,7 +255,7 @@ def _compile_region(
         shape = types[tail.inputs[0]].shape
         return combine_function(tail, shape if tail.reducer.state.names is None else shape[:-1]), "numpy"
     assert tail is None or isinstance(tail, Reduce)
-    if tail is not None and not region.heads and middle is None:
+    if tail is not None and not region.heads and not region.chains and middle is None:
         chunk = types[tail.inputs[0]]
         if not tail.reducer.blocked or chunk.size <= BLOCK_SIZE:
             return leaf_function(tail, chunk.shape, tail.inputs[0], _argument(program, region.tail)), "numpy"
@@ -279,14 +264,10 @@ def _compile_region(
         in_numexpr = (backend == "numexpr" and numexpr_there()) or (
             backend == "auto" and cheaper_in_numexpr(middle.expression)
         )
-    small = middle is not None and not region.heads and tail is None and middle.output.size <= BLOCK_SIZE
+    heads = [_head(program, number) for number in region.heads] + [_chain(program, one, types) for one in region.chains]
+    small = middle is not None and not heads and tail is None and middle.output.size <= BLOCK_SIZE
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
         return whole_function(middle.expression, middle.inputs, middle.twin), "numpy"
-    heads = []
-    for number in region.heads:
-        head = steps[number]
-        assert isinstance(head, Generate)
-        heads.append(Head(head, first + number, _argument(program, number)))
     touched = (*middle.inputs, first + region.last) if middle is not None and tail is None else ()
     strided = not shared.strided.isdisjoint(touched)
     flat = middle is not None and not heads and first + region.last in shared.inside and never_raises(middle.expression)
@@ -302,6 +283,18 @@ def _compile_region(
     chunk = middle.output if middle is not None else heads[0].step.output if heads else types[0]
     in_blocks = middle is not None and chunk.size > BLOCK_SIZE
     return run, "numexpr" if in_numexpr else "numpy-blocked" if in_blocks else "numpy"
+
+
+def _head(program: Program, number: int) -> Head | RowChain:
+    step = program.steps[number]
+    assert isinstance(step, Generate)
+    return Head(step, len(program.inputs) + number, _argument(program, number))
+
+
+def _chain(program: Program, numbers: Sequence[int], types: Sequence[ChunkType]) -> Head | RowChain:
+    args = [_argument(program, number) for number in numbers]
+    members = [program.members[number] if program.members else 0 for number in numbers]
+    return row_chain(program.steps, types, numbers, args, members)
 
 
 def _argument(program: Program, number: int | None) -> int:

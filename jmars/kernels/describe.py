@@ -15,7 +15,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import JmarsError, text_of
-from jmars.kernels.compile import take_member
+from jmars.kernels.member_notes import take_member
 from jmars.model.failure import Failure
 
 __all__ = ["describe"]

@@ -17,6 +17,7 @@ import numpy as np
 
 from jmars.kernels.expression import Expression, Node, share
 from jmars.kernels.program import Call, ChunkType, Elementwise, Generate, Program, Reduce, Step
+from jmars.kernels.row_chains import row_chains
 from jmars.kernels.shared_memory import sharing, step_readers
 
 __all__ = ["Region", "compose", "fuse", "joined_expression", "lifetimes", "regions", "share_inputs"]
@@ -157,11 +158,19 @@ class Region(NamedTuple):
     heads: tuple[int, ...]  # generators
     middle: int | None  # an expression
     tail: int | None  # a reduction of it, or any other step
+    chains: tuple[tuple[int, ...], ...] = ()  # of row_chains.py
 
     @property
     def last(self) -> int:
         """The step that gives the region's value."""
-        return next(step for step in (self.tail, self.middle, *self.heads[-1:]) if step is not None)
+        ends = [chain[-1] for chain in self.chains]
+        return next(step for step in (self.tail, self.middle, *self.heads[-1:], *ends) if step is not None)
+
+    @property
+    def steps(self) -> list[int]:
+        """All steps."""
+        own = [step for step in (*self.heads, self.middle, self.tail) if step is not None]
+        return [*chain.from_iterable(self.chains), *own]
 
 
 def regions(steps: Sequence[Step], n: int) -> list[Region]:
@@ -188,17 +197,30 @@ def regions(steps: Sequence[Step], n: int) -> list[Region]:
 
 def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ...]]]:
     """The regions in order, each with the numbers of the values that have no later reader."""
-    order, views = regions(steps, n), sharing(steps, n).views
+    order, views = _with_chains(regions(steps, n), steps, n), sharing(steps, n).views
     given = {n + region.last for region in order[:-1]}
     after: list[tuple[int, ...]] = []
     seen: set[int] = set()
     for region in reversed(order):
-        inside = [step for step in (*region.heads, region.middle, region.tail) if step is not None]
-        read = {value for step in inside for value in steps[step].inputs}
+        read = {value for step in region.steps for value in steps[step].inputs}
         read = (read | {views[value] for value in read if value in views}) & given
         after.append(tuple(sorted(read - seen)))
         seen |= read
     return list(zip(order, reversed(after), strict=True))
+
+
+def _with_chains(order: Sequence[Region], steps: Sequence[Step], n: int) -> list[Region]:
+    """The regions, with steps that run row by row in the region of their reader."""
+    found = {region.last: region for region in order}
+    readers = step_readers(steps, n)
+    for region in order:
+        chains = [] if region.heads else row_chains(steps, n, readers, region.middle, region.tail)
+        if chains:
+            tail = None if region.tail in chains[0] else region.tail
+            for step in chain.from_iterable(chains):
+                found.pop(step, None)
+            found[region.last] = region._replace(tail=tail, chains=tuple(chains))
+    return [found[region.last] for region in order if region.last in found]
 
 
 def _work(steps: Sequence[Step], n: int) -> int:
@@ -214,7 +236,8 @@ def _work(steps: Sequence[Step], n: int) -> int:
         value = n + region.last
         early = value in inside.values()  # its memory is there since a value inside was computed
         size = own(inside[value]) if value in inside else 0 if early else own(value)
-        work = sum(steps[step].work for step in {*region.heads, region.last})
+        rows = set(chain.from_iterable(region.chains))  # computed in blocks: their scratch does not count
+        work = sum(steps[step].work for step in {*region.heads, region.last} - rows)
         most = max(most, held + size + work)
         held += size - sum(map(own, ending))
     return most

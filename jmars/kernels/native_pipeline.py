@@ -27,6 +27,7 @@ from jmars.kernels.program import ChunkType, Elementwise, Reduce
 from jmars.kernels.reducers import UfuncReducer
 from jmars.kernels.reduction_kernel import finished
 from jmars.kernels.routines import Pattern, elementwise_text, sums_text
+from jmars.kernels.row_chains import RowChain
 from jmars.kernels.scratch import scratch
 
 __all__ = ["native_block", "native_pipeline", "settled"]
@@ -92,7 +93,7 @@ def _routine(expression: Expression, pattern: Pattern, state: np.dtype[Any] | No
 
 
 def native_pipeline(
-    heads: Sequence[Head],
+    heads: Sequence[Head | RowChain],
     middle: Elementwise,
     tail: Reduce | None,
     types: list[ChunkType],

@@ -20,6 +20,7 @@ from jmars.kernels.numpy_backend import block_body, whole_function
 from jmars.kernels.program import ChunkType, Elementwise, Fill, Generate, Reduce
 from jmars.kernels.reducers import UfuncReducer
 from jmars.kernels.reduction_kernel import Accumulator, finished, leaf_function
+from jmars.kernels.row_chains import RowChain
 from jmars.kernels.scratch import scratch
 
 __all__ = ["Head", "Run", "Stop", "interrupted", "pipeline"]
@@ -41,7 +42,7 @@ class Head(NamedTuple):
     value: int  # number of the value that it gives
     arg: int  # which of the operand's arguments it takes; -1 for none
 
-    def open(self, args: Sequence[Any]) -> Fill:
+    def open(self, args: Sequence[Any], values: Sequence[Any]) -> Fill:
         """Open the `Fill` that writes the chunk's blocks."""
         arg = args[self.arg] if self.arg >= 0 else None
         return self.step.open(self.step.params, arg, self.step.opened or self.step.output)
@@ -53,7 +54,7 @@ def interrupted() -> ExecutionInterrupted:
 
 
 def pipeline(
-    heads: Sequence[Head],
+    heads: Sequence[Head | RowChain],
     middle: Elementwise | None,
     tail: Reduce | None,
     types: list[ChunkType],
@@ -61,7 +62,7 @@ def pipeline(
     block: Callable[..., None] | None = None,
     strided: bool = False,
 ) -> Run:
-    """Compile a region: generators whose elements `middle` reads, or else `tail`; `types` are the types of all values.
+    """Compile a region: generators and chains that `middle` reads, or else `tail`; `types` are those of all values.
 
     `block(out, *parts)` computes `middle` if given; `strided`: rows of what is read or written may lie apart.
     """
@@ -103,7 +104,7 @@ def pipeline(
         """Write the elements to `target`, or with a tail the states."""
         inputs = [values[slot].reshape(shape) for slot, shape in zip(slots, blocks.operands)]
         wholes = {k: _repeated(inputs[k], blocks, block_size, first_repeated + k) for k in repeated}
-        fills = [head.open(args) for head in heads]
+        fills = [head.open(args, values) for head in heads]
         states = Accumulator(tail.reducer, blocks, block_size, target) if tail is not None else None
         whole = target.reshape(blocks.shape) if states is None else None
         for start, shape, index, at in blocks.cut(block_size):
@@ -147,7 +148,9 @@ def _repeated(row: Array, blocks: Blocks, block_size: int, slot: int) -> Array:
     return rows
 
 
-def _at_once(heads: Sequence[Head], middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType) -> Run:
+def _at_once(
+    heads: Sequence[Head | RowChain], middle: Elementwise | None, tail: Reduce | None, chunk: ChunkType
+) -> Run:
     """Compile a region of a chunk of at most a block: no cutting, and NumPy allocates intermediate values."""
     compute = whole_function(middle.expression, middle.inputs, middle.twin) if middle is not None else None
     reduce = leaf_function(tail, chunk.shape, 0, -1) if tail is not None else None
@@ -160,7 +163,7 @@ def _at_once(heads: Sequence[Head], middle: Elementwise | None, tail: Reduce | N
             values += [None] * (max(head.value for head in heads) + 1 - len(values))
             for head in heads:
                 made = out if alone else np.empty(head.step.output.shape, head.step.output.dtype)
-                head.open(args)(made.reshape(-1), 0)
+                head.open(args, values)(made.reshape(-1), 0)
                 values[head.value] = made
         if compute is not None:
             made = np.empty(chunk.shape, chunk.dtype) if reduce is not None else out

@@ -180,6 +180,7 @@ class Call:
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
     holds: tuple[int, ...] = ()  # places in `inputs` of small values, which may be computed in the same operand
     reshapes: bool = False  # gives its only input in another shape: between other steps that copies nothing
+    by_rows: bool = False  # row i of the output, along the first axis, is computed of row i of each input
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None

@@ -96,7 +96,9 @@ class FourierTransform(Operand):
             before, after = (chunk_type(lengths, d) for lengths, d in zip(zip(*kinds[k]), (x.dtype, output.dtype)))
             params = (self.function, self.n, self.axis, self.norm)
             work = before.nbytes  # `hfft` takes conjugates
-            return single(self.function, (before,), Call(transform_block, params, (0,), after, work=work))
+            return single(
+                self.function, (before,), Call(transform_block, params, (0,), after, work=work, by_rows=self.axis > 0)
+            )
 
         return add_by_class(builder, program, which.reshape(-1), x.ids.reshape(-1, 1)).reshape(output.grid)
 
