@@ -13,7 +13,7 @@ import numpy as np
 
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels.program import ChunkType, Program
-from jmars.kernels.scratch import give_back
+from jmars.kernels.scratch import give_back, spare_array
 
 __all__ = ["GroupStep", "GroupValues", "as_step"]
 
@@ -44,6 +44,9 @@ as_step: Callable[[tuple[Any, ...]], GroupStep] = partial(tuple.__new__, GroupSt
 class GroupValues:
     """An intermediate chunk is dropped after its last reader, and its memory used again by this thread.
 
+    Dask gives chunks of other workers at any address. A program that does more than move their elements reads an aligned
+    copy, since NumPy adds up unaligned elements in another order.
+
     Parameters
     ----------
     steps
@@ -64,15 +67,18 @@ class GroupValues:
         inputs: Sequence[Any],
     ) -> None:
         self._outputs, self._shapes = outputs, shapes
-        self._inputs = [
-            None if chunk is None else _read_only(np.require(chunk, requirements=("C", "A"))) for chunk in inputs
-        ]
+        self._inputs = [None if chunk is None else _read_only(np.require(chunk, requirements="C")) for chunk in inputs]
+        self._copies: list[Array | None] = [None] * len(inputs)  # aligned, for the steps that read these inputs
+        self._ending: dict[int, list[int]] = {}  # by step: inputs whose copies then have no reader
         self._chunks: list[Array | None] = [None] * len(steps)
         last = list(range(len(steps)))  # step after which each chunk can be dropped
         for number, step in enumerate(steps):
             for i in step.inputs:
                 if i < 0:
                     last[-1 - i] = number
+        final = {i: number for number, step in enumerate(steps) for i in step.inputs if i >= 0}
+        for i, number in final.items():
+            self._ending.setdefault(number, []).append(i)
         inner = set(range(len(steps))).difference(outputs)
         self._last = last
         self._dropped = sorted(inner, key=last.__getitem__, reverse=True)  # the next one is at the end
@@ -80,18 +86,31 @@ class GroupValues:
     def read(self, program: Program, step: GroupStep) -> list[Array]:
         """Chunks that a step reads, with the program's types; raises ExecutionInterrupted if a chunk is missing."""
         found = []
-        for kind, i in zip(program.inputs, step.inputs, strict=True):
+        for place, (kind, i) in enumerate(zip(program.inputs, step.inputs, strict=True)):
             chunk = self._inputs[i] if i >= 0 else self._chunks[-1 - i]
             if chunk is None:
                 raise ExecutionInterrupted("the group that makes an input ended before the input")
-            found.append(_typed(chunk, kind, self._shapes.get(i)))
+            chunk = _typed(chunk, kind, self._shapes.get(i))
+            if not chunk.flags.aligned and place not in program.moved:
+                chunk = self._aligned(i, chunk)
+            found.append(chunk)
         return found
+
+    def _aligned(self, i: int, chunk: Array) -> Array:
+        copy = self._copies[i]
+        if copy is None or (copy.shape, copy.dtype) != (chunk.shape, chunk.dtype):
+            copy = self._copies[i] = spare_array(chunk.shape, chunk.dtype)
+            np.copyto(copy, chunk)
+        return _read_only(copy)
 
     def keep(self, number: int, chunk: Array) -> None:
         """Keep the chunk of a step, as long as steps read it."""
         chunk.setflags(write=False)
         self._chunks[number] = chunk
         del chunk
+        for i in self._ending.get(number, ()):
+            if self._copies[i] is not None:
+                give_back(self._copies, i)
         while self._dropped and self._last[self._dropped[-1]] <= number:
             give_back(self._chunks, self._dropped.pop())
 
@@ -114,8 +133,6 @@ def _typed(chunk: Array, kind: ChunkType, known: tuple[int, ...] | None) -> Arra
     if not kind.dtype.itemsize:  # no bytes
         return _read_only(np.empty(kind.shape if kind.is_sized else known or (), kind.dtype))
     flat = chunk.reshape(-1).view(np.uint8)
-    if flat.ctypes.data % kind.dtype.alignment:
-        flat = flat.copy()
     shape = kind.shape if kind.is_sized or known is None else known
     return _read_only(flat.view(kind.dtype).reshape(shape))
 

@@ -180,6 +180,7 @@ class Call:
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
     holds: tuple[int, ...] = ()  # places in `inputs` of small values, which may be computed in the same operand
     reshapes: bool = False  # gives its only input in another shape: between other steps that copies nothing
+    moves: bool = False  # only copies elements, so its inputs may have any alignment
     by_rows: bool = False  # row i of the output, along the first axis, is computed of row i of each input
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
@@ -261,6 +262,12 @@ class Program:
         inputs.
         """
         return any(isinstance(step, Call) and step.gathers for step in self.steps)
+
+    @cached_property
+    def moved(self) -> frozenset[int]:
+        """Inputs that may have any alignment, by number."""
+        strict = [step for step in self.steps if not (isinstance(step, Call) and step.moves)]
+        return frozenset(range(len(self.inputs))).difference(*(step.inputs for step in strict))
 
     @property
     def has_unsized(self) -> bool:

@@ -142,7 +142,7 @@ def assemble_chunks(
         types = [ChunkType(tuple(n[i] for (n, _), i in zip(kind, place)), output.dtype) for place in places]
         out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
         params = tuple(taken for _, taken in kind)
-        step = Call(copy_overlaps, params, tuple(range(len(places))), out, True)
+        step = Call(copy_overlaps, params, tuple(range(len(places))), out, True, moves=True)
         starts = [axis[i].tolist() for axis, i in zip(start, where)]
         zeros = np.zeros(len(read), np.int64)
         ids[where] = builder.add_many([single(name, types, step)], zeros, read, [(s,) for s in zip(*starts)])

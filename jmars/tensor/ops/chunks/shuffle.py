@@ -102,7 +102,8 @@ class ShuffleSplit(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(tuple(map(sum, kinds[k])), x.dtype)
-            return single(self.name, (chunk,), Call(split_pieces, kinds[k], (0,), ChunkType((chunk.size,), x.dtype)))
+            step = Call(split_pieces, kinds[k], (0,), ChunkType((chunk.size,), x.dtype), moves=True)
+            return single(self.name, (chunk,), step)
 
         return add_by_class(builder, program, which.reshape(-1), x.ids.reshape(-1, 1))
 
@@ -141,7 +142,9 @@ class ShuffleJoin(Operand):
             read = lines[tuple(slice(one.first, one.first + len(one.taken)) for one in own)].reshape(-1)
             taken = tuple(one.taken for one in own)
             out = ChunkType(tuple(map(sum, taken)), output.dtype)
-            step = Call(join_pieces, taken, tuple(range(len(read))), out, True, out.nbytes, alone=True, gathers=True)
+            step = Call(
+                join_pieces, taken, tuple(range(len(read))), out, True, out.nbytes, alone=True, gathers=True, moves=True
+            )
             bounds = np.array(list(_piece_bounds(own)), np.int64).tobytes()
             ids[place] = builder.add(single(self.name, [line] * len(read), step), read.tolist(), ((bounds,),))
         return ids

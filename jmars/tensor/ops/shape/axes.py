@@ -50,7 +50,8 @@ class Transpose(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(tuple(kinds[k][i] for i in back), source.dtype)
-            return single(self.name, (chunk,), Call(permute, self.axes, (0,), ChunkType(kinds[k], output.dtype)))
+            step = Call(permute, self.axes, (0,), ChunkType(kinds[k], output.dtype), moves=True)
+            return single(self.name, (chunk,), step)
 
         ids = source.ids.transpose(self.axes)
         return add_by_class(builder, program, which.reshape(-1), ids.reshape(-1, 1)).reshape(output.grid)
