@@ -44,8 +44,8 @@ as_step: Callable[[tuple[Any, ...]], GroupStep] = partial(tuple.__new__, GroupSt
 class GroupValues:
     """An intermediate chunk is dropped after its last reader, and its memory used again by this thread.
 
-    Dask gives chunks of other workers at any address. A program that does more than move their elements reads an aligned
-    copy, since NumPy adds up unaligned elements in another order.
+    Dask gives chunks of other workers at any address. A program that does more than move their elements reads an
+    aligned copy, since NumPy adds up unaligned elements in another order.
 
     Parameters
     ----------
