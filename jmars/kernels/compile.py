@@ -264,7 +264,9 @@ def _compile_region(
         in_numexpr = (backend == "numexpr" and numexpr_there()) or (
             backend == "auto" and cheaper_in_numexpr(middle.expression)
         )
-    heads = [_head(program, number) for number in region.heads] + [_chain(program, one, types) for one in region.chains]
+    heads = [_head(program, number) for number in region.heads] + [
+        _chain(program, one, types, backend) for one in region.chains
+    ]
     small = middle is not None and not heads and tail is None and middle.output.size <= BLOCK_SIZE
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
         return whole_function(middle.expression, middle.inputs, middle.twin), "numpy"
@@ -291,10 +293,10 @@ def _head(program: Program, number: int) -> Head | RowChain:
     return Head(step, len(program.inputs) + number, _argument(program, number))
 
 
-def _chain(program: Program, numbers: Sequence[int], types: Sequence[ChunkType]) -> Head | RowChain:
+def _chain(program: Program, numbers: Sequence[int], types: Sequence[ChunkType], backend: str) -> Head | RowChain:
     args = [_argument(program, number) for number in numbers]
     members = [program.members[number] if program.members else 0 for number in numbers]
-    return row_chain(program.steps, types, numbers, args, members)
+    return row_chain(program.steps, types, numbers, args, members, backend in ("auto", "numexpr"))
 
 
 def _argument(program: Program, number: int | None) -> int:

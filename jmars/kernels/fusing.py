@@ -213,8 +213,9 @@ def _with_chains(order: Sequence[Region], steps: Sequence[Step], n: int) -> list
     """The regions, with steps that run row by row in the region of their reader."""
     found = {region.last: region for region in order}
     readers = step_readers(steps, n)
+    alone = {region.last for region in order if region.steps == [region.last]}
     for region in order:
-        chains = [] if region.heads else row_chains(steps, n, readers, region.middle, region.tail)
+        chains = [] if region.heads else row_chains(steps, n, readers, region.middle, region.tail, alone)
         if chains:
             tail = None if region.tail in chains[0] else region.tail
             for step in chain.from_iterable(chains):

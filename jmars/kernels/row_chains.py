@@ -8,7 +8,7 @@ memory costs more than the transform of what it holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,12 @@ SLOT = 500  # of scratch, from here on
 
 
 def row_chains(
-    steps: Sequence[Step], n: int, readers: Sequence[Sequence[int]], middle: int | None, tail: int | None
+    steps: Sequence[Step],
+    n: int,
+    readers: Sequence[Sequence[int]],
+    middle: int | None,
+    tail: int | None,
+    alone: Collection[int],
 ) -> list[tuple[int, ...]]:
     """Chains that the last steps of a region read: steps in the order in which they run.
 
@@ -44,45 +49,44 @@ def row_chains(
         Steps that read each step's value.
     middle, tail
         Of the region (`fusing.Region`). A tail that runs row by row is the end of its chain.
+    alone
+        Steps that would be a region each; others may not join a chain, as their generators would be left behind.
     """
     reader = middle if middle is not None else tail
     if reader is None:
         return []
     step = steps[reader]
     if middle is None and isinstance(step, Call):
-        found = _chain(steps, n, readers, reader)
+        found = _chain(steps, n, readers, reader, alone)
         return [found] if len(found) > 1 else []
     if not isinstance(step, Elementwise | Reduce) or (isinstance(step, Reduce) and not step.reducer.blocked):
         return []
     ends = [value - n for value in step.inputs if value >= n and readers[value - n] == [reader]]
     if isinstance(step, Elementwise):
         ends = [end for end in ends if steps[end].output.shape == step.output.shape]
-    return [found for end in ends if (found := _chain(steps, n, readers, end))]
+    return [found for end in ends if (found := _chain(steps, n, readers, end, alone))]
 
 
-def _chain(steps: Sequence[Step], n: int, readers: Sequence[Sequence[int]], end: int) -> tuple[int, ...]:
+def _chain(
+    steps: Sequence[Step], n: int, readers: Sequence[Sequence[int]], end: int, alone: Collection[int]
+) -> tuple[int, ...]:
     """The chain that ends with a function; empty if the function needs whole inputs, or its blocks would be large."""
     last = steps[end]
     if not isinstance(last, Call) or not last.by_rows or last.output.size <= BLOCK_SIZE:
         return ()
-    rows = last.output.shape[0]
+    shape = last.output.shape
     found, stack = {end}, [end]
     while stack:
         for value in steps[stack.pop()].inputs:
             k = value - n
-            if k >= 0 and k not in found and _runs_by_rows(steps, n, readers[k], k, rows, found):
+            if k not in alone or k in found or not found.issuperset(readers[k]):
+                continue
+            step = steps[k]
+            by_rows = isinstance(step, Elementwise) or (isinstance(step, Call) and step.by_rows)
+            if by_rows and len(step.output.shape) == len(shape) and step.output.shape[0] == shape[0]:
                 found.add(k)
                 stack.append(k)
     return tuple(sorted(found)) if max(_row(steps[k].output) for k in found) <= LONGEST_ROW else ()
-
-
-def _runs_by_rows(steps: Sequence[Step], n: int, readers: Sequence[int], k: int, rows: int, found: set[int]) -> bool:
-    """Whether a step that a chain reads belongs to it."""
-    step = steps[k]
-    shape = step.output.shape
-    if not set(readers) <= found or len(shape) < 2 or shape[0] != rows:
-        return False
-    return isinstance(step, Elementwise) or (isinstance(step, Call) and step.by_rows)
 
 
 def _row(chunk: ChunkType) -> int:
@@ -119,6 +123,7 @@ def row_chain(
     numbers: Sequence[int],
     args: Sequence[int],
     members: Sequence[int],
+    numexpr: bool,
 ) -> RowChain:
     """Compile a chain.
 
@@ -132,6 +137,8 @@ def row_chain(
         Place of the argument of each of these steps among the operand's arguments; -1 for none.
     members
         The fused operand of each of these steps.
+    numexpr
+        Whether numexpr computes expressions where it is faster.
     """
     n = len(types) - len(steps)
     made = {n + k for k in numbers}
@@ -140,14 +147,14 @@ def row_chain(
         step, output = steps[k], steps[k].output
         whole = {v for v in step.inputs if len(types[v].shape) < len(output.shape) or types[v].shape[0] == 1}
         read = tuple([(v, v not in made and v not in whole) for v in step.inputs])
-        parts.append(_Part(_computes(step), n + k, output, read, arg, member))
+        parts.append(_Part(_computes(step, numexpr), n + k, output, read, arg, member))
     last = steps[numbers[-1]]
     assert isinstance(last, Call)
     rows = max(1, MOST // max(1, max(_row(part.output) for part in parts)))
     return RowChain(last, n + numbers[-1], tuple(parts), rows)
 
 
-def _computes(step: Step) -> Callable[..., None]:
+def _computes(step: Step, numexpr: bool) -> Callable[..., None]:
     if isinstance(step, Call):
         function, params = step.function, step.params
 
@@ -158,7 +165,7 @@ def _computes(step: Step) -> Callable[..., None]:
     assert isinstance(step, Elementwise)
     compute: Callable[..., None]
     dtypes: Sequence[np.dtype[Any]] = ()
-    if numexpr_text(step.expression) is not None and cheaper_in_numexpr(step.expression):
+    if numexpr and numexpr_text(step.expression) is not None and cheaper_in_numexpr(step.expression):
         compute = watched(numexpr_function(step.expression), step)
     else:
         body = block_body(step.expression, step.twin)
@@ -189,7 +196,7 @@ class _RowFill:
                 self._compute(row, out[at : at + rows * self._row])
                 at, row = at + rows * self._row, row + rows
             else:  # a part of a row
-                last = scratch(SLOT, (self._row,), out.dtype)
+                last = np.empty(self._row, out.dtype)  # of this chain, while others fill their blocks
                 self._compute(row, last)
                 out[at:], self._rest = last[: out.size - at], last[out.size - at :]
                 return
@@ -205,6 +212,6 @@ class _RowFill:
             try:
                 part.compute(target, inputs, self._args[part.arg] if part.arg >= 0 else None)
             except BaseException as error:
-                note_member(error, part.member)
+                note_member(error, part.member, in_chain=True)
                 raise
             values[part.value] = target

@@ -7,16 +7,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import jmars.tensor as mt
 from jmars.errors import ExecutionInterrupted
-from jmars.kernels import ChunkType, Program, compile_program, compose, take_member
+from jmars.kernels import ChunkType, Program, compile_program, compose, fusing, take_member
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.fusing import lifetimes
 from jmars.kernels.program import Call, Elementwise, Reduce, single
 from jmars.kernels.reducers import UfuncReducer
-from jmars.optimize import compile_graph
 from jmars.tensor.ops.signal.fft import transform_block
-from jmars.tensor.tensor_graph import TensorGraph
 
 F8, C16 = np.dtype("f8"), np.dtype("c16")
 
@@ -68,6 +65,71 @@ def test_same_bits_as_with_whole_chunks(shape, axes):
     assert run(program, x, window).tobytes() == run(whole, x, window).tobytes()
 
 
+def without_chains(program: Program, *inputs: np.ndarray) -> np.ndarray:
+    """The program with whole chunks between its steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusing, "row_chains", lambda *args: [])
+        compile_program.cache_clear()
+        found = run(program, *inputs)
+    compile_program.cache_clear()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs_have_the_same_bits(seed):
+    """Products, roots and transforms of rows, of each other, with windows, ends reduced along any axes."""
+    random = np.random.default_rng(seed)
+    shape = [(400, 60), (301, 77), (5, 5000), (30, 20, 40)][seed % 4]
+    x, window = ChunkType(shape, F8), ChunkType(shape[-1:], F8)
+    programs, reads = [], []
+    types = [x, x, window]  # of what may be read; below: by which numbers
+    numbers = [0, 1, 2]
+
+    def add(program: Program, *read: int) -> None:
+        programs.append(program)
+        reads.append([numbers[one] for one in read])
+        types.append(program.output)
+        numbers.append(-len(programs))
+
+    for _ in range(random.integers(3, 9)):
+        one = int(random.choice([k for k, kind in enumerate(types) if kind.dtype == F8]))
+        alike = [k for k, kind in enumerate(types) if kind == types[one] and k != one]
+        if len(types[one].shape) == len(shape) and random.random() < 0.5:
+            add(transform(types[one], True), one)
+            add(elementwise("absolute", programs[-1].output), len(types) - 1)
+        elif alike:
+            other = int(random.choice(alike))
+            add(elementwise("multiply", types[one], types[other]), one, other)
+        else:
+            add(elementwise("sqrt", types[one]), one)
+    used = {-number - 1 for read in reads for number in read if number < 0}
+    open_ends = [k for k in range(len(programs)) if k not in used]
+    while len(open_ends) > 1:  # a program has one end: shapes differ, so sums are joined
+        k = open_ends.pop(0)
+        totals = []
+        for one in (k, open_ends.pop(0)):
+            chunk = programs[one].output
+            axes = tuple(range(len(chunk.shape)))
+            step = Reduce(UfuncReducer("add", F8), axes, (0,), ChunkType((1,) * len(axes), F8))
+            add(single("sum", (chunk,), step), 3 + one)
+            totals.append(len(types) - 1)
+        add(elementwise("add", types[totals[0]], types[totals[1]]), *totals)
+        open_ends.append(len(programs) - 1)
+    taken = sorted({number for read in reads for number in read if number >= 0})
+    reads = [[taken.index(number) if number >= 0 else number for number in read] for read in reads]
+    program = compose(programs, reads)
+    inputs = [random.random(one.shape) + 0.5 for one in program.inputs]
+    assert run(program, *inputs).tobytes() == without_chains(program, *inputs).tobytes()
+
+
+def test_values_of_fewer_axes_are_whole():
+    a, z = ChunkType((40, 50), F8), ChunkType((40, 40, 50), F8)
+    programs = [elementwise("divide", a, a), elementwise("divide", z, a), transform(z, True)]
+    program = compose(programs, [[0, 1], [2, -1], [-2]])
+    inputs = list(np.random.default_rng(0).random((2, 40, 50)) + 1) + [np.random.default_rng(1).random((40, 40, 50))]
+    assert run(program, *inputs).tobytes() == without_chains(program, *inputs).tobytes()
+
+
 def test_chunks_between_the_steps_are_never_whole():
     program, x = spectrum((8192, 256), (0,)), np.ones((8192, 256))
     assert program.work == 0 and spectrum((8192, 256), (0,), by_rows=False).work >= 2 * x.nbytes
@@ -96,17 +158,3 @@ def test_stop_is_asked_between_blocks():
     with pytest.raises(ExecutionInterrupted):
         kernel = compile_program(program)
         kernel(np.empty(program.output.shape), [np.ones((3000, 64)), np.ones(64)], (), lambda: next(asked))
-
-
-def test_a_spectrum_is_one_pass_over_its_chunks():
-    x = mt.random.rand(2**20, chunk_size=2**19)
-    power = abs(mt.fft.rfft(x.reshape(-1, 256) * mt.random.rand(256), axis=1)) ** 2
-    graph = compile_graph(TensorGraph.of([power.mean(axis=0).data], {}), {}).after
-    chains = [one.chains for program in graph.programs for one, _ in lifetimes(program.steps, len(program.inputs))]
-    assert [len(chain) for chain in chains if chain] == [1]
-
-
-def test_transforms_of_columns_are_whole():
-    y = mt.fft.fft(mt.ones((200, 200), chunk_size=(200, 100)) * 2, axis=0)
-    graph = compile_graph(TensorGraph.of([y.data], {}), {}).after
-    assert not any(one.chains for program in graph.programs for one, _ in lifetimes(program.steps, len(program.inputs)))
