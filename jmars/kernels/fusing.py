@@ -211,6 +211,8 @@ def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ..
 
 def _with_chains(order: Sequence[Region], steps: Sequence[Step], n: int) -> list[Region]:
     """The regions, with steps that run row by row in the region of their reader."""
+    if not any(isinstance(step, Call) and step.by_rows for step in steps):
+        return list(order)
     found = {region.last: region for region in order}
     readers = step_readers(steps, n)
     alone = {region.last for region in order if region.steps == [region.last]}

@@ -1,8 +1,8 @@
 """Steps that run a block of rows at a time, so that their chunks are never whole: `rfft(x * window)` before `abs`.
 
-A function that computes each row by itself (`Call.by_rows`) and the expressions that only it reads are a chain. Its
-reader takes the elements in blocks, as of a generator: whole chunks between the steps would leave the cache, and fresh
-memory costs more than the transform of what it holds.
+A function that computes each row by itself (`Call.by_rows`) and the expressions that only this function reads are a
+chain. The reader of the chain takes the elements in blocks, as of a generator: whole chunks between the steps would
+leave the cache, and fresh memory is slow to write.
 """
 
 from __future__ import annotations
