@@ -22,6 +22,7 @@ def _jupyter_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         for name in names:
             (folder / name.lower()).mkdir(mode=0o700)
             patch.setenv(name, str(folder / name.lower()))
+        patch.setenv("NODE_DISABLE_COMPILE_CACHE", "1")  # Jupyter servers run npm, which would leave its cache behind
         yield
 
 

@@ -16,6 +16,7 @@ import pytest
 from jmars.actors import registry
 from jmars.client.connecting import connect
 from jmars.notebook.server.started import StartedClusters
+from tests.fault.harness import until
 from tests.notebook.server.fake_cluster import FakeCluster
 from tests.notebook.server.test_handlers import BASE, LOGIN, call, server  # noqa: F401  (a fixture)
 
@@ -33,11 +34,12 @@ def ask(port, path, method, body=None, **headers):
             return error.code, error.read().decode()
 
 
-def test_a_cluster_is_started_used_and_stopped(server, monkeypatch):  # noqa: F811
+def test_a_cluster_is_started_used_and_stopped(server, monkeypatch, request):  # noqa: F811
     monkeypatch.setenv("JMARS_RUNTIME_DIR", str(server.clusters))
     order = {"kind": "local", "workers": 1, "memory": "256MiB", "name": "from-a-page"}
     status, told = ask(server.port, "clusters", "POST", order)
     assert status == 201 and told["name"] == "from-a-page"
+    request.addfinalizer(lambda: ask(server.port, f"clusters/{told['id']}", "DELETE"))  # also where this test fails
     with connect("from-a-page") as mine:
         assert mine.n_workers == 1
         row = call(server.port, "clusters")[1][0]
@@ -45,7 +47,8 @@ def test_a_cluster_is_started_used_and_stopped(server, monkeypatch):  # noqa: F8
         again = ask(server.port, "clusters", "POST", order)
         assert again[0] == 409 and "runs here already" in again[1]
         scale = f"clusters/{told['id']}/scale"
-        assert ask(server.port, scale, "POST", {"n": 3})[0] == 202 and mine.n_workers == 3
+        assert ask(server.port, scale, "POST", {"n": 3})[0] == 202
+        until(lambda: mine.n_workers == 3, 60, "the other program does not hear of the new workers")
         assert call(server.port, "clusters")[1][0]["workers"] == 3
         refused = ask(server.port, scale, "POST", {"least": 1, "most": 3})
         assert refused[0] == 409 and "can follow the work" in refused[1]
