@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 from jmars.kernels.code import Value
 
@@ -28,7 +27,7 @@ _SINE = (
     -1.6666666666666666e-01, 8.333333333333316e-03, -1.9841269841254988e-04, 2.755731921916633e-06,
     -2.5052107617354537e-08, 1.6058977333762584e-10, -7.643970924511495e-13, 2.7314520349837663e-15,
 )  # fmt: skip
-_POWER = [float(Fraction(1, math.factorial(k))) for k in range(2, 15)]
+_POWER = [1 / math.factorial(k) for k in range(2, 15)]
 _LOG = (
     6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01,
     1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01,

@@ -27,6 +27,7 @@ _LATER = {
     "numpy.ma": "ma",
     "numpy.strings": "strings",
     "numpy.char": "strings",
+    "numpy.polynomial": "polynomial",
 }  # imported when asked, as by NumPy
 _SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", *_LATER)
 # These touch no array, or only inspect it, so NumPy's own suffice.

@@ -37,6 +37,7 @@ In reading order:
 - ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
 - strings.py: functions of text, imported on first use
+- polynomial.py: the class of polynomials, imported on first use
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, deferred to a later stage
 - spawn: Python functions as operands, objects as chunks
@@ -103,7 +104,7 @@ _PASSED_ON = """
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ma", "strings"):  # imported on first use
+    if name in ("ma", "strings", "polynomial"):  # imported on first use
         return _importlib.import_module(f"jmars.tensor.{name}")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]

@@ -7,6 +7,7 @@ beyond `config.array_limit` it is refused.
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 from types import FrameType
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["array_limit", "check_size"]
 
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _OURS = ("jmars", "numpy")
 
 
@@ -69,7 +69,7 @@ def _caller() -> tuple[str, FrameType | None]:
     while frame is not None:
         name = str(frame.f_globals.get("__name__") or "").partition(".")[0]
         if name not in _OURS:
-            users = not frame.f_code.co_filename.startswith(_LIBRARIES)
+            users = not frame.f_code.co_filename.startswith(_libraries())
             innermost = innermost or frame
             if library is None:
                 library = "" if users else name
@@ -77,3 +77,9 @@ def _caller() -> tuple[str, FrameType | None]:
                 return library, frame
         frame = frame.f_back
     return library or "", innermost
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Folders of Python's own modules and of installed packages."""
+    return tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})

@@ -29,7 +29,7 @@ _EXCLUDED = {  # of those modules
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
     "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
     "asarray_chkfinite",  # it computes at once
-    "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory",  # they give no array
+    "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory", "poly1d",  # they give no array
     "method.pow", "method.cast_and_broadcast", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip
 _RANDOM = "random.default_rng."

@@ -27,6 +27,7 @@ ENTRY_MODULES = {
     "jmars.notebook.server.cluster_process": "python -m, started by the Jupyter server",
     "jmars.tensor.ma": "np.ma in a cell, imported by name",
     "jmars.tensor.strings": "np.strings in a cell, imported by name",
+    "jmars.tensor.polynomial": "np.polynomial in a cell, imported by name",
     "jmars.native.__main__": "python -m jmars.native builds the kernels",
 }
 PUBLIC_PACKAGES = ("jmars.tensor", "jmars.remote", "jmars.array_api", "jmars.client")

@@ -11,8 +11,8 @@ import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names, path_of, resolve
-from jmars.tensor import Tensor
-from jmars.tensor.ops.signal.polynomial_classes import Polynomial, as_tensor
+from jmars.tensor import Tensor, as_tensor
+from jmars.tensor.polynomial import Polynomial
 from jmars.tensor.source_line import SourceLine
 
 

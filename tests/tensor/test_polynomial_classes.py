@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.signal.polynomial_classes import Polynomial, poly1d
+from jmars.tensor.ops.signal.polynomials import poly1d
+from jmars.tensor.polynomial import Polynomial
 from tests.tensor.cut import cut, same
 
 POINTS = np.linspace(-3.0, 5.0, 40)

@@ -38,7 +38,7 @@ from jmars.tensor.ops.reduce import (
     ufunc_methods,
 )
 from jmars.tensor.ops.shape import axes, concatenate, pad, reshape, resize, roll
-from jmars.tensor.ops.signal import calculus, convolution, fft, polynomial_classes, polynomials, windows
+from jmars.tensor.ops.signal import calculus, convolution, fft, polynomials, windows
 from jmars.tensor.ops.sort import quantiles, sort, topk, unique
 
 __all__ = [
@@ -75,7 +75,6 @@ __all__ = [
     "numpy_random",
     "pad",
     "passthrough",
-    "polynomial_classes",
     "polynomials",
     "put",
     "quantiles",

@@ -6,6 +6,5 @@ In reading order:
 - convolution.py: `convolve` and `correlate`
 - calculus.py: `interp`, `gradient`, `trapezoid`, `unwrap`
 - windows.py: window functions, `sinc`, `i0`
-- polynomials.py: `vander`, `polyval`, `polyfit`
-- polynomial_classes.py: `poly1d` and `np.polynomial.Polynomial`
+- polynomials.py: `vander`, `polyval`, `polyfit`, `poly1d`
 """

@@ -1,4 +1,4 @@
-"""Polynomials: evaluation and least squares fits, `polyval`, `polyfit`, `vander`."""
+"""Polynomials: evaluation and least squares fits, `polyval`, `polyfit`, `vander`, and the class `np.poly1d`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.linalg.decompositions import inv, lstsq
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.reduce.reduction import sum_
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["polyfit", "polyval", "vander"]
+__all__ = ["fetched", "poly1d", "polyfit", "polyval", "vander"]
 
 Array = np.ndarray[Any, Any]
 
@@ -89,3 +90,33 @@ def _covariance(scaled: Tensor, scale: Tensor, ys: Tensor, residues: Tensor, cov
             raise ValueError("the number of data points must exceed order to scale the covariance matrix")
         factor = residues / (n - order)
     return Tensor((base * factor if ys.ndim == 1 else base[:, :, None] * factor).data)
+
+
+class poly1d(np.poly1d, metaclass=StandIn):  # NumPy's spelling
+    """`np.poly1d` inside a cell: makes a NumPy polynomial; the values at the elements of a tensor are lazy.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1):
+    ...     p = poly1d(mt.asarray([1, 0, 2]))
+    ...     p.deriv(), p(mt.arange(3)).fetch()
+    (poly1d([2, 0]), array([2, 3, 6]))
+    """
+
+    numpy_class = np.poly1d
+    lazy_classes = ()
+
+    def __new__(cls, c_or_r: Any, r: bool = False, variable: str | None = None) -> Any:
+        """Make a polynomial of NumPy's."""
+        if cls is not poly1d:
+            return super().__new__(cls)
+        return np.poly1d(fetched(c_or_r), r, variable)
+
+
+def fetched(x: Any) -> Any:
+    """NumPy's value of a tensor; other values as they are."""
+    return x.fetch() if isinstance(x, Tensor) else x
+
+
+FUNCTIONS["poly1d"] = poly1d

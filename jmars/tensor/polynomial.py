@@ -1,7 +1,7 @@
-"""NumPy's classes of polynomials, `np.poly1d` and `np.polynomial.Polynomial`, with coefficients or points from tensors.
+"""`np.polynomial.Polynomial` with coefficients or points from tensors; imported on first use, as NumPy's is.
 
 A polynomial has few coefficients, so they are NumPy's: a tensor of coefficients, and a fit, is computed at once. What
-a polynomial is evaluated at, and fitted to, stays on the cluster.
+a polynomial is evaluated at, and fitted to, stays on the cluster. `np.poly1d` is in ops/signal/polynomials.py.
 """
 
 from __future__ import annotations
@@ -13,34 +13,11 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.numpy_classes import StandIn
-from jmars.tensor.ops.signal.polynomials import polyfit, polyval
+from jmars.tensor.ops.signal.polynomials import fetched, polyfit, polyval
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Polynomial", "poly1d"]
-
-
-class poly1d(np.poly1d, metaclass=StandIn):  # NumPy's spelling
-    """`np.poly1d` inside a cell: makes a NumPy polynomial; the values at the elements of a tensor are lazy.
-
-    Examples
-    --------
-    >>> import jmars, jmars.tensor as mt
-    >>> with jmars.Cluster(n_workers=1):
-    ...     p = poly1d(mt.asarray([1, 0, 2]))
-    ...     p.deriv(), p(mt.arange(3)).fetch()
-    (poly1d([2, 0]), array([2, 3, 6]))
-    """
-
-    numpy_class = np.poly1d
-    lazy_classes = ()
-
-    def __new__(cls, c_or_r: Any, r: bool = False, variable: str | None = None) -> Any:
-        """Make a polynomial of NumPy's."""
-        if cls is not poly1d:
-            return super().__new__(cls)
-        return np.poly1d(_value(c_or_r), r, variable)
+__all__ = ["Polynomial"]
 
 
 class _NumPysToo(ABCMeta):
@@ -70,7 +47,7 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
     """
 
     def __init__(self, coef: Any, domain: Any = None, window: Any = None, symbol: str = "x") -> None:
-        super().__init__(_value(coef), _value(domain), _value(window), symbol)
+        super().__init__(fetched(coef), fetched(domain), fetched(window), symbol)
 
     def __call__(self, arg: Any) -> Any:
         """The value at each element; lazy for a tensor."""
@@ -95,7 +72,7 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
             )
         xs = as_tensor(x)
         if domain is None:
-            domain = np.array([_value(xs.min()), _value(xs.max())], float)
+            domain = np.array([fetched(xs.min()), fetched(xs.max())], float)
             domain += [-1, 1] if domain[0] == domain[1] else [0, 0]
         elif isinstance(domain, list) and not domain:
             domain = cls.domain
@@ -105,9 +82,4 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
         return cls(coef[::-1], domain=domain, window=window, symbol=symbol)
 
 
-def _value(x: Any) -> Any:
-    return x.fetch() if isinstance(x, Tensor) else x
-
-
-FUNCTIONS["poly1d"] = poly1d
 FUNCTIONS["polynomial.Polynomial"] = Polynomial
