@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jmars.actors import auth
 from jmars.actors.frames import Decoder, pack
 from jmars.errors import AuthenticationError, ClusterError, ClusterLostError, ProtocolError
+from jmars.model.record import record
 
 __all__ = ["Descriptor", "hand_over", "received"]
 
 
-@dataclass(frozen=True)
+@record
 class Descriptor:
     """A descriptor as an actor's answer; it stays open here."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
+from jmars.model.record import record
 from jmars.model.states import TERMINAL
 from jmars.units import format_bytes
 
 __all__ = ["ClusterFacts"]
 
 
-@dataclass(frozen=True)
+@record
 class ClusterFacts:
     """A cluster at a moment.
 

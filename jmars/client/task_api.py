@@ -7,7 +7,7 @@ Source: docs/explanation/seeds.md, "APIs"; Mars `services/task/api/core.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import JobCancelledError, UnknownTaskError
 from jmars.model.limits import REMEMBERED_JOBS
+from jmars.model.record import record
 from jmars.model.states import JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
@@ -34,7 +35,7 @@ class TaskStatus(IntEnum):
     terminated = 2
 
 
-@dataclass(frozen=True)
+@record
 class TaskResult:
     """State of a task.
 
@@ -125,10 +126,7 @@ class TaskAPI:
         found = [self._result(one) for one in self._cluster.ask("tasks", "results")]
         if progress:
             return found
-        return [
-            one if one.status is TaskStatus.terminated else TaskResult(**{**vars(one), "progress": 0.0})
-            for one in found
-        ]
+        return [one if one.status is TaskStatus.terminated else replace(one, progress=0.0) for one in found]
 
     def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
         """State of the task when it has ended, or when `timeout` seconds have passed."""

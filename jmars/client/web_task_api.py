@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +141,7 @@ class WebTaskAPI:
         found = [self._result(one) for one in self._client.ask("GET", self._path("graph"))]
         if progress:
             return found
-        return [
-            one if one.status is TaskStatus.terminated else TaskResult(**{**vars(one), "progress": 0.0})
-            for one in found
-        ]
+        return [one if one.status is TaskStatus.terminated else replace(one, progress=0.0) for one in found]
 
     def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
         """State of the task when it has ended, or when `timeout` seconds have passed."""

@@ -18,12 +18,13 @@ import shutil
 import stat
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from jmars.config import runtime_dir
 from jmars.errors import StorageError
+from jmars.model.record import record
 from jmars.storage.spill import spill_room
 
 __all__ = ["Folders", "sweep"]
@@ -31,7 +32,7 @@ __all__ = ["Folders", "sweep"]
 YOUNG_SECONDS = 60.0  # a folder that is younger may belong to a process that starts
 
 
-@dataclass(frozen=True)
+@record
 class Folders:
     """Paths of a cluster, as text."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from jmars.model.record import record
 
 __all__ = ["Blocks"]
 
@@ -18,7 +19,7 @@ BLOCK_SIZE = 16384  # elements; 128 KiB of float64: four buffers fit in 1 MiB (m
 Index = tuple[int | slice, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Blocks:
     """The blocks of `shape` after joining axes.
 

@@ -10,12 +10,12 @@ Source: Mars `tensor/fuse/numexpr.py` (names `V_0`, `V_1`, ... for the inputs of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.model.record import record
 
 __all__ = ["CONSTANT", "Expression", "Node", "constant", "same", "share"]
 
@@ -28,7 +28,7 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class Node:
     """An operation: NumPy's name, the values read, NumPy's dtype of the result.
 
@@ -53,7 +53,7 @@ class Node:
         return Node(self.op, args, self.dtype, self.data, self.ufunc, self.raises, self.warns)
 
 
-@dataclass(frozen=True)
+@record
 class Expression:
     """Nodes over `inputs`; the last node is the result.
 

@@ -9,7 +9,6 @@ vector loops.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,13 +16,14 @@ import numpy as np
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.float_errors import FILE, GeneratedFrom
+from jmars.model.record import record
 
 __all__ = ["Body", "block_body", "whole_function"]
 
 _KEYWORD_OUT = {"maximum", "minimum"}  # a third positional argument is deprecated there
 
 
-@dataclass(frozen=True)
+@record
 class Body:
     """An expression on one block: `run(out, *inputs, *buffers)`."""
 

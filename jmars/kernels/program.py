@@ -19,6 +19,7 @@ import numpy as np
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.kernels.expression import Expression
 from jmars.kernels.reducers import Reducer
+from jmars.model.record import record, values_of
 
 __all__ = [
     "Call",
@@ -98,7 +99,7 @@ class Step(Protocol):
         """Bytes of scratch beside inputs and output."""
 
 
-@dataclass(frozen=True)
+@record
 class Elementwise:
     """NumPy ufuncs and their like, broadcast to the output's shape."""
 
@@ -113,7 +114,7 @@ class Elementwise:
 Fill = Callable[[Array, int], None]  # writes elements [start, start + out.size) of a chunk, C order; `start` grows
 
 
-@dataclass(frozen=True)
+@record
 class Generate:
     """Generates a chunk from its argument alone: constants, ranges, random numbers.
 
@@ -133,7 +134,7 @@ class Generate:
         return _equal_fields(self, other)
 
 
-@dataclass(frozen=True)
+@record
 class Reduce:
     """The first step of a tree reduction: reduces a chunk to a state along `axes`, which are kept with length 1."""
 
@@ -146,7 +147,7 @@ class Reduce:
     work: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Combine:
     """A further step of a tree reduction: merges states."""
 
@@ -158,7 +159,7 @@ class Combine:
     work = 0
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """Calls any function that writes its output: `function(out, inputs, params, arg)`.
 
@@ -193,7 +194,7 @@ class Call:
 
 def _equal_fields(step: Generate | Call, other: object) -> bool:
     """Whether two steps do the same to the last bit: 0.0 and -0.0 are two parameters, 1 and True as well."""
-    same = type(step) is type(other) and vars(step) == vars(other)
+    same = type(step) is type(other) and values_of(step) == values_of(other)
     return same and isinstance(other, Generate | Call) and _same(step.params, other.params)
 
 

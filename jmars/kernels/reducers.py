@@ -9,10 +9,11 @@ Source: NumPy `_core/_methods.py` (dtypes, ddof); Chan, Golub, LeVeque 1979 (mer
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+
+from jmars.model.record import record
 
 __all__ = ["MeanReducer", "MomentReducer", "PositionReducer", "Reducer", "UfuncReducer", "state_shape", "states"]
 
@@ -40,7 +41,7 @@ class Reducer(Protocol):
         """Write the values of the states."""
 
 
-@dataclass(frozen=True)
+@record
 class UfuncReducer:
     """A ufunc's own reduction: sum, prod, min, max, any, all; a mean with `count`.
 
@@ -79,7 +80,7 @@ class UfuncReducer:
             np.true_divide(state, self.count, out=out, casting="unsafe")
 
 
-@dataclass(frozen=True)
+@record
 class MeanReducer:
     """The mean of an unknown number of elements: states of (count, sum)."""
 
@@ -108,7 +109,7 @@ class MeanReducer:
         np.true_divide(state["total"], state["n"], out=out, casting="unsafe")
 
 
-@dataclass(frozen=True)
+@record
 class MomentReducer:
     """Variance, or its root: states of (count, mean, sum of squared distances from the mean)."""
 
@@ -145,7 +146,7 @@ class MomentReducer:
         np.copyto(out, np.sqrt(value) if self.root else value, casting="unsafe")
 
 
-@dataclass(frozen=True)
+@record
 class PositionReducer:
     """argmin and argmax: states of (value, index in the whole array); first among equals, NaN before all numbers.
 

@@ -7,14 +7,15 @@ run a kernel load the pickle.
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from jmars.model.record import record
 
 __all__ = ["UfuncReference"]
 
 
-@dataclass(frozen=True)
+@record
 class UfuncReference:
     """An output of a ufunc: the ufunc's name and pickle, and the number of the output.
 

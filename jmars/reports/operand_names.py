@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jmars.model.record import record
+
 __all__ = ["OperandNames"]
 
 
-@dataclass(frozen=True)
+@record
 class OperandNames:
     """Names and lines of the operands after fusion; lists by operand number.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+from jmars.model.record import record
 
 __all__ = ["Annotation", "annotate", "annotated", "current_annotation"]
 
 
-@dataclass(frozen=True)
+@record
 class Annotation:
     """What a user asks for an operand.
 

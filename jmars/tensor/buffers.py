@@ -11,10 +11,11 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+
+from jmars.model.record import record
 
 if TYPE_CHECKING:
     from jmars.tensor.elements import ElementLoop
@@ -28,7 +29,7 @@ Array = np.ndarray[Any, Any]
 ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
 
 
-@dataclass(frozen=True)
+@record
 class ViewStep:
     """One step from a place to a view of that place.
 

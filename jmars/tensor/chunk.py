@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.fusing import share_inputs
 from jmars.kernels.program import Program
+from jmars.model.record import record
 from jmars.tensor.annotations import Annotation
 from jmars.tensor.operand import Splits
 from jmars.tensor.source_line import SourceLine
@@ -27,7 +28,7 @@ __all__ = ["ChunkGraph", "ChunkGraphBuilder", "ChunkGrid", "GraphLayer", "shape_
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@record
 class ChunkGrid:
     """Numbers and lengths of a tensor's chunks."""
 
@@ -36,7 +37,7 @@ class ChunkGrid:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True)
+@record
 class GraphLayer:
     """Name, source line and annotation of the tensor operand that a layer of chunk-level operands comes from."""
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jmars.errors import GraphError, NotReadyError
+from jmars.model.record import record
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
@@ -90,7 +91,7 @@ class _CannotDeferError(Exception):
 # -- calls as data
 
 
-@dataclass(frozen=True)
+@record
 class _Slot:
     """Stands for a tensor among the arguments: input `number`."""
 
@@ -118,7 +119,7 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-@dataclass(frozen=True)
+@record
 class _Call:
     """A call of a function of the table, as a picklable record."""
 

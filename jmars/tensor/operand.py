@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
+from jmars.model.record import record
 from jmars.tensor.annotations import Annotation, current_annotation
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.source_line import SourceLine, source_line
@@ -39,7 +40,7 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-@dataclass(frozen=True)
+@record
 class TensorMeta:
     """Key, shape, dtype and chunks of a tensor, without its operand."""
 

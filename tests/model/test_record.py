@@ -8,6 +8,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import pytest
 
+from jmars.model.record import record, values_of
 from jmars.model.reports import Finished, Started
 
 STARTED = Started("job-1", (3, 4), 0)
@@ -40,3 +41,32 @@ def test_a_record_cannot_be_changed() -> None:
 
 def test_records_can_be_pickled_and_copied() -> None:
     assert pickle.loads(pickle.dumps(STARTED)) == copy.copy(STARTED) == copy.deepcopy(STARTED) == STARTED
+
+
+def test_methods_of_the_class_itself_stay() -> None:
+    @record
+    class Shy:
+        text: str
+
+        def __repr__(self) -> str:
+            return "Shy()"
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Shy) and self.text.lower() == other.text.lower()
+
+    assert repr(Shy("a")) == "Shy()" and Shy("a") == Shy("A") != Shy("b")
+    assert hash(Shy("a")) == hash(Shy("a"))  # of the fields, as that of a frozen dataclass
+
+
+def test_records_of_one_field_and_of_none() -> None:
+    @record
+    class One:
+        x: tuple[int, ...]
+
+    @record
+    class Nothing:
+        pass
+
+    assert values_of(One((1, 2))) == ((1, 2),) and values_of(Nothing()) == ()
+    assert One((1,)) == One((1,)) != One((2,)) and Nothing() == Nothing()
+    assert copy.copy(One((1,))) == One((1,)) and repr(Nothing()).endswith("Nothing()")

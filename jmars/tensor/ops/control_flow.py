@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jmars.errors import ExecutionError
+from jmars.model.record import record
 from jmars.tensor.dynamic import Dynamic, Placeholder, fragment, new_group, placeholders
 from jmars.tensor.engine import with_placeholders
 from jmars.tensor.infer import check_dtype
@@ -194,7 +195,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
     return tuple(results) if isinstance(init, tuple | list) else results[0]
 
 
-@dataclass(frozen=True)
+@record
 class Loop:
     """Graphs of a `while_loop`, shared by its operands; placeholders are the states, then the captured tensors."""
 

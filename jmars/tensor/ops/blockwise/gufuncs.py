@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jmars.model.record import record
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.first_elements import call_with_first, first_element
@@ -171,7 +171,7 @@ def _probe(
     return found
 
 
-@dataclass(frozen=True)
+@record
 class _Gufunc:
     """How a user's function is called with blocks; all blocks have `loop` loop axes, then `most` core axes."""
 
@@ -328,7 +328,7 @@ def _widened(kind: np.dtype[Any], function: Callable[..., Any], given: Sequence[
     return np.dtype(f"{kind.kind}{max(1, int(widths.max()))}")
 
 
-@dataclass(frozen=True)
+@record
 class _Width:
     """The length of the text that a function gives."""
 

@@ -16,6 +16,7 @@ from jmars.kernels.expression import CONSTANT, Expression, Node, constant
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.kernels.program import Elementwise as Step
 from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.model.record import record
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
@@ -37,7 +38,7 @@ __all__ = ["ElementwiseOperand", "Formula", "FormulaValue", "broadcast_shape"]
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
-@dataclass(frozen=True)
+@record
 class FormulaValue:
     """A value in a formula: an input, the result of an operation, or a scalar that is no node yet."""
 

@@ -6,12 +6,12 @@ Source: NumPy reference, "Universal functions: optional keyword arguments".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.model.record import record
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.ops.out_argument import assign_out
@@ -32,7 +32,7 @@ def _check_names(name: str, kwargs: dict[str, Any]) -> None:
         raise TypeError("'subok' must be a boolean")
 
 
-@dataclass(frozen=True)
+@record
 class UfuncKeywords:
     """Arguments of a ufunc's call, checked as NumPy checks them."""
 

@@ -7,13 +7,13 @@ values must be known when the graph is built, and NumPy's boolean arrays to take
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
+from jmars.model.record import record
 from jmars.tensor.ops.index.basic_indexing import slice_tensor
 from jmars.tensor.ops.index.boolean_mask import select_by_mask, select_by_mask_at
 from jmars.tensor.ops.index.structured import field, field_names, field_step
@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 _BASIC = (slice, int, np.integer)
 
 
-@dataclass(frozen=True)
+@record
 class Index:
     """A normalised index: an entry per axis of the array, and None for each new axis.
 
@@ -94,7 +94,7 @@ class Index:
         return cls(tuple(entries))
 
 
-@dataclass(frozen=True)
+@record
 class _Mask:
     """One axis of a boolean index array: positions of true elements, and the length of the axis."""
 

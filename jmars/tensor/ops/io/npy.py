@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
+from jmars.model.record import record
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
@@ -33,7 +34,7 @@ Array = np.ndarray[Any, Any]
 DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """Position and format of an array in a file."""
 

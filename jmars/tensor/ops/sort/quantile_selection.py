@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, single
+from jmars.model.record import record
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import Dynamic, Literal, fragment, new_group, placeholders
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
@@ -41,7 +42,7 @@ _BLOCK = 2**16  # elements compared at a time
 _BYTES = np.dtype(np.uint8)
 
 
-@dataclass(frozen=True)
+@record
 class QuantileRequest:
     """The requested quantiles and how NumPy computes them."""
 
