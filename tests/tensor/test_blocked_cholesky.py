@@ -13,10 +13,11 @@ from tests.tensor.engine import tiled
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of small matrices, and triangular systems solved for three columns at a time."""
+    """Tiles of small matrices, cut again into leaves of a few rows and strips of two."""
     monkeypatch.setattr(decompositions, "SMALLEST", 1)
     monkeypatch.setattr(blocked_cholesky, "SMALLEST_TILE", 4)
-    monkeypatch.setattr(blocked_cholesky, "PANEL", 3)
+    for name, rows in (("FACTOR_LEAF", 3), ("SOLVE_LEAF", 2), ("STRIP", 2)):
+        monkeypatch.setattr(blocked_cholesky, name, rows)
 
 
 def positive(n: int, dtype: str) -> np.ndarray:

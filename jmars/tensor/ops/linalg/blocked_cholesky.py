@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.expression import Expression, constant
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
+from jmars.kernels.scratch import scratch
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -29,7 +30,10 @@ SMALLEST = 1024  # rows of a matrix that is worth tiles: LAPACK takes 20 ms for 
 LARGEST_TILE = 2048  # rows; a product of two tiles takes half a second of a core
 SMALLEST_TILE = 256  # rows; a product of two tiles takes a millisecond
 TILES = 8  # along an axis of a matrix that has a single chunk
-PANEL = 128  # columns that a triangular system is solved for at a time
+FACTOR_LEAF = 192  # rows that LAPACK factors at once
+SOLVE_LEAF = 64  # columns that a triangular system is solved for at a time, by the inverse
+STRIP = 512  # rows of a product that are subtracted at a time, so that they stay in the cache
+PRODUCT = -2  # slot of scratch
 
 
 def blocked_cholesky(x: Tensor, upper: bool) -> Tensor:
@@ -100,7 +104,28 @@ def _program(function: Callable[..., None], upper: bool, read: Sequence[ChunkTyp
 
 def _factor(out: Array, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> None:
     """A tile on the diagonal; raises LinAlgError as NumPy does."""
-    out[...] = np.linalg.cholesky(inputs[0], upper=params[0])
+    left = inputs[0]
+    if params[0]:
+        out, left = out.T, left.T  # an upper factor is the transpose of the lower factor of the transpose
+    _factor_lower(out, left)
+
+
+def _factor_lower(out: Array, left: Array) -> None:
+    """The lower factor of `left`, of which the upper triangle is not read, half by half; `out` may be `left`."""
+    n = len(out)
+    if n <= FACTOR_LEAF:
+        out[...] = np.linalg.cholesky(left)
+        return
+    h = n // 2
+    _factor_lower(out[:h, :h], left[:h, :h])
+    rows, rest = out[h:, :h], out[h:, h:]
+    _solve_lower(rows, left[h:, :h], out[:h, :h])
+    out[:h, h:] = 0
+    columns = _turned(rows)
+    for start in range(0, n - h, STRIP):
+        end = start + STRIP
+        _subtract_product(rest[start:end, :end], left[h:, h:][start:end, :end], rows[start:end], columns[:, :end])
+    _factor_lower(rest, rest)
 
 
 def _subtract(out: Array, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> None:
@@ -118,16 +143,30 @@ def _solve(out: Array, inputs: Sequence[Array], params: tuple[bool], arg: Any) -
     """The tile X with `X @ L^H = left`, or `U^H @ X = left` of an upper factor, for the triangular L or U."""
     left, triangle = inputs
     if params[0]:
-        left, triangle = _turned(left), _turned(triangle)
-    found = out.T if params[0] else out
-    for start in range(0, triangle.shape[0], PANEL):
-        panel = slice(start, min(start + PANEL, triangle.shape[0]))
-        known = left[:, panel]
-        if start:
-            known = known - found[:, :start] @ _turned(triangle[panel, :start])
-        found[:, panel] = known @ _turned(np.linalg.inv(triangle[panel, panel]))
-    if params[0] and out.dtype.kind == "c":
-        np.conjugate(out, out=out)
+        out, left, triangle = out.T, left.T, triangle.T  # U = L^T, and X^T @ conj(U) = left^T
+    _solve_lower(out, left, triangle)
+
+
+def _solve_lower(out: Array, left: Array, triangle: Array) -> None:
+    """The X with `X @ triangle^H = left`, half by half; `out` may be `left`."""
+    n = len(triangle)
+    if n <= SOLVE_LEAF:
+        np.matmul(left, _turned(np.linalg.inv(triangle)), out=out)
+        return
+    h = n // 2
+    _solve_lower(out[:, :h], left[:, :h], triangle[:h, :h])
+    known, right, columns = out[:, :h], out[:, h:], _turned(triangle[h:, :h])
+    for start in range(0, len(out), STRIP):
+        part = slice(start, start + STRIP)
+        _subtract_product(right[part], left[part, h:], known[part], columns)
+    _solve_lower(right, right, triangle[h:, h:])
+
+
+def _subtract_product(out: Array, left: Array, rows: Array, columns: Array) -> None:
+    """`left - rows @ columns`; `out` may be `left`."""
+    product = scratch(PRODUCT, out.shape, out.dtype)
+    np.matmul(rows, columns, out=product)
+    np.subtract(left, product, out=out)
 
 
 def _turned(x: Array) -> Array:
