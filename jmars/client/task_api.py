@@ -7,7 +7,7 @@ Source: docs/explanation/seeds.md, "APIs"; Mars `services/task/api/core.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -16,7 +16,6 @@ from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import JobCancelledError, UnknownTaskError
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.record import record
 from jmars.model.states import JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
@@ -35,7 +34,7 @@ class TaskStatus(IntEnum):
     terminated = 2
 
 
-@record
+@dataclass(frozen=True)
 class TaskResult:
     """State of a task.
 

@@ -1,15 +1,13 @@
 """record: a class decorator for frozen dataclasses that are made often, or that `import jmars` defines.
 
 A frozen dataclass sets fields by name through `object.__setattr__`; a record sets its slots directly, in about 60 % of
-the time. Reports are made for every batch of operands. Records share the methods of frozen dataclasses instead of
-compiling their own, which would take a third of a millisecond for each class at every start.
+the time. Reports are made for every batch of operands. The methods of a record are compiled at once, where they are not
+shared: that takes a third of a frozen dataclass's third of a millisecond for each class at every start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
-from operator import attrgetter
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 __all__ = ["record", "values_of"]
@@ -21,8 +19,12 @@ Class = TypeVar("Class", bound=type)
 def record(cls: Class) -> Class:
     """Makes a class a frozen dataclass with slots and a fast constructor.
 
-    Defaults are values, not factories; methods of the class itself stay. It has no cached properties, no references of
-    `weakref`, and no `__post_init__`.
+    Methods of the class itself stay, but for a constructor, which it may not have. It has no references of `weakref`.
+
+    Raises
+    ------
+    TypeError
+        If the class inherits, has `__init__` or `__post_init__`, or a field with a factory or outside of a method.
 
     Examples
     --------
@@ -36,20 +38,38 @@ def record(cls: Class) -> Class:
     Traceback (most recent call last):
     dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
+    own = vars(cls)
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    plain = all(one.default_factory is MISSING and one.init and one.repr and one.compare for one in fields(made))
+    if not plain or cls.__bases__ != (object,) or not {"__init__", "__post_init__"}.isdisjoint(own):
+        raise TypeError(f"{cls.__qualname__} cannot be a record; use dataclass(frozen=True)")
     names = [one.name for one in fields(made)]
     defaults = {one.name: one.default for one in fields(made) if one.default is not MISSING}
     scope: dict[str, Any] = {f"_set_{name}": made.__dict__[name].__set__ for name in names}
     scope |= {f"_default_{name}": value for name, value in defaults.items()}
-    arguments = ", ".join(f"{name}=_default_{name}" if name in defaults else name for name in names)
-    body = "\n    ".join(f"_set_{name}(self, {name})" for name in names) or "pass"
-    exec(f"def __init__(self, {arguments}):\n    {body}\n", scope)  # as dataclasses makes its own
-    made.__init__ = scope["__init__"]
-    made._values = _reader(names)
-    for name, method in _METHODS.items():
-        if vars(cls).get(name) is None:  # a class with `__eq__` has no hash of its own
+    exec(_METHODS.format(
+        arguments=", ".join(["self", *(f"{name}=_default_{name}" if name in defaults else name for name in names)]),
+        body="; ".join(f"_set_{name}(self, {name})" for name in names) or "pass",
+        mine="".join(f"self.{name}, " for name in names), theirs="".join(f"other.{name}, " for name in names),
+    ), scope)  # fmt: skip  # as dataclasses makes its own
+    scope["__init__"].__annotations__ = {name: cls.__annotations__[name] for name in names} | {"return": None}
+    scope["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
+    methods = {name: scope[name] for name in ("__init__", "__eq__", "__hash__")}
+    methods |= {"__setattr__": _set, "__delattr__": _delete, "__reduce__": _reduce, "__repr__": _repr}
+    for name, method in methods.items():
+        if own.get(name) is None:  # Python gives None as the hash of a class with `__eq__`
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]
+
+
+_METHODS = """
+def __init__({arguments}):
+    {body}
+def __eq__(self, other):
+    return ({mine}) == ({theirs}) if other.__class__ is self.__class__ else NotImplemented
+def __hash__(self):
+    return hash(({mine}))
+"""
 
 
 def values_of(record: Any) -> tuple[Any, ...]:
@@ -64,15 +84,7 @@ def values_of(record: Any) -> tuple[Any, ...]:
     >>> values_of(Point(3))
     (3, 0)
     """
-    found: tuple[Any, ...] = record._values(record)
-    return found
-
-
-def _reader(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads the fields."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return staticmethod(lambda record: tuple([getattr(record, name) for name in names]))
+    return tuple([getattr(record, name) for name in record.__match_args__])
 
 
 def _set(self: Any, name: str, value: Any) -> NoReturn:
@@ -84,28 +96,10 @@ def _delete(self: Any, name: str) -> NoReturn:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
     return f"{type(self).__qualname__}({shown})"
-
-
-def _eq(self: Any, other: Any) -> Any:
-    return self._values(self) == self._values(other) if type(other) is type(self) else NotImplemented
-
-
-def _hash(self: Any) -> int:
-    return hash(self._values(self))
 
 
 def _reduce(self: Any) -> tuple[Any, tuple[Any, ...]]:
     """Pickled as the call that makes it: the state of slots would be set field by field."""
-    return type(self), self._values(self)
-
-
-_METHODS: dict[str, Callable[..., Any]] = {
-    "__setattr__": _set,
-    "__delattr__": _delete,
-    "__reduce__": _reduce,
-    "__repr__": _repr,
-    "__eq__": _eq,
-    "__hash__": _hash,
-}
+    return type(self), values_of(self)

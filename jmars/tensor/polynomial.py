@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.signal.polynomials import fetched, polyfit, polyval
+from jmars.tensor.ops.signal.polynomials import numpys_value, polyfit, polyval
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -47,7 +47,7 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
     """
 
     def __init__(self, coef: Any, domain: Any = None, window: Any = None, symbol: str = "x") -> None:
-        super().__init__(fetched(coef), fetched(domain), fetched(window), symbol)
+        super().__init__(numpys_value(coef), numpys_value(domain), numpys_value(window), symbol)
 
     def __call__(self, arg: Any) -> Any:
         """The value at each element; lazy for a tensor."""
@@ -72,7 +72,7 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
             )
         xs = as_tensor(x)
         if domain is None:
-            domain = np.array([fetched(xs.min()), fetched(xs.max())], float)
+            domain = np.array([numpys_value(xs.min()), numpys_value(xs.max())], float)
             domain += [-1, 1] if domain[0] == domain[1] else [0, 0]
         elif isinstance(domain, list) and not domain:
             domain = cls.domain

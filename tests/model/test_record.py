@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
-from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from dataclasses import FrozenInstanceError, field, fields, is_dataclass, replace
 
 import pytest
 
@@ -70,3 +71,31 @@ def test_records_of_one_field_and_of_none() -> None:
     assert values_of(One((1, 2))) == ((1, 2),) and values_of(Nothing()) == ()
     assert One((1,)) == One((1,)) != One((2,)) and Nothing() == Nothing()
     assert copy.copy(One((1,))) == One((1,)) and repr(Nothing()).endswith("Nothing()")
+
+
+def test_a_class_that_needs_more_than_a_record_is_refused() -> None:
+    class Base:
+        x: int
+
+    class Heir(Base):
+        y: int
+
+    class Made:
+        x: int
+
+        def __init__(self, x: int) -> None:
+            self.x = x
+
+    class Listed:
+        x: list[int] = field(default_factory=list)
+
+    for kind in (Heir, Made, Listed):
+        with pytest.raises(TypeError, match=f"{kind.__name__} cannot be a record; use dataclass"):
+            record(kind)
+
+
+def test_the_constructor_says_its_class_and_types() -> None:
+    with pytest.raises(TypeError, match=r"Started\.__init__\(\) missing 1 required positional argument: 'worker'"):
+        Started("job-1", (3, 4))
+    taken = inspect.signature(Started).parameters
+    assert list(taken) == ["job", "operands", "worker"] and taken["worker"].annotation == "int"

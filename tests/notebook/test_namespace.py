@@ -71,6 +71,7 @@ def test_meanings():
     with pytest.raises(UnsupportedError, match=r"np\.polynomial\.polynomial\.polyfit"):
         resolve("numpy.polynomial.polynomial.polyfit")
     assert resolve("numpy.polynomial.Polynomial") is Polynomial
+    assert path_of(np.polynomial) is None  # a module that an ordinary cell imported stays NumPy's
     with pytest.raises(AttributeError, match="has no attribute 'sine'"):
         resolve("numpy.sine")
 

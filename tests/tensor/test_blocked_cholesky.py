@@ -65,3 +65,13 @@ def test_large_matrices_have_tiles_and_small_ones_do_not() -> None:
     names = [graph.programs[row].name for row in graph.program if row >= 0]
     # ten tiles of the factor, and a product for each tile right of each column
     assert names.count("cholesky") == 10 + sum(k * (k + 1) // 2 for k in range(tiles))
+
+
+@pytest.mark.parametrize("n", [1, 5, 8, 11, 17, 30])
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_tile_reads_nothing_that_it_did_not_write(small: None, n: int, upper: bool) -> None:
+    a = positive(n, "f8")
+    out = np.full((n, n), 0x7FF0000000000001).view("f8")  # signalling: whatever computes with one is invalid
+    with np.errstate(all="raise"):
+        blocked_cholesky._factor(out, [np.triu(a) if upper else np.tril(a)], (upper,), None)
+    np.testing.assert_allclose(out, np.linalg.cholesky(a, upper=upper), atol=1e-12)

@@ -111,12 +111,15 @@ def _factor(out: Array, inputs: Sequence[Array], params: tuple[bool], arg: Any) 
 
 
 def _factor_lower(out: Array, left: Array) -> None:
-    """The lower factor of `left`, of which the upper triangle is not read, half by half; `out` may be `left`."""
+    """The lower factor of `left`, half by half; `out` may be `left`.
+
+    The upper triangle of `left` does not count: it need be there only in the squares on the diagonal that strips make.
+    """
     n = len(out)
     if n <= FACTOR_LEAF:
         out[...] = np.linalg.cholesky(left)
         return
-    h = n // 2
+    h = n // 2 if n <= STRIP else max(1, round(n / 2 / STRIP)) * STRIP  # halves end where strips do
     _factor_lower(out[:h, :h], left[:h, :h])
     rows, rest = out[h:, :h], out[h:, h:]
     _solve_lower(rows, left[h:, :h], out[:h, :h])

@@ -15,7 +15,7 @@ from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["fetched", "poly1d", "polyfit", "polyval", "vander"]
+__all__ = ["numpys_value", "poly1d", "polyfit", "polyval", "vander"]
 
 Array = np.ndarray[Any, Any]
 
@@ -111,10 +111,10 @@ class poly1d(np.poly1d, metaclass=StandIn):  # NumPy's spelling
         """Make a polynomial of NumPy's."""
         if cls is not poly1d:
             return super().__new__(cls)
-        return np.poly1d(fetched(c_or_r), r, variable)
+        return np.poly1d(numpys_value(c_or_r), r, variable)
 
 
-def fetched(x: Any) -> Any:
+def numpys_value(x: Any) -> Any:
     """NumPy's value of a tensor; other values as they are."""
     return x.fetch() if isinstance(x, Tensor) else x
 
