@@ -236,9 +236,8 @@ def svdvals(x: Any, /) -> Tensor:
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
     """`np.linalg.cholesky`: triangular factor of each positive definite matrix.
 
-    A matrix of 1024 rows or more is factored in tiles; there a NaN spreads to more elements of its row than in NumPy.
-
-    A matrix of 1024 rows or more is factorised in tiles, on all workers; a stack of matrices matrix by matrix.
+    A matrix of 1024 rows or more is factorised in tiles, on all workers, and a NaN in it spreads to more elements of
+    its row than in NumPy; a stack of matrices is factorised matrix by matrix.
 
     Examples
     --------
