@@ -98,12 +98,12 @@ class DaskTasks(TaskBook[_Entry]):
 
     async def _send_batch(self, batch: Sequence[_Entry]) -> None:
         fresh: dict[Result, Held] = {}  # of this batch, with keys in place of futures
-        held: dict[str, list[tuple[int, int | None]]] = {}  # bundle of each result of a task, and place in the bundle
+        places_of: dict[str, list[tuple[int, int | None]]] = {}  # by task: bundle, place in it
         graph: dict[str, tuple[Any, ...]] = {}
         priorities: dict[str, int] = {}
         workers: dict[str, list[str]] = {}
         resources: dict[str, dict[str, int]] = {}
-        wanted: dict[str, list[str]] = {}
+        keys_of: dict[str, list[str]] = {}  # by task: of its bundles
         for entry in batch:
             task = entry.task
             name = f"{self._cluster}-{task.name}" + (f"{AGAIN}{entry.attempt}" if entry.attempt else "")
@@ -120,22 +120,22 @@ class DaskTasks(TaskBook[_Entry]):
             if len(bundles) > 1:
                 outputs = [f"jmars-item-{name}-{number}" for number in range(len(bundles))]
                 graph |= {output: (operator.getitem, key, number) for number, output in enumerate(outputs)}
-            where = {
+            place_of = {
                 number: (bundle, at if len(some) > 1 else None)
                 for bundle, some in enumerate(bundles)
                 for at, number in enumerate(some)
             }
-            held[task.name] = [where[number] for number in range(task.outputs)]
-            for number, (bundle, place) in where.items():
+            places_of[task.name] = [place_of[number] for number in range(task.outputs)]
+            for number, (bundle, place) in place_of.items():
                 fresh[Result(task.name, number)] = Held(outputs[bundle], place)
             for one in outputs:  # taken out where the group ran, before other groups: nothing of it moves
                 priorities[one], workers[one], resources[one] = FIRST, [], {RESOURCE: 0}
             priorities[key], workers[key] = -task.priority, [task.worker] if task.worker else []
             resources[key] = {RESOURCE: max(1, math.ceil(task.memory / MEGABYTE))}
-            wanted[task.name] = outputs
+            keys_of[task.name] = outputs
         if not graph:
             return
-        send = partial(self._send_graph, graph, wanted, priorities, workers, resources)
+        send = partial(self._send_graph, graph, keys_of, priorities, workers, resources)
         try:
             futures = await self._loop.run_in_executor(self._thread, send)
         except Exception as error:
@@ -149,7 +149,7 @@ class DaskTasks(TaskBook[_Entry]):
                 self._let_go(sent)
                 continue
             if entry.task.outputs:
-                for number, (bundle, place) in enumerate(held[name]):
+                for number, (bundle, place) in enumerate(places_of[name]):
                     own = sent[bundle] if place is None else Future(sent[bundle].key, self._client)
                     self.results[Result(name, number)] = Held(own, place)
             else:
@@ -160,7 +160,7 @@ class DaskTasks(TaskBook[_Entry]):
     def _send_graph(
         self,
         graph: dict[str, tuple[Any, ...]],
-        wanted: dict[str, list[str]],
+        keys_of: dict[str, list[str]],
         priorities: dict[str, int],
         workers: dict[str, list[str]],
         resources: dict[str, dict[str, int]],
@@ -168,8 +168,8 @@ class DaskTasks(TaskBook[_Entry]):
         # Dask calls a function that is an annotation with each key; `get` of a dict can be pickled.
         annotations = {"priority": priorities.get, "workers": workers.get, "resources": resources.get}
         with dask.annotate(**annotations):  # type: ignore[attr-defined]
-            futures = self._client.get(graph, list(wanted.values()), sync=False)
-        return dict(zip(wanted, futures))
+            futures = self._client.get(graph, list(keys_of.values()), sync=False)
+        return dict(zip(keys_of, futures))
 
     def flagged(self, dropped: Sequence[_Entry], running: Mapping[str, str]) -> None:
         """Workers see a stop flag from now on; `running` has tasks of the job that began before, with their workers."""
