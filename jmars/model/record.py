@@ -1,8 +1,9 @@
 """record: a class decorator for frozen dataclasses that are made often, or that `import jmars` defines.
 
 A frozen dataclass sets fields by name through `object.__setattr__`; a record sets its slots directly, in about 60 % of
-the time. Reports are made for every batch of operands. The methods of a record are compiled at once, where they are not
-shared: that takes a third of a frozen dataclass's third of a millisecond for each class at every start.
+the time. Reports are made for every batch of operands. Three methods of a record are compiled together and the others
+are shared, which takes 0.1 ms for each class at every start; a frozen dataclass, whose methods are compiled one by one,
+takes 0.3 ms.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ Class = TypeVar("Class", bound=type)
 def record(cls: Class) -> Class:
     """Makes a class a frozen dataclass with slots and a fast constructor.
 
-    Methods of the class itself stay, but for a constructor, which it may not have. It has no references of `weakref`.
+    Methods that the class defines stay. Its objects have no `__dict__`, and no weak references.
 
     Raises
     ------
     TypeError
-        If the class inherits, has `__init__` or `__post_init__`, or a field with a factory or outside of a method.
+        If the class inherits, has `__init__` or `__post_init__`, or a field with a factory or with `init`, `repr` or
+        `compare` off.
 
     Examples
     --------
@@ -42,7 +44,8 @@ def record(cls: Class) -> Class:
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     plain = all(one.default_factory is MISSING and one.init and one.repr and one.compare for one in fields(made))
     if not plain or cls.__bases__ != (object,) or not {"__init__", "__post_init__"}.isdisjoint(own):
-        raise TypeError(f"{cls.__qualname__} cannot be a record; use dataclass(frozen=True)")
+        why = "it inherits, has a constructor, or a field with a factory or with init, repr or compare off"
+        raise TypeError(f"{cls.__qualname__} cannot be a record, since {why}; use dataclass(frozen=True)")
     names = [one.name for one in fields(made)]
     defaults = {one.name: one.default for one in fields(made) if one.default is not MISSING}
     scope: dict[str, Any] = {f"_set_{name}": made.__dict__[name].__set__ for name in names}
@@ -77,12 +80,9 @@ def values_of(record: Any) -> tuple[Any, ...]:
 
     Examples
     --------
-    >>> @record
-    ... class Point:
-    ...     x: int
-    ...     y: int = 0
-    >>> values_of(Point(3))
-    (3, 0)
+    >>> from jmars.model.reports import Started
+    >>> values_of(Started("job-1", (3, 4), worker=0))
+    ('job-1', (3, 4), 0)
     """
     return tuple([getattr(record, name) for name in record.__match_args__])
 

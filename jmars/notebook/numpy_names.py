@@ -29,6 +29,7 @@ _LATER = {
     "numpy.char": "strings",
     "numpy.polynomial": "polynomial",
 }  # imported when asked, as by NumPy
+# Modules that turn lazy in a cell, also where an ordinary cell imported them; of numpy.polynomial jmars has one class.
 _SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.strings", "numpy.char")
 # These touch no array, or only inspect it, so NumPy's own suffice.
 _PLAIN_PATHS = frozenset(["lib.format.open_memmap", "lib.format.read_magic", "lib.format.descr_to_dtype"])  # of files

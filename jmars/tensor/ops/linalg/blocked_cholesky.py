@@ -2,7 +2,9 @@
 
 Right-looking: as soon as a column of tiles of the factor is there, it is subtracted from all tiles to its right. Each
 product is an operand of its own, so the next column can begin while others still wait.
-Source: Golub and Van Loan 2013, "Matrix Computations", section 4.2 (block Cholesky).
+Within a tile, factors and triangular systems are cut in halves again and again, so nearly all is products of matrices.
+Source: Golub and Van Loan 2013, "Matrix Computations", section 4.2 (block Cholesky); Elmroth et al. 2004, "Recursive
+Blocked Algorithms and Hybrid Data Structures for Dense Matrix Library Software", SIAM Review 46 (within a tile).
 """
 
 from __future__ import annotations
