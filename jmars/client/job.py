@@ -27,6 +27,7 @@ from jmars.errors import (
     JobCancelledError,
     MemoryLimitError,
 )
+from jmars.model.collector import without_collections
 from jmars.model.events import Event
 from jmars.model.failure import Failure
 from jmars.model.states import JobState
@@ -324,7 +325,8 @@ class Job(Shown):
                     one.resolve_lengths(settled.get(one.key))
                 self.cluster.retain(self._data)
                 try:
-                    detach(self._data)
+                    with without_collections():
+                        detach(self._data)
                 except Exception:  # who waits must hear of the end
                     log.exception("%s still refers to what its results were made of", self.name)
             self._done.set()

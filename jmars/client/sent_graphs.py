@@ -14,6 +14,7 @@ from typing import Any
 import cloudpickle
 
 from jmars.config import config
+from jmars.model.collector import without_collections
 from jmars.model.submission import Submission
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
@@ -39,7 +40,7 @@ class SentGraphs:
         """
         settings = {**config.task, "combine_size": config.combine_size}
         if linked.unfolds:  # each of its stages has a structure of its own
-            graph = _pickled(TensorGraph.from_linked(linked, keys))
+            graph = _pickled(linked, keys)
             return self._submit(Submission(graph, name, settings, ticket, results=results))
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
         again = Submission(b"", name, settings, ticket, structure, bindings(linked.operands, keys), results)
@@ -47,7 +48,7 @@ class SentGraphs:
             job = self._submit(again)
             if job:
                 return job
-        job = self._submit(replace(again, graph=_pickled(canonical(TensorGraph.from_linked(linked, keys)))))
+        job = self._submit(replace(again, graph=_pickled(linked, keys, canonical)))
         self._sent[structure] = None
         if len(self._sent) > REMEMBERED:
             del self._sent[next(iter(self._sent))]
@@ -58,10 +59,13 @@ class SentGraphs:
         return job
 
 
-def _pickled(graph: TensorGraph) -> bytes:
-    """Pickle a graph as `cloudpickle.dumps`, faster for many operands."""
+def _pickled(
+    linked: LinkedGraph, keys: Sequence[str], form: Callable[[TensorGraph], TensorGraph] = lambda graph: graph
+) -> bytes:
+    """Pickle a copy of a graph, in some form, as `cloudpickle.dumps`, faster for many operands."""
     blob = io.BytesIO()
-    _GraphPickler(blob).dump(graph)
+    with without_collections():
+        _GraphPickler(blob).dump(form(TensorGraph.from_linked(linked, keys)))
     return blob.getvalue()
 
 

@@ -12,6 +12,7 @@ compressed.py  long messages between machines, compressed
 messages.py  the ports between the scheduler and a host's workers, and the table of a job
 wire.py      records within msgpack
 timing.py    begin and end of operands in the states of a worker
+collector.py  blocks in which the garbage collector is off
 status.py    status of a host and of jobs at a moment, to explain why a job does not move
 """
 

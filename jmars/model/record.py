@@ -1,7 +1,7 @@
 """record: a class decorator for frozen dataclasses that are made often, or that `import jmars` defines.
 
 A frozen dataclass sets fields by name through `object.__setattr__`; a record sets its slots directly, in about 60 % of
-the time. Reports are made for every batch of operands. Three methods of a record are compiled together and the others
+the time. Reports are made for every batch of operands. Four methods of a record are compiled together and the others
 are shared, which takes 0.1 ms for each class at every start; a frozen dataclass, whose methods are compiled one by one,
 takes 0.3 ms.
 """
@@ -57,8 +57,8 @@ def record(cls: Class) -> Class:
     ), scope)  # fmt: skip  # as dataclasses makes its own
     scope["__init__"].__annotations__ = {name: cls.__annotations__[name] for name in names} | {"return": None}
     scope["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
-    methods = {name: scope[name] for name in ("__init__", "__eq__", "__hash__")}
-    methods |= {"__setattr__": _set, "__delattr__": _delete, "__reduce__": _reduce, "__repr__": _repr}
+    methods = {name: scope[name] for name in ("__init__", "__eq__", "__hash__", "__reduce__")}
+    methods |= {"__setattr__": _set, "__delattr__": _delete, "__repr__": _repr}
     for name, method in methods.items():
         if own.get(name) is None:  # Python gives None as the hash of a class with `__eq__`
             setattr(made, name, method)
@@ -72,6 +72,8 @@ def __eq__(self, other):
     return ({mine}) == ({theirs}) if other.__class__ is self.__class__ else NotImplemented
 def __hash__(self):
     return hash(({mine}))
+def __reduce__(self):  # as the call that makes it: the state of slots would be set field by field
+    return self.__class__, ({mine})
 """
 
 
@@ -98,8 +100,3 @@ def _delete(self: Any, name: str) -> NoReturn:
 def _repr(self: Any) -> str:
     shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
     return f"{type(self).__qualname__}({shown})"
-
-
-def _reduce(self: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Pickled as the call that makes it: the state of slots would be set field by field."""
-    return type(self), values_of(self)

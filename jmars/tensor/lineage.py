@@ -58,5 +58,4 @@ def _add_lineage_copy(node: TensorData, op: Operand) -> None:
         node.is_lineage_copy = True  # computed by another client, whose lineage is unknown here
         return
     inputs = tuple([one if one.is_lineage_copy or one.lineage_copy is None else one.lineage_copy for one in op.inputs])
-    node.lineage_copy = TensorData(op.linked(inputs) if inputs else op, node.shape, node.dtype, node.chunks)
-    node.lineage_copy.key, node.lineage_copy.is_lineage_copy = node.key, True
+    node.lineage_copy = node.copied_for_lineage(op.linked(inputs) if inputs else op)

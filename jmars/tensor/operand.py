@@ -113,6 +113,14 @@ class TensorData:
             self.has_unknown_lengths = not is_known([self.shape])
         return not self.has_unknown_lengths
 
+    def copied_for_lineage(self, op: Operand) -> TensorData:
+        """A lineage copy of the node, made by `op`."""
+        copy = object.__new__(TensorData)
+        copy.op, copy.key, copy.is_lineage_copy, copy.lineage_copy = op, self.key, True, None
+        copy.shape, copy.dtype, copy.chunks, copy.computed = self.shape, self.dtype, self.chunks, False
+        copy.has_unknown_lengths = self.has_unknown_lengths
+        return copy
+
     def __repr__(self) -> str:
         return f"<{self.op.label} {self.key} shape={self.shape} dtype={self.dtype}>"
 

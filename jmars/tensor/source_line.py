@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 import warnings
+from functools import lru_cache
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
@@ -12,6 +13,7 @@ __all__ = ["SourceLine", "raise_at", "source_line", "warn_at", "warn_user"]
 
 _OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
 _PYTHONS = ("threading", "concurrent.futures.thread", "asyncio.")  # the ends of threads that have no frame of the user
+_NOT_THE_USERS = (*_OURS, *_PYTHONS)
 
 
 class SourceLine(NamedTuple):
@@ -28,7 +30,7 @@ def source_line() -> SourceLine | None:
     if frame is None:
         return None
     filename = frame.f_code.co_filename
-    return SourceLine(filename, frame.f_lineno, linecache.getline(filename, frame.f_lineno).strip())
+    return _known_line(filename, frame.f_lineno, linecache.getline(filename, frame.f_lineno))
 
 
 def warn_user(text: str, category: type[Warning]) -> None:
@@ -73,9 +75,18 @@ def raise_at(error: BaseException, filename: str, lineno: int) -> NoReturn:
 
 def _users_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_globals.get("__name__") or ""
-        if not name.startswith((*_OURS, *_PYTHONS)) and name not in ("jmars", "numpy"):
-            return frame
+    while frame is not None and _is_passed_over(frame.f_globals.get("__name__")):
         frame = frame.f_back
-    return None
+    return frame
+
+
+@lru_cache(maxsize=10_000)
+def _is_passed_over(module: str | None) -> bool:
+    """Whether frames of a module are none of the user's."""
+    return module is not None and (module.startswith(_NOT_THE_USERS) or module in ("jmars", "numpy"))
+
+
+@lru_cache(maxsize=1_000)
+def _known_line(filename: str, lineno: int, text: str) -> SourceLine:
+    """The same object for the same line: a pickled graph holds it once."""
+    return SourceLine(filename, lineno, text.strip())

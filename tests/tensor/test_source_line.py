@@ -24,3 +24,8 @@ def test_operators_note_it_too():
     x = jt.ones(3)
     x += 1  # in place
     assert x.data.op.line is not None and x.data.op.line.text == "x += 1  # in place"
+
+
+def test_operands_of_a_line_share_it():
+    first, second = (jt.ones(3).data.op.line for _ in range(2))
+    assert first is not None and first is second
