@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from jmars.dispatch.estimate import Estimate
@@ -85,18 +86,21 @@ class Ledger:
         others = self._arena.used - sum(map(size_of, given))
         self._jobs[table.number] = _Opened(others, self._chunks, self._disk(), self.executors)
 
-    def close_job(self, table: JobTable, programs: Sequence[Program]) -> dict[str, Any]:
+    def close_job(
+        self, table: JobTable, programs: Sequence[Program], results: Mapping[int, int] = MappingProxyType({})
+    ) -> dict[str, Any]:
         """A job has ended: learn; returns the measurements, the `measured` of `JobMoved`.
 
         `peak` is the most bytes of chunks and scratch of the job, its stored inputs included; of jobs that ran at the
-        same time, the sum. `programs` gives the program of each number in `estimate`.
+        same time, the sum. `programs` gives the program of each number in `estimate`, `results` the bytes of the
+        largest of the newest results of unknown size, by the same numbers.
         """
         opened, operands = self._jobs.pop(table.number), len(table.program)
         makespan = time.perf_counter() - opened.time
         moved, seconds = (after - before for after, before in zip(self._disk(), opened.disk, strict=True))
         if moved >= LEAST_MOVED and seconds:
             self.profile.observe_disk(int(moved), seconds)
-        computed, used_gpus = self._learn(programs), self._learn_gpus(programs)
+        computed, used_gpus = self._learn(programs, results), self._learn_gpus(programs)
         short = operands >= LEAST_OPERANDS and computed < SHORT_SECONDS * operands
         if short and not (self._jobs or used_gpus) and opened.executors == self.executors:
             self.profile.observe_dispatch((makespan * self.executors - computed - self.waited) / operands)
@@ -111,13 +115,15 @@ class Ledger:
             "moved": self._chunks.fetched - opened.fetched,  # from other hosts: executors of a host share its memory
         }
 
-    def _learn(self, programs: Sequence[Program]) -> float:
+    def _learn(self, programs: Sequence[Program], results: Mapping[int, int]) -> float:
         """Teach the profile the run times since the last call; returns their sum in seconds."""
         taken = self.estimate.take()
         longest = sorted(taken, key=lambda number: taken[number].seconds + taken[number].cold_seconds, reverse=True)
         when, measured, expected = int(time.time()), 0.0, 0.0
         for number in longest[:MOST]:
             seen, known = taken[number], signature(programs[number])
+            if number in results:
+                self.profile.observe_result(known.key, results[number])
             if seen.cold:
                 mean, fresh = seen.cold_seconds / seen.cold, seen.fresh / seen.cold
                 self.profile.observe(known.key, known.size, mean, when=when, fresh=fresh)

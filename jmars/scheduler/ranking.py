@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from jmars.errors import MemoryLimitError
 from jmars.optimize import Compiled
 from jmars.plan import CPU, GPU, PlanGraph, Profile, Workers, annotate, one_host
+from jmars.plan.choice.brief import BRIEF_ORDER, are_brief
 from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
 from jmars.plan.order.ranks import rank_by
 from jmars.plan.plan_graph import GPU_ONLY
@@ -165,6 +166,8 @@ def rank_operands(
         return _on_machines(compiled, settings, machine, machine.rows, patience, key_of, wanted or {}, classes)
     workers = one_host(machine.profile, executors, machine.memory)
     graph = annotate(compiled.after, compiled.dag, machine.profile)
+    if order == "auto" and are_brief(compiled.after, graph, machine.profile, machine.memory):
+        order = BRIEF_ORDER
     budget = patience * seconds_to_plan(graph, workers)
     if not budget:  # a small graph: any order serves
         rank = compiled.rank if order in ("auto", "mars") else rank_by(order, graph)

@@ -98,6 +98,14 @@ def test_operands_teach_the_profile_when_their_job_ends():
     assert host.ledger.estimate.seconds(0) > 0
 
 
+def test_results_of_unknown_size_teach_the_profile():
+    host = Host()
+    host.open()
+    host.ledger.estimate.learn(0, 0.1)
+    host.ledger.close_job(host.table, [negative()], {0: 800, 1: 9})
+    assert host.ledger.profile.results == {signature(negative()).key: 800}
+
+
 @pytest.mark.parametrize("users", [False, True])
 def test_what_a_users_function_takes_says_nothing_of_other_kernels(users):
     host = Host()

@@ -3,13 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.optimize import compile_graph
-from jmars.plan import Profile, Workers, annotate
+from jmars.optimize import Compiled, compile_graph
+from jmars.plan import Profile, Workers, annotate, signature
+from jmars.plan.choice.brief import are_brief
 from jmars.plan.order.ranks import rank_by
+from jmars.remote import spawn
 from jmars.scheduler.prepare import prepare
 from jmars.scheduler.ranking import Machine, rank_operands
 from jmars.tensor.tensor_graph import TensorGraph
@@ -50,6 +53,45 @@ def test_a_small_graph_costs_no_planning():
     assert rank_operands(graph, {}, 2, None).rank is graph.rank
     level = rank_operands(graph, {"order": "level"}, 2, Machine(Profile(), 2**30))
     assert sorted(level.rank.tolist()) == list(range(graph.after.n))
+
+
+def a_grid(rows: int = 20) -> tuple[Compiled, Profile]:
+    """Two thousand spawned functions, and a profile that has seen them."""
+    row = [spawn(abs, args=(k,)) for k in range(100)]
+    for _ in range(rows):
+        row = [spawn(max, args=(row[k - 1], row[k])) for k in range(100)]
+    graph, profile = compile_graph(TensorGraph.of([one.data for one in row]), config.task), Profile()
+    for program in graph.after.programs:
+        profile.observe(signature(program).key, 0, 30e-6)
+        profile.observe_result(signature(program).key, 64)
+    return graph, profile
+
+
+def test_brief_operands_run_in_an_order_with_many_that_are_ready():
+    graph, profile = a_grid()
+    costs = annotate(graph.after, graph.dag, profile)
+    ranked = rank_operands(graph, {"order": "auto"}, 2, Machine(profile, 2**30))
+    assert np.array_equal(ranked.rank, rank_by("blevel", costs))
+    profile.dispatch = 1e-3  # so that it pays to plan
+    ranked = rank_operands(graph, {"order": "auto"}, 2, Machine(profile, 2**30))
+    assert ranked.predicted is not None and ranked.predicted["chosen"] == "blevel"
+    asked = rank_operands(graph, {"order": "mars"}, 2, Machine(profile, 2**30))
+    assert asked.predicted is not None and asked.predicted["chosen"] == "mars"
+
+
+@pytest.mark.parametrize("why", ["few", "slow", "large", "unseen", "tight"])
+def test_operands_that_are_not_brief_run_in_the_usual_order(why):
+    graph, profile = a_grid(rows=5 if why == "few" else 20)
+    for program in graph.after.programs:
+        if why == "slow":
+            profile.costs.forget_oldest(0)
+            profile.observe(signature(program).key, 0, 300e-6)
+        if why == "large":
+            profile.observe_result(signature(program).key, 10_000)
+        if why == "unseen":
+            profile.results.pop(signature(program).key, None)
+    costs = annotate(graph.after, graph.dag, profile)
+    assert not are_brief(graph.after, costs, profile, 2**18 if why == "tight" else 2**30)
 
 
 def test_an_operand_that_can_never_fit_is_told_when_its_turn_comes():

@@ -56,6 +56,8 @@ class Profile:
     busy
         Ratio of wall time to computing time of operands, above 1 where other processes use the cores; of the newest
         jobs.
+    results
+        Bytes of results whose size has no bound before the run, by key: the largest of late. Of this session.
     changed
         Keys that were measured since the last save.
 
@@ -75,6 +77,7 @@ class Profile:
     scale: float = 1.0
     busy: float = 1.0
     accuracy: Accuracy = field(default_factory=Accuracy)
+    results: dict[str, int] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
 
     def observe(self, key: str, nbytes: float, seconds: float, *, when: int = 0, fresh: float = 0.0) -> None:
@@ -110,6 +113,13 @@ class Profile:
         believed = min(max(seconds, known.seconds / JUMP), known.seconds * JUMP)
         known.seconds += NEWEST * (believed - known.seconds)
         known.size += NEWEST * (nbytes - known.size)
+
+    def observe_result(self, key: str, nbytes: int) -> None:
+        """Keeps the bytes of the newest results of a program; `key` is a `Signature.key`."""
+        self.results.pop(key, None)
+        self.results[key] = nbytes
+        if len(self.results) > REMEMBERED:
+            del self.results[next(iter(self.results))]
 
     def observe_dispatch(self, seconds: float) -> None:
         """Adds the idle seconds of executors per operand of a job of many short operands."""
@@ -258,8 +268,8 @@ class Profile:
             raise
 
     def as_data(self) -> dict[str, Any]:
-        """The profile as JSON data, for the file and for other processes."""
-        return self._as_data(self.costs.as_data())
+        """The profile as JSON data, for other processes."""
+        return {**self._as_data(self.costs.as_data()), "results": dict(self.results)}
 
     def _as_data(self, costs: dict[str, Any]) -> dict[str, Any]:
         return {**{name: getattr(self, name) for name in _HOST}, "costs": costs, "runs": self.accuracy.rows}
@@ -272,6 +282,7 @@ class Profile:
                 setattr(self, name, float(value))
         self.accuracy.take(data.get("runs"))
         self.costs.take(data.get("costs"))
+        self.results.update(data.get("results", {}))
 
     def forget_oldest(self) -> None:
         """Drops the keys measured longest ago; safe while another thread observes costs."""

@@ -278,3 +278,19 @@ def test_what_a_call_takes_is_not_taken_for_the_time_of_its_bytes():
     assert profile.seconds("sum", 24e6) < 0.01  # and not 36 s
     profile.observe("slow", 40, 1.0)
     assert profile.seconds("slow", 400_000) > 9_000  # what takes a second for 40 bytes is no call's overhead
+
+
+def test_results_of_this_session_go_to_other_processes_and_not_to_the_file(tmp_path):
+    profile = Profile()
+    for nbytes in (10, 20):
+        profile.observe_result("f", nbytes)
+    assert Profile.of(profile.as_data()).results == {"f": 20}
+    profile.save(tmp_path / "costs.json")
+    assert Profile.load(tmp_path / "costs.json").results == {}
+
+
+def test_results_of_few_programs_are_kept():
+    profile = Profile()
+    for number in range(REMEMBERED + 1):
+        profile.observe_result(str(number), 1)
+    assert len(profile.results) == REMEMBERED and "0" not in profile.results
