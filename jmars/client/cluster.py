@@ -9,7 +9,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -127,7 +127,7 @@ class Cluster(EngineClusters, HostClusters):
         self._facts: dict[str, Any] = {}
         self._jobs = JobRegistry(self._facts.update)
         self.float_warnings = FloatWarnings()
-        self._held: set[str] = set()  # keys of tensors that lie on the cluster
+        self._held: dict[str, Any] = {}  # by key: a weak reference to a node whose value lies on the cluster
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False
         self._host = host
@@ -335,14 +335,14 @@ class Cluster(EngineClusters, HostClusters):
 
     def computing(self, data: Sequence[TensorData]) -> list[Job]:
         """Running jobs that will leave values of these nodes, or of nodes that these are made of, on the cluster."""
-        return self._jobs.giving(lambda: {one.key for one in LinkedGraph.of(data, self._held).nodes} - self._held)
+        held = self._held
+        return self._jobs.giving(lambda: {one.key for one in LinkedGraph.of(data, held).nodes} - held.keys())
 
     def retain(self, data: Sequence[TensorData]) -> None:
         """Retain values that the cluster has, each until no Python object refers to the node any more."""
+        gone: Callable[[Any], None] = lambda ref: self.release(ref.key)  # noqa: E731
         for one in data:
-            if one.key not in self._held:
-                self._held.add(one.key)
-                weakref.finalize(one, self.release, one.key).atexit = False
+            self._held.setdefault(one.key, weakref.KeyedRef(one, gone, one.key))
 
     def release(self, key: str) -> None:
         """Release the value of a key; no effect where the key is not retained."""
@@ -351,7 +351,7 @@ class Cluster(EngineClusters, HostClusters):
 
     def forget(self, key: str) -> None:
         """Release a value with lost chunks, retained or not."""
-        self._held.discard(key)
+        self._held.pop(key, None)
         self.local.forget(key)
         self._connection.tell_together("session", "drop", key)
 

@@ -320,15 +320,7 @@ class Job(Shown):
             elif found:
                 self.cluster.float_warnings.owe(found)
             if report["state"] == JobState.SUCCEEDED:
-                settled = report.get("settled") or {}
-                for one in self._data:
-                    one.resolve_lengths(settled.get(one.key))
-                self.cluster.retain(self._data)
-                try:
-                    with without_collections():
-                        detach(self._data)
-                except Exception:  # who waits must hear of the end
-                    log.exception("%s still refers to what its results were made of", self.name)
+                self._take_values(report.get("settled") or {})
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
             self._again = []
@@ -337,6 +329,17 @@ class Job(Shown):
                 call(self)
             except Exception:  # of who asked to be called: the others, and other jobs, are called all the same
                 log.exception("what was to be done at the end of %s failed", self.name)
+
+    @without_collections()
+    def _take_values(self, settled: dict[str, Any]) -> None:
+        """The cluster has all values: retain them, with the lengths that the run told by key."""
+        for one in self._data:
+            one.resolve_lengths(settled.get(one.key))
+        self.cluster.retain(self._data)
+        try:
+            detach(self._data)
+        except Exception:  # who waits must hear of the end
+            log.exception("%s still refers to what its results were made of", self.name)
 
     def _runs_again(self, report: dict[str, Any]) -> bool:
         """Whether the job ended because inputs were lost, and is submitted once more."""

@@ -59,13 +59,13 @@ class SentGraphs:
         return job
 
 
+@without_collections()
 def _pickled(
     linked: LinkedGraph, keys: Sequence[str], form: Callable[[TensorGraph], TensorGraph] = lambda graph: graph
 ) -> bytes:
     """Pickle a copy of a graph, in some form, as `cloudpickle.dumps`, faster for many operands."""
     blob = io.BytesIO()
-    with without_collections():
-        _GraphPickler(blob).dump(form(TensorGraph.from_linked(linked, keys)))
+    _GraphPickler(blob).dump(form(TensorGraph.from_linked(linked, keys)))
     return blob.getvalue()
 
 

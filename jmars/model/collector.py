@@ -11,7 +11,7 @@ __all__ = ["without_collections"]
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Pause the collector in a block; a collector that is off already stays off.
+    """Pause the collector in a block, or as a decorator in a function; a collector that is off already stays off.
 
     A collection of the oldest generation visits all objects of the process, also those of other libraries: two of them
     take longer than pickling a graph of 20,000 operands. Other threads are not collected either, so blocks are short.

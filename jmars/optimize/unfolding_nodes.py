@@ -48,7 +48,7 @@ class UnfoldingNodes:
         if not meta.has_unknown_lengths or not any(_origin(axis) in self._known for axis in meta.chunks):
             return meta
         chunks = resolved(meta.chunks, self._known)
-        meta = self.metas[node] = replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
+        meta = self.metas[node] = TensorMeta(meta.key, tuple(map(axis_length, chunks)), meta.dtype, chunks)
         return meta
 
     def learn(self, chunks: Mapping[int, Splits]) -> None:
@@ -166,7 +166,7 @@ class UnfoldingNodes:
             return tuple(Unknown(fresh, n.number, n.most) for n in axis)
 
         chunks = tuple(map(placed, meta.chunks))
-        return replace(meta, chunks=chunks, shape=tuple(map(axis_length, chunks)))
+        return TensorMeta(meta.key, tuple(map(axis_length, chunks)), meta.dtype, chunks)
 
     def _learn(self, before: Splits, after: Splits) -> None:
         """Stores the chunks `after` of axes of `before` with unknown lengths."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.model.collector import without_collections
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta
@@ -47,6 +48,7 @@ class LinkedGraph:
     results: list[int] = field(default_factory=list)
 
     @classmethod
+    @without_collections()
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> LinkedGraph:
         """Collect the graph that computes `data`; nodes whose key is in `held` become leaves."""
         found = cls()

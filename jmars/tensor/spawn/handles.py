@@ -10,6 +10,7 @@ import itertools
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -145,6 +146,9 @@ def spawn(
     return Spawned(new_data(op, (origin.whole,), BYTES, ((Unknown(origin, 0),),)))
 
 
+_NO_OUTPUTS: Mapping[Any, Output] = MappingProxyType({})
+
+
 class _Handle:
     """Handle of a spawned function's result, or of an output."""
 
@@ -200,14 +204,14 @@ class Spawned(_Handle):
         Handles of the outputs, by name or number.
     """
 
+    output: Mapping[Any, Output]
+
     def __init__(self, data: TensorData) -> None:
         self.data, self.number = data, 0
         op = data.op
         assert isinstance(op, Spawn)
         self.outputs = op.outputs
-        self.output: dict[Any, Output] = {
-            int(one) if one.isdecimal() else one: Output(self, number) for number, one in enumerate(op.outputs or ())
-        }
+        self.output = _NO_OUTPUTS if op.outputs is None else _by_name(self, op.outputs)
 
     @property
     def name(self) -> str:
@@ -235,6 +239,10 @@ class Spawned(_Handle):
 
     def __repr__(self) -> str:
         return f"<Spawned {self.name}>"
+
+
+def _by_name(task: Spawned, names: Sequence[str]) -> dict[Any, Output]:
+    return {int(one) if one.isdecimal() else one: Output(task, number) for number, one in enumerate(names)}
 
 
 class Output(_Handle):
