@@ -8,8 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +26,7 @@ from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
 from jmars.client.local_runs import LocalRuns, kept_bytes, load_local_runs
 from jmars.client.recovery import fetch_each, with_recovery
+from jmars.client.retained import Retained
 from jmars.client.sent_graphs import SentGraphs
 from jmars.client.serving import WebGateway, close_gateways
 from jmars.client.streamed import arrays_of
@@ -127,7 +127,7 @@ class Cluster(EngineClusters, HostClusters):
         self._facts: dict[str, Any] = {}
         self._jobs = JobRegistry(self._facts.update)
         self.float_warnings = FloatWarnings()
-        self._held: dict[str, Any] = {}  # by key: a weak reference to a node whose value lies on the cluster
+        self._held = Retained(self.forget)
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False
         self._host = host
@@ -340,9 +340,7 @@ class Cluster(EngineClusters, HostClusters):
 
     def retain(self, data: Sequence[TensorData]) -> None:
         """Retain values that the cluster has, each until no Python object refers to the node any more."""
-        gone: Callable[[Any], None] = lambda ref: self.release(ref.key)  # noqa: E731
-        for one in data:
-            self._held.setdefault(one.key, weakref.KeyedRef(one, gone, one.key))
+        self._held.add(data)
 
     def release(self, key: str) -> None:
         """Release the value of a key; no effect where the key is not retained."""

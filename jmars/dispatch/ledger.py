@@ -120,10 +120,11 @@ class Ledger:
         taken = self.estimate.take()
         longest = sorted(taken, key=lambda number: taken[number].seconds + taken[number].cold_seconds, reverse=True)
         when, measured, expected = int(time.time()), 0.0, 0.0
+        largest: dict[str, int] = {}  # bytes of results, by key: programs that differ in values have one key
         for number in longest[:MOST]:
             seen, known = taken[number], signature(programs[number])
-            if number in results:
-                self.profile.observe_result(known.key, results[number])
+            if number in results and not programs[number].output.has_bound:
+                largest[known.key] = max(results[number], largest.get(known.key, 0))
             if seen.cold:
                 mean, fresh = seen.cold_seconds / seen.cold, seen.fresh / seen.cold
                 self.profile.observe(known.key, known.size, mean, when=when, fresh=fresh)
@@ -134,6 +135,8 @@ class Ledger:
                 if not programs[number].runs_user_code:  # the time of a user's function is unpredictable
                     measured += seen.seconds
                     expected += seen.warm * prior(programs[number], known.size)
+        for key, nbytes in largest.items():
+            self.profile.observe_result(key, nbytes)
         if measured:
             self.profile.observe_scale(measured / expected)
         return sum(seen.seconds + seen.cold_seconds for seen in taken.values())

@@ -64,6 +64,11 @@ class ChunkType:
         return -1 not in self.shape
 
     @property
+    def has_bound(self) -> bool:
+        """Whether the bytes, or an upper bound of them, are known before the chunk is there."""
+        return self.is_sized or self.most is not None
+
+    @property
     def size(self) -> int:
         """Elements; 0 where the shape is not known."""
         return math.prod(self.shape) if -1 not in self.shape else 0

@@ -101,9 +101,12 @@ def test_operands_teach_the_profile_when_their_job_ends():
 def test_results_of_unknown_size_teach_the_profile():
     host = Host()
     host.open()
-    host.ledger.estimate.learn(0, 0.1)
-    host.ledger.close_job(host.table, [negative()], {0: 800, 1: 9})
-    assert host.ledger.profile.results == {signature(negative()).key: 800}
+    some = ChunkType((-1,), F8)
+    found, bounded = (single("found", (), Call(print, (), (), kind)) for kind in (some, ChunkType((-1,), F8, most=80)))
+    for number in range(3):
+        host.ledger.estimate.learn(number, 0.1 * number + 0.1)
+    host.ledger.close_job(host.table, [found, found, bounded], {0: 800, 1: 9, 2: 70, 3: 10_000})
+    assert host.ledger.profile.results == {signature(found).key: 800}
 
 
 @pytest.mark.parametrize("users", [False, True])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+import threading
 
 import pytest
 
@@ -31,4 +34,36 @@ def test_blocks_nest() -> None:
         with without_collections():
             pass
         assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_threads_leave_the_collector_on() -> None:
+    @without_collections()
+    def nothing() -> None:
+        pass
+
+    def many() -> None:
+        for _ in range(20_000):
+            nothing()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=many) for _ in range(3)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert gc.isenabled()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_is_forked_in_a_block_collects() -> None:
+    with without_collections():
+        child = os.fork()
+        if not child:
+            os._exit(0 if gc.isenabled() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.isenabled()

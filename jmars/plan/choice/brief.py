@@ -7,8 +7,10 @@ serves.
 
 from __future__ import annotations
 
-from jmars.plan.cost.annotate import has_unseen_results
+import numpy as np
+
 from jmars.plan.cost.profile import Profile
+from jmars.plan.cost.signature import signature
 from jmars.plan.plan_graph import PlanGraph
 from jmars.tensor.chunk import ChunkGraph
 
@@ -23,6 +25,8 @@ NBYTES = 2**24  # of all chunks together
 def are_brief(operands: ChunkGraph, graph: PlanGraph, profile: Profile, memory: int) -> bool:
     """Whether the operands of a run on a single host are brief.
 
+    Results without a bound count as the newest results of their program did; False where none was seen.
+
     Parameters
     ----------
     operands, graph
@@ -32,8 +36,17 @@ def are_brief(operands: ChunkGraph, graph: PlanGraph, profile: Profile, memory: 
     memory
         Bytes for chunks and scratch.
     """
-    if graph.n < LEAST or 4 * int(graph.nbytes.sum()) > min(4 * NBYTES, memory):
+    computed = operands.program[operands.program >= 0]
+    if len(computed) < LEAST:
         return False
-    computed = operands.program >= 0
-    seconds = float(graph.cost[computed].mean()) - profile.dispatch if computed.any() else 0.0
-    return seconds <= SECONDS and not has_unseen_results(operands, profile)
+    if graph.cost[operands.program >= 0].mean() - profile.dispatch > SECONDS:
+        return False
+    nbytes = int(graph.nbytes.sum())
+    for number, count in enumerate(np.bincount(computed).tolist()):
+        program = operands.programs[number]
+        if count and not program.output.has_bound:
+            seen = profile.results.get(signature(program).key)
+            if seen is None:
+                return False
+            nbytes += count * seen
+    return nbytes <= min(NBYTES, memory // 4)

@@ -36,8 +36,7 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
     PlanGraph
         Chunks that are stored already cost nothing; give the planner their worker as `placed`. Inputs of an operand
         that `gathers` count as scratch: they need not lie in memory, so the graph has no edges to that operand.
-        Chunks of unknown size count as their expected bytes (`ChunkType.expected_nbytes`); without a bound, as the
-        largest of the newest results of the program, 0 if there was none in this session.
+        Chunks of unknown size count as their expected bytes (`ChunkType.expected_nbytes`).
     """
     seconds = [program_seconds(program, profile) * profile.busy + profile.dispatch for program in graph.programs]
     kept = np.zeros(graph.n, np.bool_)
@@ -51,26 +50,10 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
         reads = np.repeat(~gathers, degree)
         pointers = np.concatenate([[0], np.cumsum(np.where(gathers, 0, degree))]).astype(np.int64)
         dag = Dag.from_inputs(pointers, graph.input_idx[reads])
-    more = np.array([*(_expected(program, profile) - program.output.nbytes for program in graph.programs), 0])
-    nbytes = graph.nbytes + more[graph.program]
-    return PlanGraph.build(dag, cost, nbytes, work=graph.work, result=kept, op=graph.program)
-
-
-def has_unseen_results(graph: ChunkGraph, profile: Profile) -> bool:
-    """Whether some results have sizes without a bound, and no result of their program was seen in this session."""
-    return any(_is_unbounded(one) and signature(one).key not in profile.results for one in graph.programs)
-
-
-def _expected(program: Program, profile: Profile) -> int:
-    """Bytes of a result, for plans."""
-    if not _is_unbounded(program):
-        return program.output.expected_nbytes
-    return profile.results.get(signature(program).key, 0)
-
-
-def _is_unbounded(program: Program) -> bool:
-    """Whether the size of a result has no bound before the run."""
-    return not program.output.is_sized and program.output.most is None and program.output.likely is None
+    fewer = np.array([*(program.output.nbytes - program.output.expected_nbytes for program in graph.programs), 0])
+    return PlanGraph.build(
+        dag, cost, graph.nbytes - fewer[graph.program], work=graph.work, result=kept, op=graph.program
+    )
 
 
 def program_seconds(program: Program, profile: Profile) -> float:

@@ -57,7 +57,7 @@ class Profile:
         Ratio of wall time to computing time of operands, above 1 where other processes use the cores; of the newest
         jobs.
     results
-        Bytes of results whose size has no bound before the run, by key: the largest of late. Of this session.
+        Bytes of the newest results whose size has no bound before the run, by key. Of this session: not in the file.
     changed
         Keys that were measured since the last save.
 
@@ -115,7 +115,7 @@ class Profile:
         known.size += NEWEST * (nbytes - known.size)
 
     def observe_result(self, key: str, nbytes: int) -> None:
-        """Keeps the bytes of the newest results of a program; `key` is a `Signature.key`."""
+        """Keeps the bytes of the largest result of a program in a job; `key` is a `Signature.key`."""
         self.results.pop(key, None)
         self.results[key] = nbytes
         if len(self.results) > REMEMBERED:
@@ -217,6 +217,7 @@ class Profile:
         """Builds a profile from the result of `as_data`."""
         profile = cls()
         profile._take(data)
+        profile.results.update(data.get("results", {}))
         return profile
 
     def refresh(self, path: Path | None = None) -> None:
@@ -282,7 +283,6 @@ class Profile:
                 setattr(self, name, float(value))
         self.accuracy.take(data.get("runs"))
         self.costs.take(data.get("costs"))
-        self.results.update(data.get("results", {}))
 
     def forget_oldest(self) -> None:
         """Drops the keys measured longest ago; safe while another thread observes costs."""

@@ -12,8 +12,6 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Profile, annotate, one_host, program_seconds, signature, simulate
-from jmars.plan.cost.annotate import has_unseen_results
-from jmars.remote import spawn
 from jmars.tensor.tensor_graph import TensorGraph
 
 
@@ -56,15 +54,6 @@ def test_a_chunk_of_unknown_size_counts_as_its_expected_bytes_and_reserves_its_b
     graph, last = annotate(done.after, done.dag, Profile()), done.dag.sinks()
     assert done.after.nbytes[last].tolist() == [8 * 9 + 2 * 2**20 * 8] * 4
     assert (graph.nbytes[last] < 2**20).all()
-
-
-def test_a_result_without_a_bound_counts_as_results_of_its_program_did():
-    done = compile_graph(TensorGraph.of([spawn(len, args=("abc",)).data]), config.task)
-    (program,), profile = done.after.programs, Profile()
-    assert annotate(done.after, done.dag, profile).nbytes.tolist() == [0] and has_unseen_results(done.after, profile)
-    profile.observe_result(signature(program).key, 123)
-    assert annotate(done.after, done.dag, profile).nbytes.tolist() == [123]
-    assert not has_unseen_results(done.after, profile) and not has_unseen_results(a_sum().after, Profile())
 
 
 def test_a_learnt_program_costs_what_was_learnt_and_others_their_prior():
