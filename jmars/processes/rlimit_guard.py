@@ -12,9 +12,12 @@ import ctypes
 import errno
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
 from time import monotonic
+from typing import Any
 
 import numpy as np
 
@@ -177,9 +180,16 @@ class _Mallinfo(ctypes.Structure):
 
 def _free_heap() -> int:
     """Free bytes of the heap, still counted as the process's; takes 100 µs where the heap has many gaps."""
+    ask = _mallinfo()
+    return 0 if ask is None else int(ask().fordblks)
+
+
+@cache
+def _mallinfo() -> Callable[[], Any] | None:
+    """The C library's function, None where it has none."""
     try:
         ask = ctypes.CDLL(None).mallinfo2
-    except AttributeError:  # the C library does not tell
-        return 0
+    except AttributeError:
+        return None
     ask.restype = _Mallinfo
-    return int(ask().fordblks)
+    return ask

@@ -8,8 +8,16 @@ import numpy as np
 
 from jmars.kernels.program import Call, Generate
 from jmars.optimize import Compiled
+from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["plan_size"]
+__all__ = ["least_plan_size", "plan_size"]
+
+OPERAND = 400  # bytes of an operand of the compiled graph
+
+
+def least_plan_size(graph: TensorGraph) -> int:
+    """Estimated bytes that the plan of a graph takes at least, known before it is made."""
+    return OPERAND * sum(operand.unfused for operand in graph.operands)
 
 
 def plan_size(compiled: Compiled) -> int:
@@ -19,7 +27,7 @@ def plan_size(compiled: Compiled) -> int:
     steps = [step for program in after.programs for step in program.steps]
     args += sum(_brought(step.params) for step in steps if isinstance(step, Call | Generate))
     args += sum(map(_brought, after.args or ()))
-    return 15_000 + 40 * before.n + 400 * after.n + 8 * before.input_idx.size + 60 * after.input_idx.size + args
+    return 15_000 + 40 * before.n + OPERAND * after.n + 8 * before.input_idx.size + 60 * after.input_idx.size + args
 
 
 def _brought(row: tuple[Any, ...]) -> int:

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from jmars.scheduler.plan_size import least_plan_size
 from jmars.scheduler.prepare import Prepared, Ready, prepare
 from jmars.scheduler.ranking import Machine
 from jmars.tensor.structure import Bindings, bindings, canonical, digest_of
@@ -130,6 +131,10 @@ class Plans:
         """A graph that is not canonical, as a stage's: found by its structure, or prepared now. For a thread."""
         turn, machine = self.turn, None if now is None else now()
         bound = bindings(graph.operands, [meta.key for meta in graph.metas])
+        if least_plan_size(graph) > self.budget:  # no digest is needed
+            with self._lock:
+                self.missed, self.dropped = self.missed + 1, self.dropped + 1
+            return Ready(prepare(canonical(graph), settings, workers, check, machine, bound), bound)
         structure = digest_of(graph, settings)
         prepared = self.find(structure, None if machine is None else lambda: machine, bound)
         if prepared is None:

@@ -42,7 +42,7 @@ _lock = threading.Lock()
 
 
 class Origin:
-    """Identity of an axis of unknown length; made by `Origin.of`, which returns the same object for the same key.
+    """Identity of an axis of unknown length. `Origin.of` returns the same object for the same key.
 
     Attributes
     ----------

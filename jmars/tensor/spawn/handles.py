@@ -142,7 +142,7 @@ def spawn(
         inputs=tuple(packer.inputs),
         line=line,
     )
-    origin = Origin.of(f"spawn-{next(_numbers)}-{_prefix}")
+    origin = Origin(f"spawn-{next(_numbers)}-{_prefix}")  # of no other node, so that it need not be found by key
     return Spawned(new_data(op, (origin.whole,), BYTES, ((Unknown(origin, 0),),)))
 
 
