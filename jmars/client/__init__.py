@@ -21,7 +21,7 @@ local_leaves.py   the chunks that they read (LocalLeaves)
 auto_persist.py   keeps values that a loop would compute again
 cluster_registry.py   the open clusters of this process
 uploads.py      NumPy arrays, sent for each job or once for a cell (Uploads)
-retained.py     nodes whose values this client keeps on a cluster
+retained.py     nodes with values that this client keeps on a cluster
 sent_graphs.py  graphs, sent whole once and by structure afterwards (SentGraphs)
 attached_jobs.py   handles of other clients' jobs (AttachedJob)
 engine_clusters.py  clusters on Dask and Ray (Cluster.dask, Cluster.ray)

@@ -1,4 +1,4 @@
-"""Retained: the nodes whose values this client keeps on a cluster, each until no Python object refers to the node."""
+"""Retained: nodes with values that this client keeps on a cluster, until no Python object refers to the node."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Retained(dict[str, "KeyedRef[str, TensorData]"]):
     >>> key in retained, gone == [key]
     (True, False)
     >>> del x
-    >>> gone == [key]
-    True
+    >>> key in retained, gone == [key]
+    (False, True)
     """
 
     def __init__(self, forget: Callable[[str], None]) -> None:
@@ -45,5 +45,7 @@ class Retained(dict[str, "KeyedRef[str, TensorData]"]):
 
     def _gone(self, reference: Any) -> None:
         key = reference.key
-        if self.get(key) is reference and not sys.is_finalizing():
-            self._forget(key)
+        if self.get(key) is reference:
+            self.pop(key, None)
+            if not sys.is_finalizing():
+                self._forget(key)

@@ -188,7 +188,7 @@ class HostDispatch:
         job = table.job
         if job not in self.jobs.ending or any(b.table is table for worker in self.workers for b in worker.batches):
             return
-        measured = self.ledger.close_job(table, self.programs.known, self._memory.outputs.largest)
+        measured = self.ledger.close_job(table, self.programs.known, self._memory.outputs.take())
         self._memory.close_job(table.number)
         self.times.close_job(table.number)
         self.queue.close_job(table.number)

@@ -93,7 +93,7 @@ class Ledger:
 
         `peak` is the most bytes of chunks and scratch of the job, its stored inputs included; of jobs that ran at the
         same time, the sum. `programs` gives the program of each number in `estimate`, `results` the bytes of the
-        largest of the newest results of unknown size, by the same numbers.
+        largest result of unknown size since the last job ended, by the same numbers.
         """
         opened, operands = self._jobs.pop(table.number), len(table.program)
         makespan = time.perf_counter() - opened.time

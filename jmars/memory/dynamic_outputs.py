@@ -38,11 +38,6 @@ class DynamicOutputs:
         Sends an executor its slot, or slot 0 and a reason: worker, slot, reason.
     is_leaving
         Tells whether the process of a worker is about to be replaced.
-
-    Attributes
-    ----------
-    largest
-        Bytes of the largest result of late, by the number of the program.
     """
 
     def __init__(
@@ -57,7 +52,8 @@ class DynamicOutputs:
     ) -> None:
         self._arena, self._quota, self._buffers, self.workers = arena, quota, buffers, workers
         self._active, self._waiting, self._answer, self._is_leaving = active, active.waiting, answer, is_leaving
-        self.largest: dict[int, int] = {}
+        self._seen: dict[int, int] = {}  # program: bytes of its results, the largest of late
+        self._newest: dict[int, int] = {}  # program: bytes of its largest result since the last `take`
         self._known: dict[tuple[int, int], int] = {}  # (job number, operand): bytes of a result that found no room
 
     def demand(self, table: JobTable, operand: int, program: int, inputs: int) -> tuple[int | None, int]:
@@ -82,7 +78,7 @@ class DynamicOutputs:
             return output.most, work + output.most
         if output.most is not None and 2 * output.most <= room:
             return None, work + output.most
-        seen = self.largest.get(program)
+        seen = self._seen.get(program)
         if output.most is None and seen is not None and seen <= SMALL:
             return 2 * max(seen, LEAST), work  # most likely the result fits and needs no question
         unseen = min(MOST_GUESS, self._arena.capacity // (8 * self.workers))  # the default size of chunks
@@ -91,7 +87,13 @@ class DynamicOutputs:
 
     def learn(self, program: int, size: int) -> None:
         """A result of `program` took `size` bytes."""
-        self.largest[program] = max(size, self.largest.get(program, 0) * 9 // 10)
+        self._seen[program] = max(size, self._seen.get(program, 0) * 9 // 10)
+        self._newest[program] = max(size, self._newest.get(program, 0))
+
+    def take(self) -> dict[int, int]:
+        """Bytes of the largest result of each program since the last call."""
+        taken, self._newest = self._newest, {}
+        return taken
 
     def place(self, worker: int, table: JobTable, operand: int, slot: int, size: int) -> None:
         """The executor of a worker computed a result of `size` bytes: answer with a slot, now or later.
@@ -169,7 +171,8 @@ class DynamicOutputs:
 
     def forget(self) -> None:
         """Forget all programs, since they get new numbers."""
-        self.largest.clear()
+        self._seen.clear()
+        self._newest.clear()
 
     def _too_large(self, what: str, size: int) -> str:
         return (

@@ -186,7 +186,7 @@ def _free_heap() -> int:
 
 @cache
 def _mallinfo() -> Callable[[], Any] | None:
-    """The C library's function, None where it has none."""
+    """`mallinfo2` of the C library, None where it has none."""
     try:
         ask = ctypes.CDLL(None).mallinfo2
     except AttributeError:

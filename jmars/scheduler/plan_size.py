@@ -16,8 +16,18 @@ OPERAND = 400  # bytes of an operand of the compiled graph
 
 
 def least_plan_size(graph: TensorGraph) -> int:
-    """Estimated bytes that the plan of a graph takes at least, known before it is made."""
-    return OPERAND * sum(operand.unfused for operand in graph.operands)
+    """Estimated bytes that the plan of a graph takes at least, known before it is made.
+
+    Counts unfused results and their unfused inputs; other operands may be pruned.
+    """
+    needed: set[int] = set()
+    stack = [k for k in graph.results if graph.operands[k].alone]
+    while stack:
+        k = stack.pop()
+        if k not in needed:
+            needed.add(k)
+            stack += [i for i in graph.inputs[k] if graph.operands[i].alone]
+    return OPERAND * len(needed)
 
 
 def plan_size(compiled: Compiled) -> int:

@@ -152,7 +152,7 @@ class Operand:
     name: ClassVar[str] = "operand"
     binds: ClassVar[str] = ""  # name of the field that no plan depends on: tensor/structure.py
     reads_all: ClassVar[bool] = False  # whether computing all of the output always computes all of the inputs
-    unfused: ClassVar[bool] = False  # whether its operands on chunks are fused with no others
+    alone: ClassVar[bool] = False  # whether its operands on chunks are fused with no others, as those of `Call.alone`
     dynamic: ClassVar[bool] = False  # whether other operands must run before it can be tiled: tensor/dynamic.py
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None

@@ -34,7 +34,7 @@ class Memory:
             memory=bytearray(HEADER), used=0, peak=0, capacity=2**30, resident=0, size_of=lambda slot: 4096
         )
         self.chunks = SimpleNamespace(memory={}, disk={}, doomed=set(), spilled=0, reloaded=0, fetched=0)
-        self.quota, self.outputs = SimpleNamespace(private={}), SimpleNamespace(largest={})
+        self.quota, self.outputs = SimpleNamespace(private={}), SimpleNamespace(take=dict)
         self.next_use = SimpleNamespace(next_use=lambda chunk: 0)
         self.lost_chunks = SimpleNamespace(release=lambda: None)
         self.devices = SimpleNamespace(

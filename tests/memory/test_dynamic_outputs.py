@@ -73,6 +73,13 @@ def test_without_a_bound_the_promise_is_what_its_program_took_and_never_all_ther
     assert host.outputs.demand(host.table, 0, 5, 0) == (None, 2 * SLAB)
 
 
+def test_the_largest_result_is_told_once_however_many_smaller_ones_follow() -> None:
+    host = Workers(1)
+    for size in (100_000, *[10] * 100):
+        host.outputs.learn(5, size)
+    assert host.outputs.take() == {5: 100_000} and host.outputs.take() == {}
+
+
 def test_where_results_were_small_a_slot_is_taken_ahead_and_nothing_promised():
     host = Workers(1)
     host.outputs.learn(5, 1000)

@@ -29,7 +29,7 @@ def test_a_collector_that_is_off_stays_off() -> None:
         gc.enable()
 
 
-def test_blocks_nest() -> None:
+def test_an_inner_block_does_not_end_the_pause() -> None:
     with without_collections():
         with without_collections():
             pass

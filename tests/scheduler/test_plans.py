@@ -387,16 +387,3 @@ def test_a_running_job_is_planned_again_for_a_host_that_comes_and_for_one_that_g
         assert told == ["c joined", "a is lost"]
 
     asyncio.run(story())
-
-
-def test_no_digest_is_made_of_a_graph_whose_plan_is_too_large(monkeypatch):
-    def refuse(graph, settings):
-        raise AssertionError("a digest")
-
-    monkeypatch.setattr("jmars.scheduler.plans.digest_of", refuse)
-    graph, plans = TensorGraph.of([spawn(abs, args=(k,)).data for k in range(10)]), Plans(9 * 400)
-    ready = plans.ready(graph, {}, ["w0"], lambda: None)
-    assert ready.prepared.size > plans.budget and ready.bound.keys == [meta.key for meta in graph.metas]
-    assert plans.counts() == {"plans": 0, "size": 0, "found": 0, "missed": 1, "dropped": 1, "refined": 0}
-    with pytest.raises(AssertionError, match="a digest"):
-        Plans(10 * 400).ready(graph, {}, ["w0"], lambda: None)

@@ -57,7 +57,8 @@ class Profile:
         Ratio of wall time to computing time of operands, above 1 where other processes use the cores; of the newest
         jobs.
     results
-        Bytes of the newest results whose size has no bound before the run, by key. Of this session: not in the file.
+        By key: bytes of the largest result of the newest job, where the size has no bound before the run. Of this
+        session: not in the file.
     changed
         Keys that were measured since the last save.
 

@@ -69,7 +69,7 @@ class Spawn(Operand):
     memory: int = 0
     retries: int = -1
     name: ClassVar[str] = "spawn"
-    unfused: ClassVar[bool] = True
+    alone: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
