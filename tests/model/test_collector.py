@@ -37,6 +37,16 @@ def test_an_inner_block_does_not_end_the_pause() -> None:
     assert gc.isenabled()
 
 
+def test_overlapping_blocks_do_not_keep_the_collector_off() -> None:
+    first, second = without_collections(), without_collections()
+    first.__enter__()
+    second.__enter__()  # in another thread
+    first.__exit__(None, None, None)
+    assert gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
 def test_threads_leave_the_collector_on() -> None:
     @without_collections()
     def nothing() -> None:

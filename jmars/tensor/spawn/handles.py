@@ -211,7 +211,7 @@ class Spawned(_Handle):
         op = data.op
         assert isinstance(op, Spawn)
         self.outputs = op.outputs
-        self.output = _NO_OUTPUTS if op.outputs is None else _by_name(self, op.outputs)
+        self.output = _NO_OUTPUTS if op.outputs is None else _outputs_of(self, op.outputs)
 
     @property
     def name(self) -> str:
@@ -241,7 +241,7 @@ class Spawned(_Handle):
         return f"<Spawned {self.name}>"
 
 
-def _by_name(task: Spawned, names: Sequence[str]) -> dict[Any, Output]:
+def _outputs_of(task: Spawned, names: Sequence[str]) -> dict[Any, Output]:
     return {int(one) if one.isdecimal() else one: Output(task, number) for number, one in enumerate(names)}
 
 
