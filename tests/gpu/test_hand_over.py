@@ -52,6 +52,7 @@ def test_of_the_host_to_torch(fetched: Any) -> None:
     np.testing.assert_array_equal(fetched, X * 2)
 
 
+@pytest.mark.usefixtures("opened_libraries")  # JAX opens the GPU, where there is one, and keeps it open
 def test_of_the_host_to_jax(fetched: Any) -> None:
     """JAX copies where the memory does not begin at a multiple of 64 bytes, as NumPy's rarely does."""
     jax = pytest.importorskip("jax", reason="jax is not installed")
