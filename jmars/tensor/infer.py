@@ -15,7 +15,16 @@ from jmars.kernels.dtypes import refuse_pointers
 from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.tensor.source_line import source_line
 
-__all__ = ["Kind", "check_dtype", "is_text_or_record", "kind_of", "result_type", "ufunc_dtypes"]
+__all__ = [
+    "Kind",
+    "cast_dtype",
+    "check_dtype",
+    "is_text_or_record",
+    "kind_of",
+    "loses_imaginary",
+    "result_type",
+    "ufunc_dtypes",
+]
 
 Kind = Any  # a dtype, or int, float or complex for a Python scalar, which takes the others' dtype
 _WEAK = (int, float, complex)
@@ -30,7 +39,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def check_dtype(wanted: Any) -> np.dtype[Any]:
-    """`wanted` as a NumPy dtype that chunks can have.
+    """`wanted` as the NumPy dtype of a new array, which chunks can have; text without a length has one character.
 
     Raises
     ------
@@ -38,12 +47,49 @@ def check_dtype(wanted: Any) -> np.dtype[Any]:
         For a dtype that `kernels/dtypes.py` refuses; the message names the user's line.
     """
     dtype: np.dtype[Any] = np.dtype(wanted)
+    if dtype.kind in "SU" and not dtype.itemsize:
+        dtype = np.empty(0, dtype).dtype
     try:
         refuse_pointers(dtype)
     except UnsupportedError:
         line = source_line()
         refuse_pointers(dtype, "" if line is None else f" (line {line.lineno}: {line.text})")
     return dtype
+
+
+def cast_dtype(source: np.dtype[Any], wanted: Any, casting: str = "unsafe") -> np.dtype[Any]:
+    """Return the dtype of an array of `source` cast to `wanted`, whose text length or unit of time may be left out.
+
+    Raises
+    ------
+    TypeError
+        NumPy's, if the rule `casting` forbids the cast.
+    UnsupportedError
+        For text cast to times without a unit: the unit depends on all the values.
+
+    Examples
+    --------
+    >>> cast_dtype(np.dtype("f8"), str), cast_dtype(np.dtype("M8[D]"), "M8"), cast_dtype(np.dtype("f8"), "U3")
+    (dtype('<U32'), dtype('<M8[D]'), dtype('<U3'))
+    """
+    dtype: np.dtype[Any] = np.dtype(wanted)
+    has_unit = dtype.kind not in "mM" or np.datetime_data(dtype)[0] != "generic"
+    if has_unit and (dtype.kind not in "SU" or dtype.itemsize):
+        if not np.can_cast(source, dtype, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {source!r} to {dtype!r} according to the rule {casting!r}")
+        return dtype
+    found: np.dtype[Any] = np.empty(0, source).astype(dtype, casting=casting).dtype  # type: ignore[call-overload]
+    if dtype.kind == "M" and source.kind in "SU":
+        raise UnsupportedError(
+            "the unit of times that are read from text follows from all the texts; give the unit, "
+            'x.astype("datetime64[s]")'
+        )
+    return found
+
+
+def loses_imaginary(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether a cast keeps only the real part of complex numbers, of which NumPy warns."""
+    return source.kind == "c" and dtype.kind not in "cbSU"
 
 
 def is_text_or_record(value: Any) -> bool:

@@ -19,7 +19,7 @@ from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, is_own, plain_array
 from jmars.tensor.implicit_arrays import check_size
-from jmars.tensor.infer import check_dtype
+from jmars.tensor.infer import cast_dtype, check_dtype
 from jmars.tensor.known_elements import read_element, write_element
 from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import Splits, TensorData, new_data
@@ -307,7 +307,7 @@ def as_tensor(
         For object dtypes.
     """
     if isinstance(value, Tensor):
-        changed = value if dtype is None or value.dtype == np.dtype(dtype) else value.astype(dtype)
+        changed = value if dtype is None or value.dtype == cast_dtype(value.dtype, dtype) else value.astype(dtype)
         cut = chunk_size is not None or chunks is not None
         return cast(Tensor, call("rechunk", changed, chunk_size, chunks)) if cut else changed
     array = plain_array(value, dtype)

@@ -39,8 +39,8 @@ def check_device(device: Any) -> None:
 def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
     """Makes a constant array: an expression without inputs, which fuses into readers."""
     whole, dtype = shape_of(shape), check_dtype(dtype)
-    if name in ("zeros", "empty") and dtype.kind in "SUV":
-        value = np.zeros((), dtype)  # empty text, not "0"
+    if name in ("zeros", "empty"):
+        value = np.zeros((), dtype)  # of text "", not "0"
     splits = decide_splits(whole, dtype, chunk_size, chunks)
     op = ElementwiseOperand(name, Expression((), (constant(value, dtype),)), splits)
     made = Tensor(new_data(op, whole, dtype, splits))
@@ -98,7 +98,7 @@ def _filled(shape: Any, fill_value: Any, dtype: Any, order: str, chunk_size: Chu
     """Makes the array of `full`."""
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         value = as_tensor(fill_value)
-        whole, dtype = shape_of(shape), value.dtype if dtype is None else np.dtype(dtype)
+        whole, dtype = shape_of(shape), value.dtype if dtype is None else check_dtype(dtype)
         made = cast_and_broadcast(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
     else:
         array = np.asarray(fill_value)
@@ -166,7 +166,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     """`np.full_like`, with the chunks of `a` by default; `fill_value` is cast as in an assignment."""
     check_device(device)
     x = as_tensor(a)
-    kind = x.dtype if dtype is None else np.dtype(dtype)
+    kind = x.dtype if dtype is None else check_dtype(dtype)
     if isinstance(fill_value, Tensor) or np.ndim(fill_value):
         cut = x.chunks if shape is None and chunk_size is None else chunks
         made = full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.infer import cast_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunk
 from jmars.tensor.ops.create.constants import check_device
@@ -61,10 +62,10 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
     if copy:
         return array(a, dtype, order=order or "K", chunk_size=chunk_size, chunks=chunks)
     if isinstance(a, list | tuple) and _holds_tensors(a):
-        a = stack([asarray(entry) for entry in a])
+        a = stack([asarray(entry, dtype) for entry in a])
     if not isinstance(a, Tensor):
         return _in_order(as_tensor(a, dtype, chunk_size, chunks), order)
-    x = _in_order(a if dtype is None or a.dtype == np.dtype(dtype) else astype(a, dtype), order)
+    x = _in_order(a if dtype is None or a.dtype == cast_dtype(a.dtype, dtype) else astype(a, dtype), order)
     if chunk_size is None and chunks is None:
         return x
     cutting = step(

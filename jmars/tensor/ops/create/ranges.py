@@ -19,7 +19,7 @@ from jmars.errors import UnsupportedError
 from jmars.kernels.program import ChunkType, Fill, Generate, single
 from jmars.tensor.annotations import annotate
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
-from jmars.tensor.infer import check_dtype
+from jmars.tensor.infer import cast_dtype, check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.create.constants import check_device, shape_of
 from jmars.tensor.ops.create.like_argument import takes_like
@@ -151,7 +151,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     parts = num - 1 if endpoint else num
     start, stop = np.asarray(start)[()] * 1.0, np.asarray(stop)[()] * 1.0
     inner = np.result_type(start, stop, float(num))
-    kind = inner if dtype is None else np.dtype(dtype)
+    kind = inner if dtype is None else cast_dtype(inner, dtype)
     splits = decide_splits((num,), check_dtype(kind), chunk_size, chunks)
     params = (inner.str, start, stop, num, parts, bool(endpoint))
     with annotate(gpu=gpu):
@@ -210,7 +210,8 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str
     check_device(device)
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
-    return astype(_compare_positions("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
+    is_one = _compare_positions("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks))
+    return astype(is_one, kind) if kind.kind in "biufc" else where(is_one, np.ones((), kind), np.zeros((), kind))
 
 
 @offers("identity")
@@ -226,7 +227,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, chunk_s
         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.tri`: a matrix with ones at and below a diagonal, in chunks of `chunk_size`."""
     n, m = shape_of((N, N if M is None else M))
-    kind = check_dtype(dtype)
+    kind = cast_dtype(np.dtype(bool), dtype)
     return astype(_compare_positions("__ge__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
 
 

@@ -19,7 +19,7 @@ from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.model.record import record
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
-from jmars.tensor.infer import Kind, check_dtype, kind_of, result_type, ufunc_dtypes
+from jmars.tensor.infer import Kind, check_dtype, kind_of, loses_imaginary, result_type, ufunc_dtypes
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.unknown_chunks import (
@@ -73,9 +73,9 @@ class Formula:
         """Adds a tensor, array, list or number as an input or scalar."""
         if not isinstance(value, Tensor):
             if isinstance(value, np.generic | bool | int | float | complex) or np.ndim(value) == 0:
+                kind = kind_of(value)  # of an array of text longer than that of its element
                 if isinstance(value, np.ndarray):
                     value = value[()]
-                kind = kind_of(value)
                 if isinstance(kind, np.dtype):
                     check_dtype(kind)
                 return FormulaValue(-1, kind, value)
@@ -147,7 +147,7 @@ class Formula:
         dtype = np.dtype(dtype)
         if value.number == -1:
             return FormulaValue(-1, dtype, np.asarray(value.scalar).astype(dtype)[()])
-        if value.kind.kind == "c" and dtype.kind not in "cb":
+        if loses_imaginary(value.kind, dtype):
             value = self.part("real", value)  # as NumPy does, after a warning
         return value if value.kind == dtype else self._node("astype", [value], dtype)
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jmars.tensor.infer import is_text_or_record, kind_of, result_type
+from jmars.tensor.infer import cast_dtype, is_text_or_record, kind_of, loses_imaginary, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula
@@ -243,10 +243,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", device: Any = None) -> Tensor:
     """`x.astype`: casts the elements to another dtype."""
     x = as_tensor(x)
-    dtype = np.dtype(dtype)
-    if not np.can_cast(x.dtype, dtype, casting):  # type: ignore[arg-type]
-        raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
-    if x.dtype.kind == "c" and dtype.kind not in "cb":
+    dtype = cast_dtype(x.dtype, dtype, casting)
+    if loses_imaginary(x.dtype, dtype):
         text = "Casting complex values to real discards the imaginary part"
         warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
     if x.data.has_unknown_lengths:

@@ -17,6 +17,7 @@ from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.buffers import basic_index
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.infer import loses_imaginary
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
@@ -56,7 +57,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         value = _as_element(value, x.dtype)
     written = _as_scalar(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
     if isinstance(written, Tensor) and written.dtype != x.dtype:
-        if written.dtype.kind == "c" and x.dtype.kind not in "cb":
+        if loses_imaginary(written.dtype, x.dtype):
             result = setitem(x, index, as_tensor(written.real))
             text = "Casting complex values to real discards the imaginary part"
             warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=3)

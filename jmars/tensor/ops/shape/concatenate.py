@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.infer import cast_dtype
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype
@@ -88,7 +89,8 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
                     f"dimension {other}, the array at index 0 has size {parts[0].shape[other]} and the array at index "
                     f"{i} has size {x.shape[other]}"
                 )
-    kind = np.dtype(dtype) if dtype is not None else np.result_type(*(x.dtype for x in parts))
+    kinds = {x.dtype if dtype is None else cast_dtype(x.dtype, dtype, casting) for x in parts}
+    kind = kinds.pop() if len(kinds) == 1 and dtype is not None else np.result_type(*kinds)
     parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
     result = _concatenate(parts, axis)
