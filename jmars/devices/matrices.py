@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.linalg import decompositions
-from jmars.tensor.ops.linalg.matrix_blocks import linalg_row, linalg_value, multiply_q, q_part, r_part, stacked_qr
+from jmars.tensor.ops.linalg.matrix_blocks import (
+    linalg_row,
+    linalg_value,
+    multiply_q,
+    q_part,
+    r_alone,
+    r_part,
+    stacked_qr,
+)
 
 __all__ = ["MATRIX_LIBRARY", "finite", "matrix_call", "matrix_errors", "stack_call", "stack_function"]
 
@@ -31,6 +39,7 @@ _STACKS: dict[str, tuple[str, Callable[..., Any]]] = {
 _BLOCKS: dict[Any, str] = {
     decompositions._stacked_qr: "stacked_qr",
     decompositions._multiply_q: "multiply_q",
+    decompositions._r_alone: "r_alone",
     decompositions._r_part: "r_part",
     decompositions._q_part: "q_part",
 }
@@ -77,6 +86,11 @@ def _stacked_qr(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any)
         stacked_qr(xp, out, inputs[0])
 
 
+def _r_alone(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
+    with matrix_errors(xp):
+        out[...] = r_alone(xp, inputs[0])
+
+
 def _multiply_q(xp: Any, out: Any, inputs: Sequence[Any], params: Any, arg: Any) -> None:
     multiply_q(xp, out, *inputs, *params)
 
@@ -92,6 +106,7 @@ MATRIX_LIBRARY: dict[str, Callable[[Any, Any, Sequence[Any], Any, Any], None]] =
     "linalg_value": _stack(linalg_value),
     "linalg_row": _stack(linalg_row),
     "stacked_qr": _stacked_qr,
+    "r_alone": _r_alone,
     "multiply_q": _multiply_q,
     "r_part": _part(r_part),
     "q_part": _part(q_part),

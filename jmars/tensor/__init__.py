@@ -7,6 +7,7 @@ In reading order:
 - annotations.py: what a user asks for operands: a worker, no fusion
 - operand.py: `Operand`, `TensorData`, `TensorMeta`
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
+- outputs.py: functions with several results, of which a graph computes those that it reads
 - from_array.py: NumPy arrays as leaves of the graph
 - tensor_graph.py: `TensorGraph`, as a client submits it
 - lineage.py: how computed tensors were made, without keeping their inputs' values

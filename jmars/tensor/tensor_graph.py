@@ -16,6 +16,7 @@ from jmars.model.collector import without_collections
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta
+from jmars.tensor.outputs import FunctionOutput, choose_candidates
 
 __all__ = ["LinkedGraph", "Stored", "TensorGraph"]
 
@@ -50,13 +51,16 @@ class LinkedGraph:
     @classmethod
     @without_collections()
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> LinkedGraph:
-        """Collect the graph that computes `data`; nodes whose key is in `held` become leaves."""
+        """Collect the graph that computes `data`; nodes with a key in `held` become leaves. Functions with several
+        outputs compute the outputs that the graph reads (outputs.py).
+        """
         found = cls()
         number: dict[str, int] = {}  # by key: a node and its lineage copy are one value
         arrays: dict[tuple[int, Splits], int] = {}  # a NumPy array that occurs twice becomes one leaf
         stack = list(reversed(data))
         asked = {node.key for node in data}  # keys of results, which are not merged with other leaves
         nodes, operands, inputs = found.nodes, found.operands, found.inputs
+        has_outputs = False
         while stack:
             node = stack[-1]
             operand: Operand
@@ -73,6 +77,7 @@ class LinkedGraph:
                     stack += reversed(waiting)
                     continue
                 operand, links = op, tuple([number[i.key] for i in op.inputs])
+                has_outputs = has_outputs or type(op) is FunctionOutput
             else:
                 operand, links = op, ()
                 if isinstance(op, FromArray) and node.key not in asked:
@@ -89,7 +94,30 @@ class LinkedGraph:
             operands.append(operand)
             inputs.append(links)
         found.results = [number[node.key] for node in data]
-        return found
+        return found._without_unread_outputs() if has_outputs else found
+
+    def _without_unread_outputs(self) -> LinkedGraph:
+        """The graph with the chosen candidate of each function; an output stays as a node where it is a result."""
+        chosen, asked = choose_candidates(self.operands, self.inputs, self.results), set(self.results)
+        stands_for = {k: one for k, one in chosen.items() if k not in asked}
+        for k in sorted(stands_for):
+            stands_for[k] = stands_for.get(stands_for[k], stands_for[k])
+        links = [
+            (stands_for.get(chosen[k], chosen[k]),) if k in chosen else tuple([stands_for.get(i, i) for i in read])
+            for k, read in enumerate(self.inputs)
+        ]
+        needed = set(self.results)
+        for k in range(len(links) - 1, -1, -1):
+            if k in needed:
+                needed.update(links[k])
+        kept = sorted(needed)
+        number = {k: row for row, k in enumerate(kept)}
+        return LinkedGraph(
+            [self.nodes[k] for k in kept],
+            [self.operands[k] for k in kept],
+            [tuple([number[i] for i in links[k]]) for k in kept],
+            [number[k] for k in self.results],
+        )
 
     @property
     def unfolds(self) -> bool:

@@ -3,7 +3,7 @@
 Functions of stacks of matrices need every matrix in a single chunk. Two kinds of matrices are decomposed chunk by
 chunk, so that no process holds the matrix: tall matrices (at least as many rows as columns, several chunks of rows) by
 TSQR, and large matrices by `cholesky` (blocked_cholesky.py). A function with several results is computed once, as an
-array that holds all results.
+array that holds all results; results that are not read are not computed (outputs.py).
 Source: Demmel, Grigori, Hoemmen, Langou 2012 (TSQR).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,18 @@ from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.linalg.blocked_cholesky import SMALLEST, blocked_cholesky
-from jmars.tensor.ops.linalg.matrix_blocks import linalg_row, linalg_value, multiply_q, q_part, r_part, stacked_qr
+from jmars.tensor.ops.linalg.matrix_blocks import (
+    linalg_row,
+    linalg_value,
+    multiply_q,
+    q_part,
+    r_alone,
+    r_part,
+    stacked_qr,
+)
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.shape.axes import broadcast_to
+from jmars.tensor.outputs import outputs
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -102,6 +111,21 @@ def _is_tall(x: Tensor) -> bool:
     return x.ndim == 2 and len(x.chunks[0]) > 1 and x.shape[0] >= x.shape[1]
 
 
+def _results(kind: Any, *candidates: Mapping[int, Tensor] | Sequence[Tensor]) -> Any:
+    """The results of a function as a named tuple; candidates as in `outputs`, the last one a sequence."""
+    ways = [dict(one) if isinstance(one, Mapping) else dict(enumerate(one)) for one in candidates]
+    return kind(*map(Tensor, outputs([{k: x.data for k, x in way.items()} for way in ways if way])))
+
+
+def _tall_r(x: Tensor) -> Tensor:
+    """R of `_TallQR`, without Q."""
+    x = single_chunk_along(x, [1])
+    n = x.shape[1]
+    ranks = tuple(min(m, n) for m in x.chunks[0])
+    tops = blockwise("qr", _r_alone, [x], (ranks, (n,)), x.dtype)
+    return blockwise("qr", _r_alone, [tops.rechunk(-1)], ((n,), (n,)), x.dtype)
+
+
 class _TallQR:
     """TSQR of a tall matrix: QR of each chunk of rows, then QR of the stacked R factors."""
 
@@ -128,12 +152,29 @@ class _TallQR:
 
 def _stacked_qr(out: Array, block: Array) -> None:
     """`stacked_qr` in tiles where tall and narrow."""
-    (m, n) = block.shape
-    height = max(TILE_BYTES // max(1, n * block.itemsize), 4 * n)
-    if n <= WIDEST and m >= 4 * height:
+    height = _tile_height(block)
+    if height:
         _tiled_qr(out, block, height)
     else:
         stacked_qr(np, out, block)
+
+
+def _tile_height(block: Array) -> int:
+    """Rows of a tile; 0 where the block is decomposed whole."""
+    (m, n) = block.shape
+    height = max(TILE_BYTES // max(1, n * block.itemsize), 4 * n)
+    return height if n <= WIDEST and m >= 4 * height else 0
+
+
+def _r_alone(block: Array) -> Any:
+    """R of `_stacked_qr`, to the same bits."""
+    (m, n), height = block.shape, _tile_height(block)
+    if not height:
+        return r_alone(np, block)
+    rest = m - (m // height - 1) * height
+    top = r_alone(np, block[:rest])
+    tops = r_alone(np, block[rest:].reshape(-1, height, n))
+    return r_alone(np, np.concatenate([top, tops.reshape(-1, n)]))
 
 
 def _tiled_qr(out: Array, block: Array, height: int) -> None:
@@ -185,13 +226,15 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     x = _matrices("qr", a)
     m, n = x.shape[-2:]
     k = min(m, n)
+    if mode == "r":
+        return _tall_r(x) if _is_tall(x) else _map_matrices("qr", x, (k, n), mode="r")
     if _is_tall(x) and mode != "complete":
         tall = _TallQR(x)
-        return tall.r if mode == "r" else QRResult(tall.q(), tall.r)
-    if mode == "r":
-        return _map_matrices("qr", x, (k, n), mode="r")
+        return _results(QRResult, {1: _tall_r(x)}, [tall.q(), tall.r])
     width = k if mode == "reduced" else m
-    return QRResult(*_map_several("qr", x, [(m, width), (width, n)], [x.dtype, x.dtype], mode=mode))
+    both = _map_several("qr", x, [(m, width), (width, n)], [x.dtype, x.dtype], mode=mode)
+    alone = {} if mode == "complete" else {1: _map_matrices("qr", x, (k, n), mode="r")}
+    return _results(QRResult, alone, both)
 
 
 @offers("linalg.svd")
@@ -213,17 +256,23 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         turned = svd(x.T, False, compute_uv)
         return SVDResult(turned.Vh.T, turned.S, turned.U.T) if compute_uv else turned
     if _is_tall(x) and not compute_uv:
-        return svd(_TallQR(x).r, False, False)
-    if _is_tall(x) and not full_matrices:
-        tall = _TallQR(x)
-        u, s, vh = svd(tall.r, False)
-        return SVDResult(tall.q(u), s, vh)
+        return svd(_tall_r(x), False, False)
     if not compute_uv:
         values = _map_matrices("svd", x, (k, 1), real, compute_uv=False, hermitian=hermitian)
         return Tensor(values[..., 0].data)
-    width, height = (m, n) if full_matrices else (k, k)
-    return SVDResult(*_map_several("svd", x, [(m, width), (k,), (height, n)], [x.dtype, real, x.dtype],
-                               full_matrices=full_matrices, hermitian=hermitian))  # fmt: skip
+    alone = {1: svd(x, full_matrices, False, hermitian)}
+    if _is_tall(x) and not full_matrices:
+        tall = _TallQR(x)
+        u, s, vh = svd(tall.r, False)
+        _, fewer_s, fewer_vh = svd(_tall_r(x), False)  # of the same bits, without Q
+        return _results(SVDResult, alone, {1: fewer_s, 2: fewer_vh}, [tall.q(u), s, vh])
+    dtypes, kwargs = [x.dtype, real, x.dtype], {"hermitian": hermitian}
+    thin = _map_several("svd", x, [(m, k), (k,), (k, n)], dtypes, full_matrices=False, **kwargs)
+    if not full_matrices or m == n:
+        return _results(SVDResult, alone, thin)
+    whole = _map_several("svd", x, [(m, m), (k,), (n, n)], dtypes, full_matrices=True, **kwargs)
+    square = 2 if m > n else 0  # LAPACK computes these vectors to the same bits without all of the others
+    return _results(SVDResult, alone, {square: thin[square], 1: thin[1]}, whole)
 
 
 @offers("linalg.svdvals")
@@ -299,7 +348,8 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     """`np.linalg.eigh`: eigenvalues and eigenvectors of each symmetric or Hermitian matrix."""
     x = _matrices("eigh", a, True)
     n, real = x.shape[-1], np.zeros(0, x.dtype).real.dtype
-    return EighResult(*_map_several("eigh", x, [(n,), (n, n)], [real, x.dtype], UPLO=UPLO))
+    both = _map_several("eigh", x, [(n,), (n, n)], [real, x.dtype], UPLO=UPLO)
+    return _results(EighResult, {0: eigvalsh(x, UPLO)}, both)
 
 
 @offers("linalg.eigvalsh")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["linalg_row", "linalg_value", "multiply_q", "q_part", "r_part", "stacked_qr"]
+__all__ = ["linalg_row", "linalg_value", "multiply_q", "q_part", "r_alone", "r_part", "stacked_qr"]
 
 
 def linalg_value(xp: Any, block: Any, called: str, named: Mapping[str, Any]) -> Any:
@@ -48,6 +48,11 @@ def stacked_qr(xp: Any, out: Any, block: Any) -> None:
     out[:m, :k] = q
     out[:m, k:] = 0
     out[m:] = r
+
+
+def r_alone(xp: Any, block: Any) -> Any:
+    """R of a matrix, of the same bits as in `stacked_qr`."""
+    return xp.linalg.qr(block, mode="r")
 
 
 def _rank(stacked: Any, n: int) -> int:

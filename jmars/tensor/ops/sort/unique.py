@@ -6,6 +6,7 @@ the distinct elements must fit into the memory of a worker.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,12 +20,13 @@ from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import new_group
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.tiling import corners
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.unique_axis import unique_slices
+from jmars.tensor.outputs import outputs
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import Origin, is_known
@@ -77,21 +79,26 @@ def unique(
         x._resolved()
     if x.dtype.kind in "mM" and _has_one_nat() and not (return_index or return_inverse or return_counts):
         equal_nan = True
-    fields = (True, return_index, return_counts)
     origin = Origin.of(new_group())
-    packed = UniqueElements(fields, equal_nan, max(2, config.combine_size), inputs=(x.data,))
-    whole = new_data(packed, *_one_chunk(Origin.of(new_group()), _BYTES))
-    found: list[Tensor] = []
-    for field, wanted in enumerate(fields):
-        if wanted:
-            dtype = x.dtype if not field else np.dtype(np.intp)
-            found.append(
-                Tensor(new_data(UniqueField(field, fields, x.dtype, inputs=(whole,)), *_one_chunk(origin, dtype)))
-            )
+    more = [number for number, wanted in ((1, return_index), (2, return_counts)) if wanted]
+    some = [fields for n in range(len(more) + 1) for fields in itertools.combinations(more, n)]
+    found = [Tensor(data) for data in outputs([_fields(x, (0, *fields), equal_nan, origin) for fields in some])]
     if return_inverse:
         which = Tensor(new_data(UniqueInverse(inputs=(x.data, found[0].data)), x.shape, np.dtype(np.intp), x.chunks))
         found.insert(1 + return_index, which if _is_shaped() and axis is None else ravel(which))
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def _fields(x: Tensor, numbers: Sequence[int], equal_nan: bool, origin: Origin) -> dict[int, TensorData]:
+    """Elements, first positions or counts, by their number, all found in a single pass."""
+    fields = tuple(number in numbers for number in range(3))
+    packed = UniqueElements(fields, equal_nan, max(2, config.combine_size), inputs=(x.data,))
+    whole = new_data(packed, *_one_chunk(Origin.of(new_group()), _BYTES))
+    made = {}
+    for number in numbers:
+        op = UniqueField(number, fields, x.dtype, inputs=(whole,))
+        made[number] = new_data(op, *_one_chunk(origin, np.dtype(np.intp) if number else x.dtype))
+    return made
 
 
 def _one_chunk(origin: Origin, dtype: np.dtype[Any]) -> Any:
