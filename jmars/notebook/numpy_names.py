@@ -16,30 +16,14 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-import jmars.tensor as lazy
 from jmars.errors import UnsupportedError
+from jmars.tensor.numpy_modules import NumPyModule, import_name
 from jmars.tensor.ops.blockwise.map_blocks import in_block
-from jmars.tensor.protocols import FUNCTIONS, unsupported
 
 __all__ = ["imported_names", "lazy_names", "own_value", "path_of", "resolve"]
 
-_LATER = {
-    "numpy.ma": "ma",
-    "numpy.strings": "strings",
-    "numpy.char": "strings",
-    "numpy.polynomial": "polynomial",
-}  # imported when asked, as by NumPy
 # Modules that turn lazy in a cell, also where an ordinary cell imported them; of numpy.polynomial jmars has one class.
 _SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.strings", "numpy.char")
-# These touch no array, or only inspect it, so NumPy's own suffice.
-_PLAIN_PATHS = frozenset(["lib.format.open_memmap", "lib.format.read_magic", "lib.format.descr_to_dtype"])  # of files
-_PLAIN_MODULES = frozenset({"testing", "typing", "exceptions", "dtypes", "version"})
-_PLAIN = frozenset(
-    ["can_cast", "promote_types", "min_scalar_type", "issubdtype", "isdtype", "isscalar", "broadcast_shapes"]
-    + ["set_printoptions", "get_printoptions", "seterr", "geterr", "show_config", "typename", "iterable"]
-    + ["format_float_positional", "format_float_scientific", "base_repr", "binary_repr"]
-    + ["frompyfunc"]
-)
 
 imported_names: dict[int, tuple[Any, Any]] = {}  # by id: a value that the cell imported, and NumPy's own value
 _running = 0  # number of cells that run now; a cell may run another cell
@@ -68,11 +52,10 @@ def resolve(path: str) -> Any:
     AttributeError
         If NumPy has no such name either.
     """
-    module, _, name = path.rpartition(".")
-    if not module:
-        value: Any = _CellModule.of("numpy")
-    else:
-        value = _CellModule.of(module).look_up(name)
+    parts = path.split(".")
+    value: Any = NumPyModule.of(parts[0])
+    for part in parts[1:]:
+        value = getattr(value, part)
     return value
 
 
@@ -98,55 +81,6 @@ def _functions(loaded: tuple[str, ...]) -> dict[int, str]:
     return found
 
 
-class _CellModule(ModuleType):
-    """A NumPy module as seen by a cell."""
-
-    @classmethod
-    @functools.cache
-    def of(cls, path: str) -> _CellModule:
-        """The cell's version of a module such as "numpy.linalg"."""
-        return cls(path)
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, f"{path} inside a %%jmars cell: jmars.tensor")
-        self._numpy = _imported(path)
-        if path in _LATER:
-            importlib.import_module(f"jmars.tensor.{_LATER[path]}")  # puts its functions into the table
-
-    def __getattr__(self, name: str) -> Any:
-        return self.look_up(name)
-
-    def __dir__(self) -> list[str]:
-        return dir(self._numpy)
-
-    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        return importlib.import_module, (
-            self._numpy.__name__,
-        )  # a function for map_blocks runs NumPy's own on the worker
-
-    def look_up(self, name: str) -> Any:
-        """The value of `name`; see `resolve`."""
-        if name.startswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        path = f"{self.__name__}.{name}"
-        known = path.removeprefix("numpy.")
-        if known in FUNCTIONS:
-            return FUNCTIONS[known]
-        try:
-            value = getattr(self._numpy, name)
-        except AttributeError as error:  # with NumPy's words, which for names that it once had say more
-            raise AttributeError(str(error), name=name, obj=self) from None
-        if isinstance(value, ModuleType):
-            return value if name in _PLAIN_MODULES else _CellModule.of(path)
-        if known == name and name in dir(lazy):
-            return getattr(lazy, name)  # a dtype, a constant
-        if not callable(value) or name in _PLAIN or known in _PLAIN_PATHS:
-            return value
-        if isinstance(value, type) and issubclass(value, Exception):
-            return value
-        raise unsupported(known)
-
-
 def own_value(path: str, value: Any) -> Any:
     """NumPy's own value of the name `path` if `value` is the name's value, in a cell or outside; None otherwise.
 
@@ -157,7 +91,7 @@ def own_value(path: str, value: Any) -> Any:
     (True, True)
     >>> own_value("numpy.sin", 3)
     """
-    own = _imported(path)
+    own = import_name(path)
     return own if value is own or value is resolve_or_stub(path) else None
 
 
@@ -185,24 +119,10 @@ def __getattr__(path: str) -> Any:
     name = path.removeprefix("?")
     if name.partition(".")[0] != "numpy":
         raise AttributeError(f"module {__name__!r} has no attribute {path!r}")
-    own = _imported(name)
+    own = import_name(name)
     if not _running or in_block.get():
         return own
     value = resolve_or_stub(name) if path.startswith("?") else resolve(name)
     if value is not own:
         imported_names[id(value)] = (value, own)
     return value
-
-
-def _imported(path: str) -> Any:
-    """NumPy's own value of a name, which may be a submodule that is not imported yet."""
-    module, _, name = path.rpartition(".")
-    try:
-        if module:
-            return getattr(_imported(module), name)  # np.emath is no submodule
-    except AttributeError:
-        pass
-    try:
-        return importlib.import_module(path)
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"cannot import name {name!r} from {module!r}", name=path) from None

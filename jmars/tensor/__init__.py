@@ -35,6 +35,7 @@ In reading order:
 - ops: the operands
 - files: arrays in files of several formats
 - numpy_classes.py: NumPy's array classes inside a cell
+- numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
 - strings.py: functions of text, imported on first use
@@ -51,15 +52,17 @@ from typing import Any
 
 import numpy as _np
 
+from jmars.errors import UnsupportedError as _UnsupportedError
 from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.engine import Engine, get_engine, set_engine
+from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
+from jmars.tensor.numpy_modules import NumPyModule as _NumPyModule
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
 from jmars.tensor.ops.create.convert import tensor  # over the module of that name
 from jmars.tensor.ops.random import numpy_random as random
 from jmars.tensor.ops.signal import fft
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
-from jmars.tensor.protocols import unsupported as _unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -93,26 +96,17 @@ for _name, _own in list(vars(fft).items()):  # with dispatch on overriding argum
     if _offered is not None and getattr(_offered, "__wrapped__", None) is _own:
         setattr(fft, _name, _offered)
 
-# names taken over from NumPy: constants, dtypes, and functions that read no elements
-_PASSED_ON = """
-    pi e inf nan newaxis euler_gamma dtype finfo iinfo errstate seterr geterr printoptions set_printoptions
-    get_printoptions generic number integer signedinteger unsignedinteger inexact floating complexfloating
-    bool bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp uintp byte short intc int_ long longlong ubyte
-    ushort uintc uint ulong ulonglong float16 float32 float64 longdouble half single double complex64 complex128
-    clongdouble csingle cdouble datetime64 timedelta64 str_ bytes_ void s_ index_exp ndindex broadcast_shapes
-    promote_types issubdtype isdtype isscalar typecodes exceptions testing typing
-""".split()  # noqa: SIM905
-
 
 def __getattr__(name: str) -> Any:
     if name in ("ma", "strings", "polynomial"):  # imported on first use
         return _importlib.import_module(f"jmars.tensor.{name}")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
-    if name in _PASSED_ON and hasattr(_np, name):
-        return getattr(_np, name)
     if hasattr(_np, name):
-        raise AttributeError(str(_unsupported(name)))
+        try:
+            return _NumPyModule.of("numpy").look_up(name)
+        except _UnsupportedError as error:
+            raise AttributeError(str(error), name=name) from None
     raise AttributeError(f"module 'jmars.tensor' has no attribute {name!r}, and neither has NumPy")
 
 

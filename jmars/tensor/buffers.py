@@ -195,7 +195,8 @@ class MemoryFlags:
     (True, True, False, True)
     """
 
-    _SHORT: ClassVar = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned"}
+    _SHORT: ClassVar = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned",
+                        "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray"}  # fmt: skip
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -204,6 +205,36 @@ class MemoryFlags:
         self.f_contiguous = bool(layout is not None and layout.flags.f_contiguous)
         self.owndata = isinstance(place, Buffer) and place.is_owned
         self.contiguous, self.aligned, self.writebackifcopy = self.c_contiguous, True, False
+
+    @property
+    def fortran(self) -> bool:
+        """Whether the elements lie in Fortran order."""
+        return self.f_contiguous
+
+    @property
+    def fnc(self) -> bool:
+        """Whether the elements lie in Fortran order, and not in C order."""
+        return self.f_contiguous and not self.c_contiguous
+
+    @property
+    def forc(self) -> bool:
+        """Whether the elements lie in Fortran order or in C order."""
+        return self.f_contiguous or self.c_contiguous
+
+    @property
+    def behaved(self) -> bool:
+        """Whether the tensor may be written, since each element is aligned."""
+        return self.writeable
+
+    @property
+    def carray(self) -> bool:
+        """Whether the tensor may be written and the elements lie in C order."""
+        return self.writeable and self.c_contiguous
+
+    @property
+    def farray(self) -> bool:
+        """Whether the elements do not lie in C order: NumPy asks no more."""
+        return not self.c_contiguous
 
     @property
     def writeable(self) -> bool:

@@ -1,27 +1,30 @@
-"""`np.polynomial.Polynomial` with coefficients or points from tensors; imported on first use, as NumPy's is.
+"""`np.polynomial` of tensors: NumPy's classes and functions; imported on first use, as NumPy's are.
 
 A polynomial has few coefficients, so they are NumPy's: a tensor of coefficients, and a fit, is computed at once. What
-a polynomial is evaluated at, and fitted to, stays on the cluster. `np.poly1d` is in ops/signal/polynomials.py.
+a polynomial is evaluated at stays on the cluster, and so does what `Polynomial.fit` fits. `np.poly1d` is in
+ops/signal/polynomials.py.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from abc import ABCMeta
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
-from jmars.tensor.ops.signal.polynomials import numpys_value, polyfit, polyval
+from jmars.tensor.numpy_modules import NumPyModule, as_values
+from jmars.tensor.ops.signal.polynomials import numpys_value, polyfit
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Polynomial"]
+__all__ = ["Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial"]
 
 
 class _NumPysToo(ABCMeta):
-    """Metaclass of `Polynomial`: NumPy's polynomials are instances.
+    """Metaclass of polynomials: NumPy's polynomials of the class `numpy_class` are instances.
 
     `StandIn` would ask NumPy's abstract class, which asks its subclasses, and so on.
     """
@@ -30,11 +33,32 @@ class _NumPysToo(ABCMeta):
         return cls.__subclasscheck__(type(value))
 
     def __subclasscheck__(cls, other: type) -> bool:
-        return type.__subclasscheck__(np.polynomial.Polynomial if cls is Polynomial else cls, other)
+        return type.__subclasscheck__(vars(cls).get("numpy_class", cls), other)
 
 
-class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
-    """`np.polynomial.Polynomial` inside a cell: coefficients are NumPy's, values at the elements of a tensor are lazy.
+class _OfTensors:
+    """Coefficients are NumPy's, values at the elements of a tensor are lazy; comes before a class of NumPy's."""
+
+    def __init__(self, coef: Any, domain: Any = None, window: Any = None, symbol: str = "x") -> None:
+        theirs: Any = super().__init__
+        theirs(numpys_value(coef), numpys_value(domain), numpys_value(window), symbol)
+
+    def __call__(self: Any, arg: Any) -> Any:
+        """The value at each element; lazy for a tensor."""
+        if not isinstance(arg, Tensor):
+            return super().__call__(arg)  # type: ignore[misc]
+        offset, scale = self.mapparms()
+        return self._val(offset + scale * arg, self.coef)
+
+    @classmethod
+    def fit(cls, *args: Any, **kwargs: Any) -> Any:
+        """Least squares fit of the values of tensors."""
+        theirs: Any = super().fit  # type: ignore[misc]
+        return theirs(*as_values(args), **as_values(kwargs))
+
+
+class Polynomial(_OfTensors, np.polynomial.Polynomial, metaclass=_NumPysToo):
+    """`np.polynomial.Polynomial` inside a cell.
 
     Examples
     --------
@@ -46,30 +70,16 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
     (array([1., 0., 1.]), np.float64(17.0))
     """
 
-    def __init__(self, coef: Any, domain: Any = None, window: Any = None, symbol: str = "x") -> None:
-        super().__init__(numpys_value(coef), numpys_value(domain), numpys_value(window), symbol)
-
-    def __call__(self, arg: Any) -> Any:
-        """The value at each element; lazy for a tensor."""
-        if not isinstance(arg, Tensor):
-            return super().__call__(arg)
-        offset, scale = self.mapparms()
-        return polyval(self.coef[::-1], offset + scale * arg)
+    numpy_class = np.polynomial.Polynomial
 
     @classmethod
     def fit(  # type: ignore[override]  # NumPy's overloads have no tensors
         cls, x: Any, y: Any, deg: Any, domain: Any = None, rcond: float | None = None, full: bool = False,
         w: Any = None, window: Any = None, symbol: str = "x"
     ) -> Any:  # fmt: skip
-        """Least squares fit; computes at once where a tensor is given."""
-        if not any(isinstance(one, Tensor) for one in (x, y, w)):
-            numpys: Any = super().fit
-            return numpys(x, y, deg, domain, rcond, full, w, window, symbol)
-        if full or np.ndim(deg):
-            raise UnsupportedError(
-                "np.polynomial.Polynomial.fit of tensors with full=, or a list of degrees, is not in jmars; "
-                "fit the values, x.fetch(), or use np.linalg.lstsq of np.vander"
-            )
+        """Least squares fit; computes at once, on the cluster where a tensor is given."""
+        if full or np.ndim(deg) or not any(isinstance(one, Tensor) for one in (x, y, w)):
+            return super().fit(x, y, deg, domain, rcond, full, w, window, symbol)
         xs = as_tensor(x)
         if domain is None:
             domain = np.array([numpys_value(xs.min()), numpys_value(xs.max())], float)
@@ -82,4 +92,62 @@ class Polynomial(np.polynomial.Polynomial, metaclass=_NumPysToo):
         return cls(coef[::-1], domain=domain, window=window, symbol=symbol)
 
 
-FUNCTIONS["polynomial.Polynomial"] = Polynomial
+class Chebyshev(_OfTensors, np.polynomial.Chebyshev, metaclass=_NumPysToo):
+    """`np.polynomial.Chebyshev` inside a cell."""
+
+    numpy_class = np.polynomial.Chebyshev
+
+
+class Legendre(_OfTensors, np.polynomial.Legendre, metaclass=_NumPysToo):
+    """`np.polynomial.Legendre` inside a cell."""
+
+    numpy_class = np.polynomial.Legendre
+
+
+class Hermite(_OfTensors, np.polynomial.Hermite, metaclass=_NumPysToo):
+    """`np.polynomial.Hermite` inside a cell."""
+
+    numpy_class = np.polynomial.Hermite
+
+
+class HermiteE(_OfTensors, np.polynomial.HermiteE, metaclass=_NumPysToo):
+    """`np.polynomial.HermiteE` inside a cell."""
+
+    numpy_class = np.polynomial.HermiteE
+
+
+class Laguerre(_OfTensors, np.polynomial.Laguerre, metaclass=_NumPysToo):
+    """`np.polynomial.Laguerre` inside a cell."""
+
+    numpy_class = np.polynomial.Laguerre
+
+
+def _evaluation(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's evaluation of a series, lazy at the elements of a tensor: its recurrence takes any array."""
+
+    @functools.wraps(theirs)
+    def values(x: Any, c: Any, tensor: bool = True) -> Any:
+        coefficients = as_values(c)
+        if not isinstance(x, Tensor):
+            return theirs(as_values(x), coefficients, tensor)
+        coefficients = np.array(coefficients, ndmin=1)
+        return theirs(x, coefficients.reshape(coefficients.shape + (1,) * x.ndim) if tensor else coefficients, False)
+
+    return values
+
+
+for _class, _module, _name in (
+    (Polynomial, "polynomial", "polyval"),
+    (Chebyshev, "chebyshev", "chebval"),
+    (Legendre, "legendre", "legval"),
+    (Hermite, "hermite", "hermval"),
+    (HermiteE, "hermite_e", "hermeval"),
+    (Laguerre, "laguerre", "lagval"),
+):
+    _path = f"polynomial.{_module}."
+    FUNCTIONS[f"polynomial.{_class.__name__}"] = FUNCTIONS[_path + _class.__name__] = _class
+    FUNCTIONS[_path + _name] = _evaluation(getattr(getattr(np.polynomial, _module), _name))
+
+
+def __getattr__(name: str) -> Any:
+    return NumPyModule.of("numpy.polynomial").look_up(name)

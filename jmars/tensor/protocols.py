@@ -127,9 +127,6 @@ def numpy_function(function: Any) -> Any:
 
 _INSTEAD = {  # of names that a cell of NumPy's courses has
     "lib.stride_tricks.as_strided": "make windows by np.lib.stride_tricks.sliding_window_view",
-    "nditer": "loop over elements by `for v in x.ravel()`, or write the loop as functions of whole arrays",
-    "rec.array": 'read a field by x["name"]',
-    "recarray": 'read a field by x["name"]',
 }
 
 

@@ -36,6 +36,9 @@ USER_CLASSES = {
     "Generator": "np.random.default_rng()",
     "RandomState": "np.random.RandomState()",
     "PlannedRun": "Tensor.plan()",
+    "MemoryFlags": "Tensor.flags",
+    "_TensorIterator": "np.nditer(x)",
+    "_TensorBroadcast": "np.broadcast(x, y)",
 }
 COMMAND_TABLES = ("jmars.__main__",)  # whose strings name modules and functions
 

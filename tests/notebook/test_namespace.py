@@ -63,13 +63,12 @@ def test_what_is_no_function_or_module_of_numpy_has_no_path(value):
 
 def test_meanings():
     assert resolve("numpy.float32") is np.float32
-    assert resolve("numpy.testing") is np.testing
+    assert resolve("numpy.typing") is np.typing and resolve("numpy.exceptions") is np.exceptions
     assert resolve("numpy.errstate") is np.errstate
     assert type(resolve("numpy.ones")(3)) is Tensor
     with pytest.raises(UnsupportedError, match=r"np\.nested_iters is not in jmars"):
         resolve("numpy.nested_iters")
-    with pytest.raises(UnsupportedError, match=r"np\.polynomial\.polynomial\.polyfit"):
-        resolve("numpy.polynomial.polynomial.polyfit")
+    assert resolve("numpy.typing.NDArray") is np.typing.NDArray and resolve("numpy.__version__") == np.__version__
     assert resolve("numpy.polynomial.Polynomial") is Polynomial
     assert path_of(np.polynomial) is None  # a module that an ordinary cell imported stays NumPy's
     with pytest.raises(AttributeError, match="has no attribute 'sine'"):

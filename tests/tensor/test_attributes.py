@@ -31,3 +31,13 @@ def test_tensors_share_memory_with_their_views():
     even, odd = x[::2], x[1::2]
     assert np.may_share_memory(even, odd) and not np.shares_memory(even, odd)
     assert not np.shares_memory(x, np.ones(3)) and not np.may_share_memory(x, np.ones(3))
+
+
+def test_flags_are_those_of_numpy():
+    for cut_ in (lambda a: a, lambda a: a.T, lambda a: a[0], lambda a: a[::2, ::2]):
+        ours, theirs = cut_(jt.ones((4, 6))), cut_(np.ones((4, 6)))
+        assert jt.isfortran(ours) == np.isfortran(theirs)
+        for name in ("fnc", "forc", "behaved", "carray", "farray", "contiguous", "fortran"):
+            assert getattr(ours.flags, name) == getattr(theirs.flags, name), name
+        for name in ("C", "F", "W", "A", "X", "B", "CA", "FA", "FNC", "FORC", "FARRAY"):
+            assert ours.flags[name] == theirs.flags[name], name

@@ -51,6 +51,18 @@ def test_business_days_and_text(shape, data):
     assert mt.busday_count("2024-01-01", "2024-02-01") == 23
 
 
+def test_business_days_of_a_calendar_and_of_holidays_that_are_tensors():
+    a = np.arange("2024-01-01", "2024-03-01", dtype="M8[D]")
+    x, free = mt.asarray(a, chunk_size=13), np.array(["2024-01-01", "2024-02-06"], "M8[D]")
+    calendar = mt.busdaycalendar("1111110", mt.asarray(free))
+    same(mt.is_busday(x, busdaycal=calendar), np.is_busday(a, busdaycal=calendar))
+    same(mt.is_busday(x, "1111110", mt.asarray(free)), np.is_busday(a, "1111110", free))
+    same(mt.busday_count("2024-01-01", x, holidays=mt.asarray(free)), np.busday_count("2024-01-01", a, holidays=free))
+    same(mt.busday_offset(x, 1, "forward", [1, 1, 1, 1, 1, 0, 0]), np.busday_offset(a, 1, "forward", [1] * 5 + [0] * 2))
+    with pytest.raises(ValueError, match="Cannot supply both"):
+        mt.is_busday(x, holidays=free, busdaycal=calendar)
+
+
 @settings(max_examples=30)
 @given(shapes(1, 2, 6).filter(all), st.sampled_from(["s", "D", "ns"]), st.booleans(), st.data())
 def test_durations_are_summed_averaged_and_ordered(shape, unit, with_nat, data):

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
 from jmars.tensor.ops.signal.polynomials import poly1d
 from jmars.tensor.polynomial import Polynomial
 from tests.tensor.cut import cut, same
@@ -71,7 +70,38 @@ def test_polynomials_go_with_numpys():
     assert str(ours) == str(np.polynomial.Polynomial([1, 2]))
 
 
-def test_what_is_refused():
+def test_fits_of_several_degrees_and_with_their_diagnostics_are_numpys():
     for more in ({"deg": [0, 2]}, {"deg": 1, "full": True}):
-        with pytest.raises(UnsupportedError, match=r"Polynomial\.fit"):
-            Polynomial.fit(mt.asarray(POINTS), VALUES, **more)
+        ours = Polynomial.fit(mt.asarray(POINTS), VALUES, **more)
+        theirs = np.polynomial.Polynomial.fit(POINTS, VALUES, **more)
+        assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("name", ["Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre"])
+def test_other_series(name):
+    ours, theirs = getattr(mt.polynomial, name), getattr(np.polynomial, name)
+    series, expected = ours(mt.asarray([1.0, 2, 3]), [0, 2]), theirs([1.0, 2, 3], [0, 2])
+    assert series == expected and isinstance(expected, ours) and not isinstance(expected, Polynomial)
+    x = mt.asarray(POINTS, chunk_size=7)
+    assert isinstance(series(x), mt.Tensor)
+    same(series(x), expected(POINTS), rtol=1e-12)
+    fitted = ours.fit(x, VALUES, 3)
+    assert fitted == theirs.fit(POINTS, VALUES, 3)
+    assert pickle.loads(pickle.dumps(series)) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["polynomial.polyval", "chebyshev.chebval", "legendre.legval", "hermite.hermval", "hermite_e.hermeval",
+             "laguerre.lagval"]
+)  # fmt: skip
+def test_series_are_evaluated_lazily_at_a_tensor(name, engine):
+    module, name = name.split(".")
+    ours, theirs = (getattr(getattr(np_.polynomial, module), name) for np_ in (mt, np))
+    x = mt.asarray(POINTS.reshape(8, 5), chunk_size=3)
+    c = np.arange(6.0).reshape(3, 2)
+    for coefficients in ([1, 2, 3], [2.5], 4, c):
+        found = ours(x, coefficients)
+        assert isinstance(found, mt.Tensor)
+        same(found, theirs(POINTS.reshape(8, 5), coefficients), rtol=1e-12)
+    same(ours(x[0, :2], c, tensor=False), theirs(POINTS[:2], c, tensor=False), rtol=1e-12)
+    assert ours(2.0, mt.asarray([1, 2])) == theirs(2.0, [1, 2])

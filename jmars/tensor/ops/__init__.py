@@ -17,14 +17,15 @@ In reading order:
 - random: `np.random`
 - io: arrays read from and written to files
 - ndenumerate.py: iteration over elements
-- passthrough.py: NumPy functions that take no tensors
+- nditer.py: NumPy's loops over elements of several arrays
+- passthrough.py: NumPy functions of few elements
 - control_flow.py: `cond` and `while_loop`
 """
 
-from jmars.tensor.ops import attributes, control_flow, ndenumerate, passthrough
+from jmars.tensor.ops import attributes, control_flow, ndenumerate, nditer, passthrough
 from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
 from jmars.tensor.ops.create import constants, convert, datetimes, ranges
-from jmars.tensor.ops.elementwise import bits, complex_parts, library_ufuncs, ufuncs
+from jmars.tensor.ops.elementwise import bits, complex_parts, emath, library_ufuncs, ufuncs
 from jmars.tensor.ops.index import boolean_mask, flat_index, getitem, nonzero, put, select, setitem
 from jmars.tensor.ops.io import from_blocks, npy
 from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
@@ -59,6 +60,7 @@ __all__ = [
     "datetimes",
     "decompositions",
     "derived_reductions",
+    "emath",
     "fft",
     "flat_index",
     "from_blocks",
@@ -69,6 +71,7 @@ __all__ = [
     "map_blocks",
     "matrix_products",
     "ndenumerate",
+    "nditer",
     "nonzero",
     "norms",
     "npy",

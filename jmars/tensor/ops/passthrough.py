@@ -1,20 +1,15 @@
-"""NumPy functions without a lazy version: called directly, with an `UnsupportedError` for tensor arguments."""
+"""NumPy's functions of few elements, called on values, and functions that read attributes alone."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.tensor.numpy_modules import with_values
 from jmars.tensor.protocols import offers
-from jmars.tensor.tensor import Tensor
 
-__all__ = ["PASSED_THROUGH", "diag_indices_from", "tril_indices_from", "triu_indices_from"]
-
-Array = np.ndarray[Any, Any]
-
+__all__ = ["PASSED_THROUGH", "diag_indices_from", "isfortran", "tril_indices_from", "triu_indices_from"]
 
 PASSED_THROUGH = """
     poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices
@@ -23,20 +18,14 @@ PASSED_THROUGH = """
 """.split()  # noqa: SIM905
 
 
-def _pass_through(name: str) -> Any:
-    theirs = getattr(np, name)
-
-    @functools.wraps(theirs)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(x, Tensor) for x in (*args, *kwargs.values())):
-            raise UnsupportedError(f"np.{name} of tensors is not in jmars; give it numbers or arrays, x.fetch()")
-        return theirs(*args, **kwargs)
-
-    return function
-
-
 for _name in PASSED_THROUGH:
-    offers(_name)(_pass_through(_name))
+    offers(_name)(with_values(getattr(np, _name)))
+
+
+@offers("isfortran")
+def isfortran(a: Any) -> bool:
+    """`np.isfortran`: whether the elements would lie in Fortran order in NumPy, and not in C order."""
+    return bool(a.flags.fnc)
 
 
 @offers("tril_indices_from")

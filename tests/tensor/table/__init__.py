@@ -32,6 +32,7 @@ BY_PROPERTY = {
     "busday_offset": "test_datetimes.py",
     "is_busday": "test_datetimes.py",
     "ndenumerate": "test_ndenumerate.py",
+    "isfortran": "test_attributes.py",
     "load": "test_npy.py",
     "save": "test_npy.py",
     "savez": "files/test_files.py",

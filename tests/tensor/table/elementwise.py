@@ -86,6 +86,12 @@ EXACT |= {
 }
 CLOSE: dict[str, Row] = {name: _ufunc(name) for name in _ROUNDED}
 CLOSE |= {
+    **{
+        f"emath.{name}": lambda d: call(d.array("biufc"))
+        for name in ("sqrt", "log", "log2", "log10", "arccos", "arcsin", "arctanh")
+    },
+    "emath.power": lambda d: call(x := d.array("biufc"), d.fits(x, "iuf")),
+    "emath.logn": lambda d: call(x := d.array("iuf"), d.fits(x, "iuf")),
     "angle": lambda d: call(d.array(), d.flag()),
     "isclose": lambda d: call(x := d.array("biufc"), d.fits(x, "biuf"), **d.some(equal_nan=True, rtol=0.1, atol=1)),
     "allclose": lambda d: call(x := d.array("biufc"), d.one(x, d.fits(x, "biuf")), **d.some(equal_nan=True)),

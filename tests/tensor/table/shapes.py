@@ -202,6 +202,7 @@ EXACT: dict[str, Row] = {
     "asarray": lambda d: call(d.array("biuf"), **d.some(dtype=d.dtype("fc"))),
     "ascontiguousarray": lambda d: call(d.array(ANY), **d.some(dtype=d.dtype("fc"))),
     "asfortranarray": lambda d: call(d.array(ANY), **d.some(dtype=d.dtype("fc"))),
+    "require": lambda d: call(d.array(ANY), d.one(None, d.dtype("fc")), d.one(None, "C", ["F", "W"], ["O", "ALIGNED"])),
     "ones": lambda d: call(d.shape(), **d.some(dtype=d.dtype("bifc"), like=d.array("i"))),
     "zeros": lambda d: call(d.shape(), **d.some(dtype=d.dtype(ANY))),
     "full": lambda d: call(d.shape(), d.one(2, 2.5, 1j, True, np.int8(3)), **d.some(dtype=d.dtype("fc"))),

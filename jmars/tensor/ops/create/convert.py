@@ -23,6 +23,12 @@ from jmars.tensor.tensor import Tensor, as_tensor, index_step
 __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 
 
+_REQUIREMENTS = {letter: letter for letter in "CFAWOE"} | {
+    "C_CONTIGUOUS": "C", "CONTIGUOUS": "C", "F_CONTIGUOUS": "F", "FORTRAN": "F", "ALIGNED": "A", "WRITEABLE": "W",
+    "OWNDATA": "O", "ENSUREARRAY": "E",
+}  # fmt: skip
+
+
 @offers("ascontiguousarray")
 @takes_like
 def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
@@ -37,6 +43,17 @@ def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
     """`np.asfortranarray`: a copy where the elements do not lie in Fortran order; at least one axis."""
     x = asarray(a, dtype)
     return _in_order(x if x.ndim else x.reshape(1), "F")
+
+
+@offers("require")
+def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
+    """`np.require`: the array, or a copy with the order in memory, ownership and writability that are required."""
+    needs = {_REQUIREMENTS[one.upper()] for one in requirements or ()}
+    if {"C", "F"} <= needs:
+        raise ValueError('Cannot specify both "C" and "F" order')  # NumPy's words
+    x = _in_order(asarray(a, dtype), next((one for one in "CF" if one in needs), None))
+    fits = (x.flags.owndata or "O" not in needs) and (x.flags.writeable or "W" not in needs)
+    return x if fits else Tensor(x.data)._laid_out_like((x._place,), "K", is_copy=True)
 
 
 def _in_order(x: Tensor, order: str | None) -> Tensor:

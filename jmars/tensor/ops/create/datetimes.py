@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype
@@ -17,20 +18,30 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["DATETIME_FUNCTIONS", "arange_datetimes"]
 
-DATETIME_FUNCTIONS = ("datetime_as_string", "busday_count", "busday_offset", "is_busday")
+_CALENDAR = ("weekmask", "holidays", "busdaycal", "out")
+DATETIME_FUNCTIONS = {  # by name: how many arguments are arrays, and the names of the others
+    "datetime_as_string": (1, ("unit", "timezone", "casting")),
+    "busday_count": (2, _CALENDAR),
+    "busday_offset": (2, ("roll", *_CALENDAR)),
+    "is_busday": (1, _CALENDAR),
+}
 
 
 def _offer_datetime_function(name: str) -> None:
     theirs: Callable[..., Any] = getattr(np, name)
+    n, others = DATETIME_FUNCTIONS[name]
 
     @functools.wraps(theirs)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if not any(isinstance(x, Tensor) for x in args):
-            return theirs(*args, **kwargs)
-        given = [as_tensor(x) if np.ndim(x) else x for x in args]
+        more = as_values({**dict(zip(others, args[n:])), **kwargs})
+        if not any(isinstance(x, Tensor) for x in args[:n]):
+            return theirs(*args[:n], **more)
+        given = [as_tensor(x) if np.ndim(x) else x for x in args[:n]]
         ones = [np.zeros(1, x.dtype) if isinstance(x, Tensor) else x for x in given]  # 1970-01-01, a Thursday
-        dtype = theirs(*ones, **kwargs).dtype
-        return map_blocks(theirs, *given, dtype=dtype, name=name, **kwargs)
+        dtype = theirs(*ones, **more).dtype
+        if (calendar := more.pop("busdaycal", None)) is not None:  # does not pickle
+            more |= {"weekmask": calendar.weekmask, "holidays": calendar.holidays}
+        return map_blocks(theirs, *given, dtype=dtype, name=name, **more)
 
     offers(name)(function)
 

@@ -10,4 +10,5 @@ In reading order:
 - python_objects.py: the results of `np.frompyfunc`
 - complex_parts.py: `real` and `imag`
 - bits.py: `packbits` and `unpackbits`
+- emath.py: functions that give complex numbers out of the range of the real function
 """

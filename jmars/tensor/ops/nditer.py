@@ -1,0 +1,220 @@
+"""`np.nditer` and `np.broadcast` of tensors: NumPy's loops over elements, which are fetched when the loop begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.numpy_classes import StandIn
+from jmars.tensor.numpy_modules import as_values
+from jmars.tensor.protocols import FUNCTIONS
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["broadcast", "nditer"]
+
+_WRITES = frozenset({"readwrite", "writeonly"})
+
+
+class _TensorIterator:
+    """NumPy's iterator over the values of tensors.
+
+    A tensor that may be written gets the new values when the loop, the `with` or the iterator ends.
+    """
+
+    ndim = 1  # an iterator, not an array
+
+    def __init__(self, op: Any, flags: Any = (), op_flags: Any = None, *args: Any, **kwargs: Any) -> None:
+        self._operands = list(op) if isinstance(op, list | tuple) else [op]
+        self._written: list[tuple[Tensor, Any]] = []
+        may_write = _written_operands(op_flags, len(self._operands))
+        self._refuse_overlaps([one for one, writes in zip(self._operands, may_write) if writes])
+        values = [_writable(one) if writes else as_values(one) for one, writes in zip(self._operands, may_write)]
+        given = () if op_flags is None else (op_flags,)
+        self._iterator = np.nditer(
+            values if isinstance(op, list | tuple) else values[0], flags, *given, *args, **kwargs
+        )
+        self._written = [(one, value) for one, value, writes in zip(self._operands, values, may_write)
+                         if writes and isinstance(one, Tensor)]  # fmt: skip
+
+    def _refuse_overlaps(self, written: list[Any]) -> None:
+        for one in written:
+            for other in self._operands:
+                tensors = isinstance(one, Tensor) and isinstance(other, Tensor)
+                if tensors and other is not one and np.may_share_memory(one, other):
+                    raise UnsupportedError(
+                        "np.nditer writes to a tensor that shares memory with another operand; give it a copy, x.copy()"
+                    )
+
+    def _write(self) -> None:
+        """Write the values to the tensors."""
+        for tensor, value in self._written:
+            tensor[...] = value.copy()
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The tensors, and the arrays that the iterator made."""
+        self._write()
+        return tuple(
+            given if isinstance(given, Tensor) else found
+            for given, found in zip(self._operands, self._iterator.operands, strict=True)
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._iterator)
+        except StopIteration:
+            self._write()
+            raise
+
+    def iternext(self) -> bool:
+        """Go to the next element; False at the end."""
+        goes_on = self._iterator.iternext()
+        if not goes_on:
+            self._write()
+        return goes_on
+
+    def close(self) -> None:
+        """End the loop."""
+        self._iterator.close()
+        self._write()
+        self._written = []
+
+    def __enter__(self) -> _TensorIterator:
+        self._iterator.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._write()
+
+    def __len__(self) -> int:
+        return len(self._iterator)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._iterator[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._iterator[index] = as_values(value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"'nditer' object has no attribute {name!r}", name=name, obj=self)
+        return getattr(self._iterator, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._iterator, name, value)
+
+
+def _written_operands(op_flags: Any, n: int) -> list[bool]:
+    """Whether each of `n` operands may be written."""
+    if not op_flags:
+        return [False] * n
+    if isinstance(op_flags[0], str):
+        return [not _WRITES.isdisjoint(op_flags)] * n
+    return [not _WRITES.isdisjoint(flags) for flags in op_flags] + [False] * (n - len(op_flags))
+
+
+def _writable(value: Any) -> Any:
+    """An array of the value that may be written; read-only where the tensor is."""
+    if not isinstance(value, Tensor):
+        return value
+    found = np.array(as_values(value))
+    found.flags.writeable = value.flags.writeable
+    return found
+
+
+class nditer(metaclass=StandIn):  # NumPy's spelling
+    """`np.nditer`; the elements of tensors are fetched at once.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1):
+    ...     x = mt.arange(3)
+    ...     for value in nditer(x, op_flags=["readwrite"]):
+    ...         value[...] = 2 * value
+    ...     x.fetch()
+    array([0, 2, 4])
+    """
+
+    numpy_class = np.nditer
+    lazy_classes = (_TensorIterator,)
+
+    def __new__(cls, op: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make NumPy's iterator, or one over the values of tensors."""
+        return (_TensorIterator if _has_tensors(op) else np.nditer)(op, *args, **kwargs)
+
+
+class _TensorBroadcast:
+    """NumPy's broadcast of tensors; the elements are fetched when the first is read."""
+
+    def __init__(self, *args: Any) -> None:
+        self._args = args
+        self._found: Any = None
+        self.shape = np.broadcast_shapes(*map(np.shape, args))
+        self.ndim = self.nd = len(self.shape)
+        self.size = int(np.prod(self.shape, dtype=int))
+        self.numiter = len(args)
+
+    @property
+    def _values(self) -> Any:
+        if self._found is None:
+            self._found = np.broadcast(*as_values(self._args))
+        return self._found
+
+    @property
+    def index(self) -> int:
+        """The number of elements that were read."""
+        return 0 if self._found is None else self._found.index
+
+    @property
+    def iters(self) -> tuple[Any, ...]:
+        """An iterator over the elements of each argument."""
+        return self._values.iters  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._found = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._values)
+
+
+class broadcast(metaclass=StandIn):  # NumPy's spelling
+    """`np.broadcast`; the shape is known at once, elements are fetched when the first is read.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> broadcast(ones((3, 1)), ones(4)).shape
+    (3, 4)
+    """
+
+    numpy_class = np.broadcast
+    lazy_classes = (_TensorBroadcast,)
+
+    def __new__(cls, *args: Any) -> Any:
+        """Make NumPy's object, or one of tensors."""
+        return (_TensorBroadcast if _has_tensors(args) else np.broadcast)(*args)
+
+
+def _has_tensors(values: Any) -> bool:
+    given: Sequence[Any] = values if isinstance(values, list | tuple) else [values]
+    return any(isinstance(one, Tensor) for one in given)
+
+
+FUNCTIONS |= {"nditer": nditer, "broadcast": broadcast}

@@ -1,0 +1,98 @@
+"""Cells of plain NumPy print the same below `%%jmars`, whichever of NumPy's names they use."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notebook.conftest import in_process
+
+CELLS = {
+    "windows": "x = np.arange(5.)\nprint(np.lib.stride_tricks.sliding_window_view(x, 3).sum())",
+    "annotations": """
+import numpy.typing as npt
+from numpy.typing import NDArray
+def f(x: npt.NDArray[np.float64], y: NDArray[np.int_]) -> np.typing.ArrayLike: return x
+print(f(np.ones(3), 1))""",
+    "nditer": """
+x = np.arange(4.)
+for v in np.nditer(x): print(v)
+with np.nditer(x, op_flags=["readwrite"]) as it:
+    for v in it: v[...] = 2 * v
+print(x)
+it = np.nditer([x.reshape(2, 2), None], flags=["multi_index"])
+for a, b in it: b[...] = a + it.multi_index[0]
+print(it.operands[1])""",
+    "testing": """
+x = np.arange(3)
+np.testing.assert_equal(x, [0, 1, 2])
+np.testing.assert_array_equal(x, [0, 1, 2], strict=False)
+np.testing.assert_allclose(x / 3, [0, 1 / 3, 2 / 3])
+np.testing.assert_almost_equal(x.sum(), 3)
+np.testing.assert_raises(ValueError, x.reshape, 2)
+try: np.testing.assert_array_equal(x, [0, 1, 3])
+except AssertionError as error: print(error)""",
+    "version": "print(np.__version__, np.version.version, np.lib.NumpyVersion(np.__version__) > '1.0.0')",
+    "emath": """
+print(np.emath.sqrt(np.array([-1., 4.])), np.emath.sqrt(-1), np.emath.log(np.array([1.])), np.lib.scimath.sqrt(-2))
+print(np.emath.power(np.array([-2, 4]), -1), np.emath.arccos(np.array([.5, 2.])),
+      np.emath.logn(2, np.array([8, -8.])))""",
+    "series": """
+from numpy.polynomial import Chebyshev, polynomial as poly
+from numpy.polynomial.polynomial import polyroots
+x = np.linspace(0, 1, 20)
+print(np.polynomial.chebyshev.chebfit(x, x**2, 2).round(6) + 0, poly.polyval(x, [1, 2])[:3], polyroots([1, 2, 1]))
+print(Chebyshev.fit(x, x**2, 2)(x).round(6)[-3:], np.polynomial.legendre.leggauss(2))
+print(np.roots(np.array([1, -3, 2])))""",
+    "broadcast": """
+b = np.broadcast(np.ones((3, 1)), np.ones(4))
+print(b.shape, b.size, b.ndim, [(float(u), float(v)) for u, v in b][:2])""",
+    "isfortran": "x = np.ones((3, 4))\nprint(np.isfortran(x), np.isfortran(x.T), x.T.flags.fnc)",
+    "calendar": """
+c = np.busdaycalendar(holidays=np.array(['2024-01-01'], 'M8[D]'))
+print(np.busday_count('2024-01-01', '2024-02-01', busdaycal=c))
+print(np.is_busday(np.array(['2024-01-01', '2024-01-02'], 'M8[D]'), busdaycal=c))""",
+    "records": """
+r = np.rec.array([(1, 2.), (3, 4.)], dtype=[('a', int), ('b', float)])
+print(r.a, r.b.sum(), isinstance(r, np.recarray))
+print(np.rec.fromarrays([np.arange(3), np.ones(3)], names='a,b').a)""",
+    "memmap": """
+import os, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, 'm.dat')
+    m = np.memmap(path, dtype='f4', mode='w+', shape=(3, 4))
+    m[:] = np.arange(4)
+    m.flush()
+    print(np.memmap(path, dtype='f4', mode='r', shape=(3, 4)).sum(), isinstance(m, np.memmap))
+    del m""",
+    "format": """
+import io
+f = io.BytesIO()
+np.lib.format.write_array(f, np.arange(3))
+f.seek(0)
+print(np.lib.format.read_array(f), np.lib.format.magic(1, 0))""",
+    "types": "print(np.dtype(np.float128), np.object_, np.ufunc, np.ctypeslib.as_ctypes_type('f4'))",
+    "require": "x = np.require(np.arange(6).reshape(2, 3), 'f4', ['F', 'W'])\nprint(x.dtype, x.flags.f_contiguous)",
+}
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """The text that a cell prints, with and without `%%jmars`."""
+    with in_process() as notebook:
+
+        def run(cell):
+            found = []
+            for line in ("", "%%jmars\n"):
+                notebook("import numpy as np")
+                ran = notebook.run(line + cell)
+                assert ran.error is None, ran.text
+                found.append(ran.text)
+            return found
+
+        yield run
+
+
+@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
+def test_a_cell_prints_what_it_prints_with_numpy(printed, cell):
+    plain, lazy = printed(cell)
+    assert lazy == plain

@@ -1,0 +1,107 @@
+"""`np.nditer` and `np.broadcast` of tensors give what NumPy's give of arrays, and write as they do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.config import config
+from jmars.errors import UnsupportedError
+
+
+def test_elements_are_those_of_numpy():
+    x, a = mt.arange(6, chunk_size=4).reshape(2, 3), np.arange(6).reshape(2, 3)
+    assert [int(v) for v in mt.nditer(x)] == [int(v) for v in np.nditer(a)]
+    assert [(int(u), int(v)) for u, v in mt.nditer([x, [1, 2, 3]])] == [
+        (int(u), int(v)) for u, v in np.nditer([a, [1, 2, 3]])
+    ]
+    walk, theirs = (np_.nditer(x_, flags=["multi_index"]) for np_, x_ in ((mt, x), (np, a)))
+    assert [(walk.multi_index, int(v)) for v in walk] == [(theirs.multi_index, int(v)) for v in theirs]
+    assert mt.nditer(x).itersize == 6 and len(mt.nditer([x, x])) == 2
+    assert isinstance(np.nditer(a), mt.nditer)
+
+
+def test_without_a_tensor_it_is_numpys():
+    assert type(mt.nditer([1, 2])) is np.nditer and type(mt.broadcast([1], [2])) is np.broadcast
+
+
+def _doubled_in_for(np_, x):
+    for v in np_.nditer(x, op_flags=["readwrite"]):
+        v[...] = 2 * v
+
+
+def _doubled_in_with(np_, x):
+    with np_.nditer(x, op_flags=[["readwrite"]]) as walk:
+        for v in walk:
+            v[...] = 2 * v
+
+
+def _doubled_by_iternext(np_, x):
+    walk = np_.nditer(x, flags=["c_index"], op_flags=["readwrite"])
+    while not walk.finished:
+        walk[0] = walk[0] * walk.index
+        walk.iternext()
+
+
+def _until_a_break(np_, x):
+    for v in np_.nditer(x, op_flags=["readwrite"]):
+        v[...] = -1
+        if v == -1:
+            break
+
+
+def _into_another(np_, x):
+    with np_.nditer([x, x[::-1].copy()], [], [["writeonly"], ["readonly"]]) as walk:
+        for u, v in walk:
+            u[...] = v
+
+
+@pytest.mark.parametrize(
+    "write", [_doubled_in_for, _doubled_in_with, _doubled_by_iternext, _until_a_break, _into_another]
+)
+def test_writes_reach_the_tensor_and_its_views(write):
+    x, a = mt.arange(6.0, chunk_size=4), np.arange(6.0)
+    view, of_a = x[1:], a[1:]
+    write(mt, x)
+    write(np, a)
+    assert x.fetch().tolist() == a.tolist() and view.fetch().tolist() == of_a.tolist()
+
+
+def test_a_readonly_tensor_is_not_written():
+    x = mt.arange(3)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        mt.nditer(x, op_flags=["readwrite"])
+
+
+def test_operands_are_the_tensors_and_numpys_new_arrays():
+    x = mt.arange(3)
+    with mt.nditer([x, None]) as walk:
+        for u, v in walk:
+            v[...] = u * u
+        assert walk.operands[0] is x and walk.operands[1].tolist() == [0, 1, 4]
+
+
+def test_a_write_beside_a_view_of_the_same_memory_is_refused():
+    x = mt.arange(6)
+    with pytest.raises(UnsupportedError, match="shares memory with another operand"):
+        mt.nditer([x[1:], x[:-1]], [], [["readonly"], ["writeonly"]])
+
+
+def test_broadcast_knows_its_shape_at_once(engine):
+    x = mt.ones((3, 1), chunk_size=2)
+    both, theirs = mt.broadcast(x, mt.arange(4)), np.broadcast(np.ones((3, 1)), np.arange(4))
+    assert (both.shape, both.size, both.ndim, both.nd, both.numiter) == ((3, 4), 12, 2, 2, 2)
+    assert engine.chunks == {}
+    assert [tuple(map(float, pair)) for pair in both] == [tuple(map(float, pair)) for pair in theirs]
+    assert both.index == theirs.index == 12
+    both.reset()
+    assert next(both) == (1, 0) and isinstance(both, mt.broadcast)
+    with pytest.raises(ValueError, match="mismatch"):
+        mt.broadcast(mt.ones(3), mt.ones(4))
+
+
+def test_a_large_tensor_is_told():
+    with config.using(array_warning=100), pytest.warns(UserWarning, match="takes a tensor"):
+        next(mt.nditer(mt.ones(100)))
