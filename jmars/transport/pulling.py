@@ -6,6 +6,7 @@ the host does not answer. Reports are messages to the control process (processes
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from jmars.transport.ucx_reader import UcxWish
 from jmars.transport.wire import MOST_PIECES, PART_BYTES
 
 __all__ = ["Puller"]
+
+log = logging.getLogger("jmars.transport")
 
 LOOK_SECONDS = 0.5  # between looks for silent hosts, while pulls are under way
 NEWS_SECONDS = 0.2  # between reports of one link
@@ -104,13 +107,16 @@ class Puller:
         self._pulls.add(pull, now)
 
     def withdraw(self, ticket: int) -> None:
-        """A pull is not wanted any more; "withdrawn" follows."""
-        if not self._pulls.withdraw(ticket):
+        """A pull is not wanted any more; "withdrawn" follows, or "pulled" where the pull has just ended."""
+        if not self._pulls.withdraw(ticket) and ticket not in self._began:
             self._report("withdrawn", ticket)
 
     # -- events of lanes
     def event(self, kind: str, lane: PullLane, args: Sequence[Any], now: float) -> None:
-        """Act on an event of a lane."""
+        """Act on an event of a lane; no effect after the lane has closed."""
+        if lane not in self._ranges:
+            log.info("%s told %r after its end", lane.name, kind)
+            return
         pulls, ranges = self._pulls, self._ranges[lane]
         if kind == "arrived":
             (one,) = args

@@ -257,7 +257,10 @@ class CarrierLink:
                 self._listening(self._port)
 
     def _pulled(self, ticket: int, error: str, host: int, nbytes: int, marks: Sequence[int]) -> None:
-        pull = self._pulls.pop(ticket)
+        pull = self._pulls.pop(ticket, None)
+        if pull is None:
+            log.info("pull %d is over already, and ends once more: %s", ticket, error or "its bytes came")
+            return
         if not error:
             chunks, moved, seconds, told = self._transfers.get(host, Transfers())
             completed = max(marks[-1], round(1e6 * (time.monotonic() - pull.planned)))
@@ -269,10 +272,13 @@ class CarrierLink:
             pull.done(error)
 
     def _end_request(self, request: int, error: str) -> None:
-        chunk = self._asked.pop(request).chunk
-        self._served(chunk)
+        asked = self._asked.pop(request, None)
+        if asked is None or not asked.has_place:
+            log.info("request %d of another host has no place to give back", request)
+            return
+        self._served(asked.chunk)
         if error:
-            self._damaged(chunk, error)
+            self._damaged(asked.chunk, error)
 
     def ended(self, link: CarrierProcess, why: str) -> None:
         """The carrier ended: the next carrier gets all orders again. Peers ask the next carrier again by themselves."""
