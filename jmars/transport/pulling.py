@@ -75,6 +75,7 @@ class Puller:
         self._routes: dict[Holder, _Route] = {}
         self._ranges: dict[PullLane, set[PullRange]] = {}  # under way, by lane
         self._began: dict[int, float] = {}  # time of each pull, by ticket
+        self._newest = 0  # ticket
         self._looked = self._told = 0.0  # last look for silent hosts; last report of links
 
     # -- orders
@@ -98,7 +99,14 @@ class Puller:
                     self._dial(holder, route, now)
 
     def pull(self, pull: PullOrder, now: float) -> None:
-        """Bring bytes of a chunk from the first holder that has them; "pulled" follows."""
+        """Bring bytes of a chunk from the first holder that has them; "pulled" follows.
+
+        Tickets ascend: an order that came before has no effect, since its slot may have another chunk by now.
+        """
+        if pull.ticket <= self._newest:
+            log.info("pull %d was ordered before", pull.ticket)
+            return
+        self._newest = pull.ticket
         known = [holder for holder in dict.fromkeys(pull.holders) if holder in self._routes]
         if not known:
             pull.why = f"none of its holders is known here: {list(pull.holders)}"

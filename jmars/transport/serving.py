@@ -164,6 +164,8 @@ class ChunkServer:
         request = self._requests.get(number)
         if request is None:
             log.info("request %d is over, and is answered: %s", number, place[0])
+            if place[0] != "none":
+                self._report("given", number, 0, "")
             return
         request.place = place[0]
         if request.lane is None:

@@ -139,17 +139,22 @@ class CarrierLink:
         }
         self._launch()
 
-    def add_peer(self, host: int, incarnation: int, address: str) -> None:
-        """A host may be asked, and may ask, from here on; `address` is "address:port"."""
+    def add_peer(self, host: int, incarnation: int, address: str) -> bool:
+        """A host may be asked, and may ask, from here on, at "address:port"; returns False for a host that is gone."""
+        if (host, incarnation) in self._gone:
+            log.info("host %d, incarnation %d is gone, and listens at %s", host, incarnation, address)
+            return False
         self._peers[host, incarnation] = address
         self._tell("peer", host, incarnation, address)
+        return True
 
     def drop_peer(self, host: int, incarnation: int) -> None:
         """A host is gone: its pulls go elsewhere or fail, and it is refused for ever."""
         self._peers.pop((host, incarnation), None)
         self._gone.add((host, incarnation))
-        self.links.pop(host, None)
-        self.transports.pop(host, None)
+        if not any(number == host for number, _ in self._peers):
+            self.links.pop(host, None)
+            self.transports.pop(host, None)
         self._tell("gone", host, incarnation)
 
     def open_lanes(self) -> None:
