@@ -72,13 +72,12 @@ class ChunkExchange:
 
     def add_peer(self, host: int, incarnation: int, address: str) -> None:
         """Chunks of a host can be read at "address:port"."""
-        if self.carrier.add_peer(host, incarnation, address):
-            self._incarnations[host] = incarnation
+        self._incarnations[host] = incarnation
+        self.carrier.add_peer(host, incarnation, address)
 
     def drop_peer(self, host: int, incarnation: int) -> None:
         """A host is gone."""
-        if self._incarnations.get(host) == incarnation:  # else it is back already
-            del self._incarnations[host]
+        self._incarnations.pop(host, None)
         if self._begun:
             self.carrier.drop_peer(host, incarnation)
 

@@ -149,14 +149,15 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     parts = num - 1 if endpoint else num
-    start, stop = np.asarray(start)[()] * 1.0, np.asarray(stop)[()] * 1.0
-    inner = np.result_type(start, stop, float(num))
+    start, stop = (one.fetch() if isinstance(one, Tensor) else one for one in (start, stop))
+    inner = np.linspace(start, stop, 0).dtype  # Python's numbers are weak
+    start, stop = np.asarray(start)[()], np.asarray(stop)[()]
     kind = inner if dtype is None else cast_dtype(inner, dtype)
     splits = decide_splits((num,), check_dtype(kind), chunk_size, chunks)
     params = (inner.str, start, stop, num, parts, bool(endpoint))
     with annotate(gpu=gpu):
         result = Tensor(new_data(Range("linspace", open_linspace, params, splits), (num,), kind, splits))
-    step = np.asarray(stop - start, inner)[()] / parts if parts > 0 else np.nan
+    step = np.subtract(stop, start, dtype=inner) / parts if parts > 0 else np.nan
     return (result, step) if retstep else result
 
 
@@ -176,7 +177,7 @@ def open_linspace(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fi
         y += start
         if endpoint and num > 1 and first <= num - 1 < first + out.size:
             y[num - 1 - first] = stop
-        if output.dtype.kind in "iu":
+        if output.dtype.kind in "ium":  # NumPy counts timedeltas among the integers
             np.floor(y, out=y)
         np.copyto(out, y, casting="unsafe")
 

@@ -6,6 +6,7 @@ All become `ElementwiseOperand`s (formula.py), whose expressions fuse.
 from __future__ import annotations
 
 import builtins
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any, cast
@@ -216,6 +217,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
 @offers("round", "around")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.round`: rounds to `decimals` places, halves to even."""
+    decimals = operator.index(decimals)
     formula = Formula("round")
     x = formula.read(a)
     if x.number >= 0 and x.kind.kind == "c" and decimals:  # part by part: an infinite part would spoil the other part
@@ -223,6 +225,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         rounded = blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,))
         return assign_out(rounded, out, "round")
     if x.kind == np.dtype(bool):
+        if decimals:
+            raise TypeError("booleans have no decimals to round to; convert them with astype")
         value = formula.cast(x, np.float16)
     elif result_type(x.kind).kind in "iu":
         value = x

@@ -205,7 +205,9 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if axis is None:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
-    positions = indices.fetch() if isinstance(indices, Tensor) else np.asarray(indices)
+    positions = np.asarray(indices.fetch() if isinstance(indices, Tensor) else indices)
+    if positions.size or isinstance(indices, Tensor | np.ndarray):
+        positions = positions.astype(np.intp, casting="same_kind", copy=False)
     length = x.shape[axis]
     if mode == "wrap":
         positions = positions % length

@@ -46,8 +46,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     values = [x if np.isscalar(x) else as_tensor(x) for x in (*choicelist, default)]
     kind = result_type(*(kind_of(x) for x in values))
-    result: Any = values[-1]
-    for condition, value in zip(reversed(condlist), reversed(values[:-1])):
+    result: Any = values.pop()
+    values = [astype(x, kind, casting="same_kind") if isinstance(x, Tensor | np.generic) else x for x in values]
+    for condition, value in zip(reversed(condlist), reversed(values)):
         result = where(condition, value, result)
     return astype(as_tensor(result), kind)
 
@@ -62,7 +63,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     given = choices if isinstance(choices, tuple | list) else list(as_tensor(choices))
     dtype = result_type(*(kind_of(x) for x in given))  # Python numbers are weak here, and wrap
-    arrays = [astype(as_tensor(x), dtype) for x in given]
+    arrays = [astype(as_tensor(x), dtype, casting="same_kind") for x in given]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
     return assign_out(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), out, "choose")

@@ -407,6 +407,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     x, y = _matrices("lstsq", a), as_tensor(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
         raise np.linalg.LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b {y.shape}")
+    np.linalg.lstsq(np.ones((1, 1), x.dtype), np.ones(1, y.dtype))  # raises NumPy's errors
     m, n = x.shape
     sides = y[:, None] if y.ndim == 1 else y
     if _is_tall(x):

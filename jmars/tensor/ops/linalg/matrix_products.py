@@ -308,6 +308,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         raise UnsupportedError(
             f"np.cross of vectors of {x.shape[-1]} and {y.shape[-1]} components is not in jmars; give three of each"
         )
+    np.cross(np.zeros(3, x.dtype), np.zeros(3, y.dtype))  # raises NumPy's errors
     p, q = [x[..., i] for i in range(3)], [y[..., i] for i in range(3)]
     value = stack([p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]], -1)
     return moveaxis(value, -1, axisc)

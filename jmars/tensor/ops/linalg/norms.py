@@ -55,7 +55,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _optimal_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
-    """Optimal split of each product of matrices i..j, by dynamic programming; `sizes` are n + 1 dimensions."""
+    """Optimal splits of the products of matrices i..j, by dynamic programming; `sizes` are n + 1 dimensions."""
     n = len(sizes) - 1
     cost, split = {(i, i): 0 for i in range(n)}, {}
     for width in range(1, n):
@@ -90,7 +90,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         return sum_(size, axis, keepdims=keepdims)
     if ord == 2:
         return ufunc("sqrt")(sum_(size * size, axis, keepdims=keepdims))
-    return sum_(size**ord, axis, keepdims=keepdims) ** (1.0 / ord)
+    # NumPy computes both powers in place: an order of another dtype does not widen the norm
+    total = sum_(astype(size**ord, size.dtype, casting="same_kind"), axis, keepdims=keepdims)
+    return astype(total ** np.reciprocal(ord, dtype=total.dtype), total.dtype)
 
 
 @offers("linalg.matrix_norm")

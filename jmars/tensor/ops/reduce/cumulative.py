@@ -180,7 +180,7 @@ def _end_array(x: Tensor, value: Any, axis: int) -> Tensor | None:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     """`np.ediff1d`: differences of neighbours in the flattened array, with `to_begin` and `to_end` around them."""
     x = ravel(ary)
-    parts = [diff(x)]
+    parts = [ufunc("subtract")(slice_axis(x, 0, slice(1, None)), slice_axis(x, 0, slice(None, -1)))]
     for name, end, at in (("to_begin", to_begin, 0), ("to_end", to_end, 2)):
         if end is not None:
             if not np.can_cast(as_tensor(end).dtype, x.dtype, "same_kind"):

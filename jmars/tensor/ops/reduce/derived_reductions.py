@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufuncs import astype, isclose, ufunc, where
@@ -34,6 +35,8 @@ __all__ = [
     "ptp",
     "real_if_close",
 ]
+
+Array = np.ndarray[Any, Any]
 
 
 def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
@@ -131,8 +134,15 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         w = broadcast_weights(w, x, axis)
     dtype = np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else []))
     total = sum_(broadcast_to(w, x.shape), axis, dtype, keepdims=keepdims)
+    total = blockwise("average", _check_weights, [total], total.chunks, total.dtype)
     value = sum_(astype(x, dtype) * astype(w, dtype), axis, keepdims=keepdims) / total
     return (value, total) if returned else value
+
+
+def _check_weights(total: Array) -> Array:
+    if (total == 0).any():
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    return total
 
 
 def broadcast_weights(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
@@ -159,8 +169,8 @@ def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """`np.array_equal`: a lazy boolean, `bool(...)` computes it; False at once if the shapes differ."""
     x, y = as_tensor(a1), as_tensor(a2)
-    if x.shape != y.shape:
-        return False
+    if x.shape != y.shape or not np.array_equal(np.zeros(1, x.dtype), np.zeros(1, y.dtype)):
+        return False  # also of dtypes whose elements are never equal, as numbers and dates
     formula = Formula("array_equal")
     left, right = formula.read(x), formula.read(y)
     same = formula.apply("equal", left, right)

@@ -63,8 +63,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     data = as_tensor(x)
     if data.ndim != 1:
         raise ValueError("object of too small depth for desired array" if not data.ndim else "object too deep")
-    if data.dtype.kind not in "bui" or not np.can_cast(data.dtype, np.intp):
-        raise TypeError(f"Cannot cast array data from {data.dtype} to dtype('int64') according to the rule 'safe'")
+    np.bincount(np.zeros(1, data.dtype))  # raises NumPy's errors
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     if not data.size:
@@ -93,28 +92,37 @@ _Bins = tuple[int, tuple[Any, Any] | None] | None  # equal-width bins: number, r
 
 def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]:
     """Bin edges and, for bins of equal width, their number and range."""
+    edges_of = _edges_of_axis if name == "histogramdd" else np.histogram_bin_edges
     if isinstance(bins, str):
         bins = number_of_bins(x, bins, range_)
     if isinstance(bins, Tensor):
         return bins.rechunk(-1), None
     if np.ndim(bins):
         return as_tensor(np.histogram_bin_edges(np.zeros(0), np.asarray(bins))).rechunk(-1), None
-    plain = np.histogram_bin_edges(np.zeros(0, x.dtype), bins, range_)  # raises NumPy's errors
+    plain = edges_of(np.zeros(0, x.dtype), bins, range_)  # raises NumPy's errors
     count = len(plain) - 1
     if range_ is not None or not x.size:
         return as_tensor(plain).rechunk(-1), (count, (0.0, 1.0) if range_ is None else tuple(range_))
     ends = stack([min_(x), max_(x)]).rechunk(-1)
-    return blockwise(name, _even_edges, [ends], ((count + 1,),), plain.dtype, (count,)), (count, None)
+    dtype = edges_of(np.zeros(1, x.dtype), count).dtype
+    return blockwise(name, edges_of, [ends], ((count + 1,),), dtype, (count,)), (count, None)
 
 
-def _even_edges(ends: Array, count: int) -> Array:
-    return np.histogram_bin_edges(ends, count)
+def _edges_of_axis(points: Array, bins: Any, range_: Any = None) -> Array:
+    """Edges of `np.histogramdd` along an axis; the range decides the dtype."""
+    return np.histogramdd(points[:, None], [bins], [range_])[1][0]
 
 
 @offers("histogram_bin_edges")
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
     """`np.histogram_bin_edges`: the bin edges of `histogram`, lazy."""
-    return _edges("histogram_bin_edges", as_tensor(a), bins, range)[0]
+    return _edges("histogram_bin_edges", _counted(a), bins, range)[0]
+
+
+def _counted(a: Any) -> Tensor:
+    """The elements of a histogram: NumPy counts booleans as bytes."""
+    x = as_tensor(a)
+    return astype(x, np.uint8) if x.dtype == np.dtype(bool) else x
 
 
 @offers("histogram")
@@ -129,8 +137,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
     >>> counts.fetch().tolist(), edges.fetch().tolist()
     ([5, 5], [0.0, 4.5, 9.0])
     """
-    x = as_tensor(a)
-    x = astype(x, np.uint8) if x.dtype == np.dtype(bool) else x
+    x = _counted(a)
     if isinstance(bins, str) and weights is not None:
         raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
     edges, even = _edges("histogram", x, bins, range)
@@ -150,7 +157,7 @@ def _histogram(block: Array, edges: Array, even: _Bins) -> Array:
 
 
 def _histogram_weighed(block: Array, weights: Array | None, edges: Array, even: _Bins) -> Array:
-    """Calls `np.histogram`; for equal-width bins NumPy computes the bin of a value instead of searching for it."""
+    """Calls `np.histogram`; for equal-width bins NumPy computes the bin of a value without a search."""
     if even is None:
         return np.histogram(block, edges, weights=weights)[0]
     return np.histogram(block, even[0], even[1] or (edges[0], edges[-1]), weights=weights)[0]
@@ -212,7 +219,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool
 
 @offers("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
-    """`np.digitize`: bin number of each element; all chunks of `x` read `bins`, brought into a single chunk."""
+    """`np.digitize`: bin numbers of the elements; all chunks of `x` read `bins`, brought into a single chunk."""
     data, edges = as_tensor(x), as_tensor(bins).rechunk(-1)
     if data.dtype.kind == "c":
         raise TypeError("x may not be complex")
@@ -245,5 +252,5 @@ def _searchsorted(block: Array, line: Array, side: Any) -> Array:
 
 
 def _search_in(name: str, function: Any, x: Tensor, line: Tensor, params: tuple[Any, ...]) -> Tensor:
-    """Looks up each element of `x` in `line`, an array in a single chunk; returns positions."""
+    """Looks up the elements of `x` in `line`, an array in a single chunk; returns positions."""
     return blockwise(name, function, [x, line], x.chunks, np.intp, params)

@@ -295,6 +295,6 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     counts = np.asarray(repeats)
-    if counts.dtype.kind not in "iu" and counts.size:
+    if not np.can_cast(counts.dtype, np.intp) and (counts.size or counts.dtype.kind in "iu"):
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
     return take_positions(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)

@@ -66,7 +66,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     given = next(iter(kwargs.values()), None if mode in _FUNCTIONS else 0)
     odd = given == "odd" if mode in _MIRRORED else False
-    options: list[list[Any]] = np.broadcast_to(np.asarray(given), (x.ndim, 2)).tolist()
+    options = [list(pair) for pair in np.broadcast_to(np.asarray(given), (x.ndim, 2))]
     for axis, (before, behind) in enumerate(_widths(pad_width, x.ndim)):
         if mode not in _FILLED and not x.shape[axis] and (before or behind):
             raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
@@ -121,6 +121,7 @@ def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
     steps = arange(n, chunks=((n,),)).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
     if side:
         steps = slice_axis(steps, axis, slice(None, None, -1))
+    np.linspace(np.zeros(1, edge.dtype), end, 0)  # raises NumPy's errors for times
     start = np.float64(end) if np.isrealobj(end) else end
     wide = edge if edge.dtype.kind in "fc" else astype(edge, np.float64)
     value = steps * ((wide - start) / n) + start

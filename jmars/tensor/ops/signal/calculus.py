@@ -43,23 +43,42 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     """`np.gradient`: central differences inside, one-sided differences at the ends, for numbers or coordinates."""
     x = as_tensor(f)
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    if len(varargs) not in (0, 1, len(axes)):
+    steps: list[Any] = list(varargs) or [1.0]
+    if len(steps) == 1 and not np.ndim(steps[0]):
+        steps *= len(axes)
+    if len(steps) != len(axes):
         raise TypeError("invalid number of arguments")
-    steps = list(varargs) or [1.0]
-    if len(steps) == 1:
-        if np.ndim(steps[0]) and len(axes) > 1:
-            raise ValueError("distances must be scalars or one array for each axis")
-        steps = steps * len(axes)
+    steps = [_spacing(step, x.shape[i]) for i, step in zip(axes, steps)]
     if edge_order not in (1, 2):
         raise ValueError("'edge_order' greater than 2 not supported")
-    if x.dtype.kind in "biu":
+    kind = x.dtype
+    if kind.kind == "M":
+        kind = np.dtype(kind.str.replace("M8", "m8"))
+        x = x.view(kind)
+    elif kind.kind in "iu":
         x = astype(x, np.float64)
-    found = [_gradient_along(x, i, step, edge_order) for i, step in zip(axes, steps)]
+    kind = kind if kind.kind in "mfc" else np.dtype(np.float64)
+    found = [_gradient_along(x, i, step, edge_order, kind) for i, step in zip(axes, steps)]
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _gradient_along(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
-    """Computes NumPy's formulas along one axis."""
+def _spacing(distances: Any, length: int) -> Any:
+    """A number, or the differences of coordinates, in the dtype of the coordinates; computes coordinates at once."""
+    if not np.ndim(distances):
+        return distances
+    coordinates = np.asarray(as_tensor(distances).fetch())
+    if coordinates.ndim != 1:
+        raise ValueError("distances must be either scalars or 1d")
+    if len(coordinates) != length:
+        raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+    if coordinates.dtype.kind in "ium":
+        coordinates = coordinates.astype(np.float64)  # as NumPy: differences of integers may wrap
+    d = np.diff(coordinates)
+    return d[0] if (d == d[0]).all() else d
+
+
+def _gradient_along(f: Tensor, axis: int, step: Any, edge_order: int, kind: np.dtype[Any]) -> Tensor:
+    """Computes NumPy's formulas along an axis; casts the parts to `kind`, as NumPy writes them into the result."""
     n = f.shape[axis]
     if n < edge_order + 1:
         raise ValueError(
@@ -70,35 +89,32 @@ def _gradient_along(f: Tensor, axis: int, step: Any, edge_order: int) -> Tensor:
     def at(start: int | None, stop: int | None) -> Tensor:
         return slice_axis(f, axis, slice(start, stop))
 
-    if np.ndim(step):
-        coordinates = as_tensor(step).fetch().astype(f.dtype if f.dtype.kind == "f" else float)
-        if coordinates.ndim != 1 or len(coordinates) != n:
-            raise ValueError("when 1d, distances must match the length of the corresponding dimension")
-        d = np.diff(coordinates)
-        if (d == d[0]).all():
-            step = d[0]
     if not np.ndim(step):
         inner = (at(2, None) - at(None, -2)) / (2.0 * step)
-        if edge_order == 1:
-            first, last = (at(1, 2) - at(0, 1)) / step, (at(-1, None) - at(-2, -1)) / step
-        else:
-            first = -1.5 / step * at(0, 1) + 2.0 / step * at(1, 2) + -0.5 / step * at(2, 3)
-            last = 0.5 / step * at(-3, -2) + -2.0 / step * at(-2, -1) + 1.5 / step * at(-1, None)
     else:
         shape = [-1 if i == axis else 1 for i in range(f.ndim)]
-        d1, d2 = d[:-1], d[1:]
+        d1, d2 = step[:-1], step[1:]
         a, b, c = -d2 / (d1 * (d1 + d2)), (d2 - d1) / (d1 * d2), d1 / (d2 * (d1 + d2))
         inner = a.reshape(shape) * at(None, -2) + b.reshape(shape) * at(1, -1) + c.reshape(shape) * at(2, None)
-        if edge_order == 1:
-            first, last = (at(1, 2) - at(0, 1)) / d[0], (at(-1, None) - at(-2, -1)) / d[-1]
-        else:
-            e, g = d[0], d[1]
-            first = (-(2.0 * e + g) / (e * (e + g)) * at(0, 1) + (e + g) / (e * g) * at(1, 2)
-                     + -e / (g * (e + g)) * at(2, 3))  # fmt: skip
-            e, g = d[-2], d[-1]
-            last = (g / (e * (e + g)) * at(-3, -2) + -(g + e) / (e * g) * at(-2, -1)
-                    + (2.0 * g + e) / (g * (e + g)) * at(-1, None))  # fmt: skip
-    return Tensor(concatenate([first, inner, last] if n > 2 else [first, last], axis).rechunk(f.chunks).data)
+    if edge_order == 1:
+        before, after = (step[0], step[-1]) if np.ndim(step) else (step, step)
+        first, last = (at(1, 2) - at(0, 1)) / before, (at(-1, None) - at(-2, -1)) / after
+    else:
+        (a, b, c), (d, e, g) = _edge_factors(step)
+        first = a * at(0, 1) + b * at(1, 2) + c * at(2, 3)
+        last = d * at(-3, -2) + e * at(-2, -1) + g * at(-1, None)
+    parts = [astype(part, kind) for part in ([first, inner, last] if n > 2 else [first, last])]
+    return Tensor(concatenate(parts, axis).rechunk(f.chunks).data)
+
+
+def _edge_factors(step: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
+    """Factors of the first three and of the last three elements in derivatives of second order at the ends."""
+    if not np.ndim(step):
+        return (-1.5 / step, 2.0 / step, -0.5 / step), (0.5 / step, -2.0 / step, 1.5 / step)
+    d, e = step[0], step[1]
+    first = (-(2.0 * d + e) / (d * (d + e)), (d + e) / (d * e), -d / (e * (d + e)))
+    d, e = step[-2], step[-1]
+    return first, (e / (d * (d + e)), -(e + d) / (d * e), (2.0 * e + d) / (e * (d + e)))
 
 
 @offers("trapezoid")

@@ -8,6 +8,7 @@ import numpy as np
 
 from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
+from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.linalg.decompositions import inv, lstsq
 from jmars.tensor.ops.linalg.matrix_products import matmul
@@ -41,7 +42,7 @@ def polyval(p: Any, x: Any) -> Tensor:
     """`np.polyval`: evaluates a polynomial, highest power first, at each element of `x`."""
     data = as_tensor(x)
     factors = list(p) if isinstance(p, Tensor) else list(np.asarray(p))
-    y: Any = data * 0 if data.dtype.kind != "b" else astype(data, int) * 0
+    y: Any = zeros(data.shape, data.dtype, chunks=data.chunks)
     for factor in factors:
         y = y * data + factor
     return Tensor(y.data)
@@ -65,8 +66,12 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     left = vander(xs, deg + 1)
     if w is not None:
         weights = as_tensor(w) + 0.0
-        left = left * weights[:, None]
-        ys = ys * (weights[:, None] if ys.ndim == 2 else weights)
+        if weights.ndim != 1 or weights.shape[0] != ys.shape[0]:
+            raise TypeError(
+                "expected a 1-d array for weights" if weights.ndim != 1 else "expected w and y to have the same length"
+            )
+        left = astype(left * weights[:, None], left.dtype, casting="same_kind")  # NumPy multiplies in place
+        ys = astype(ys * (weights[:, None] if ys.ndim == 2 else weights), ys.dtype, casting="same_kind")
     scale = ufunc("sqrt")(sum_(left * left, 0))
     rcond = xs.size * np.finfo(xs.dtype).eps if rcond is None else rcond
     scaled = left / scale

@@ -91,4 +91,5 @@ def bartlett(M: Any) -> Tensor:
 @offers("kaiser")
 def kaiser(M: Any, beta: float) -> Tensor:
     """`np.kaiser`: window by a Bessel function."""
+    np.kaiser(2, beta)  # raises NumPy's errors
     return _window("kaiser", M, float(beta))

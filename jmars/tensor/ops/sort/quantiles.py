@@ -92,7 +92,7 @@ def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keep
     keepdims = False if keepdims is np._NoValue else bool(keepdims)
     if weights is not None:
         return assign_out(weighted_quantiles(name, a, q, axis, method, keepdims, weights), out, name)
-    getattr(np, name)(np.zeros(1), q, method=method)
+    getattr(np, name)(np.zeros(1, as_tensor(a).dtype), q, method=method)
     return _reduce_lines(name, a, axis, keepdims, out, q, method=method)
 
 

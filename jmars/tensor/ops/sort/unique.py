@@ -115,7 +115,7 @@ def union1d(ar1: Any, ar2: Any) -> Any:
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """`np.intersect1d`: sorted distinct elements that occur in both arrays."""
     x, y = as_tensor(ar1), as_tensor(ar2)
-    dtype = np.result_type(x.dtype, y.dtype)
+    dtype = np.concatenate([np.zeros(0, x.dtype), np.zeros(0, y.dtype)]).dtype
     if not return_indices:
         values = call("unique", x)
         return values[call("isin", values, y)].astype(dtype)
