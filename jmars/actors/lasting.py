@@ -261,10 +261,12 @@ class LastingChannel(Dialogue):
         """Send a beat after a long silence, and plan the next."""
         now = self._loop.time()
         due = self._last_sent + self.beat
-        if due <= now and self._link is not None:
-            self._link.send([(PING, now)])
+        is_due = due <= now and self._link is not None
+        if is_due:
             self._last_sent, due = now, now + self.beat
         self._beat = self._loop.call_at(due, self._on_beat)
+        if is_due and self._link is not None:
+            self._link.send([(PING, now)])
 
     def _take_beat(self, kind: Any, value: Any) -> None:
         assert self._link is not None

@@ -17,6 +17,7 @@ from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, serve
 from jmars.deploy.clients import ChunkStore, Client, Clients
+from jmars.deploy.fault_isolation import FaultIsolation
 from jmars.deploy.folders import Folders
 from jmars.deploy.lease import Lease
 from jmars.deploy.scheduler_port import SchedulerPort
@@ -66,6 +67,7 @@ class ClusterHead(ABC):
         self._owner: ActorChannel | None = None  # the kernel with which a cluster that is not detached ends
         self._lease: Lease | None = None
         self._lease_timer: asyncio.TimerHandle | None = None
+        self._isolation = FaultIsolation(lambda why: self.scheduler.break_jobs(why), self.give_up)
 
     def serve_with(self, scheduler: SchedulerPort, store: ChunkStore, watch: WhyService, passing: Any) -> None:
         """Make the actors that clients reach."""
@@ -223,21 +225,18 @@ class ClusterHead(ABC):
             self._lease_timer = loop.call_at(ends, self.look_at_lease)
 
     def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback raised: the state is unknown, so the cluster ends with the reason instead of hanging.
+        """A callback raised: the jobs that run end with the reason; see FaultIsolation.
 
         An error in a call of a client that does not own the cluster ends that client's connection alone.
         """
-        error = context.get("exception")
-        log.error("%s", context["message"], exc_info=error)
-        if error is None or context["message"].startswith("socket.accept"):
-            return  # out of files: the loop accepts again in a second
-        channel = context.get("channel")
-        if channel in self._channels and channel is not self._owner:
-            channel.tell("jobs", "broken", f"it failed with {fault_of(error)} and sent this client away; others go on")
-            self._channels[channel].sent_away = True
-            channel.close()
+        error, channel = context.get("exception"), context.get("channel")
+        if error is None or channel not in self._channels or channel is self._owner:
+            self._isolation.handle(context)
             return
-        self.give_up(f"its control process failed with {fault_of(error)}; please report that")
+        log.error("%s", context["message"], exc_info=error)
+        channel.tell("jobs", "broken", f"it failed with {fault_of(error)} and sent this client away; others go on")
+        self._channels[channel].sent_away = True
+        channel.close()
 
     def stop(self, by: str, asker: Client | None = None) -> None:
         """End the cluster on request, and tell the other clients of the request."""

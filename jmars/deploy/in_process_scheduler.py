@@ -75,6 +75,10 @@ class InProcessScheduler:
         """Log an event of the host."""
         self._session.note(kind, job, data)
 
+    def break_jobs(self, why: str) -> None:
+        """End all jobs that run with an InternalError."""
+        self._session.break_jobs(why)
+
     def demand(self) -> Demand:
         """Work of all running jobs that has not begun."""
         return self._session.demand()

@@ -73,6 +73,8 @@ class Member:
         Set when the executors are forked; the head may ask before, as soon as it has answered the join.
     link
         To the head; set before `start`.
+    break_jobs
+        Reports that the running jobs fail for a reason.
     """
 
     link: HeadLink
@@ -99,6 +101,7 @@ class Member:
         self.mailbox.add("member", MemberActor(self))
         self.mailbox.add("keeping", ChunkKeepingActor(execution))
         self.mailbox.add("peers", PeersActor(self.exchange, self._begin_carrier))
+        self.break_jobs = self._orders.break_jobs
         self._gathered: list[Report] = []
         self._told_costs = 0.0
         self._pulls: set[asyncio.Task[str]] = set()

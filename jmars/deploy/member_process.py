@@ -23,7 +23,6 @@ import signal
 import stat
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from jmars.deploy import memory
 from jmars.deploy.beats import Beats, beats_order
 from jmars.deploy.enrolment import certified, enrol
 from jmars.deploy.environment import process_settings
+from jmars.deploy.fault_isolation import FaultIsolation
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import LEAVE, start_janitor
 from jmars.deploy.member import Member
@@ -261,7 +261,7 @@ async def _run(
     ticket = replace(ticket, host=identity.host, incarnation=identity.incarnation)
     link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0))
     member.link = link
-    asyncio.get_running_loop().set_exception_handler(partial(_broken, link, member.ended))
+    _isolate_faults(link, member)
     member.joined(ticket, credentials)
     async with asyncio.timeout(JOIN_SECONDS):
         await connect_tls(link, ticket.head, client_context(credentials), ticket.cluster)
@@ -292,15 +292,15 @@ async def _run(
     return Again(ticket_again, member.environment)
 
 
-def _broken(
-    link: LastingChannel, ended: asyncio.Event, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
-) -> None:
-    """A callback raised: the state is unknown, so the host ends, and its operands run elsewhere, instead of never."""
-    error = context.get("exception")
-    log.error("%s", context["message"], exc_info=error)
-    if error is not None:
-        link.give_up(f"its control process failed with {fault_of(error)}; please report that")
-        ended.set()
+def _isolate_faults(link: LastingChannel, member: Member) -> None:
+    """A callback that raises ends the jobs that run here; a host that fails again and again ends."""
+
+    def give_up(why: str) -> None:
+        link.give_up(why)
+        member.ended.set()
+
+    isolation = FaultIsolation(member.break_jobs, give_up)
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: isolation.handle(context))
 
 
 async def _lease(link: LastingChannel, seconds: float) -> None:

@@ -170,11 +170,18 @@ class Roster:
         """Judge hosts by their silence, for ever."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for number, channel in self.channels.items():
-                if not channel.closed and channel.last_heard > self._heard.get(number, 0.0):  # else it is no news
-                    self._heard[number] = channel.last_heard
-                    self._act(self.membership.beat(channel.peer, channel.last_heard))
-            self._act(self.membership.look(self.now()))
+            try:
+                self._look()
+            except Exception as error:  # a fault of ours at one host: the others are judged on
+                what = {"message": "hosts could not be judged by their silence", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(what)
+
+    def _look(self) -> None:
+        for number, channel in list(self.channels.items()):
+            if not channel.closed and channel.last_heard > self._heard.get(number, 0.0):  # else it is no news
+                self._heard[number] = channel.last_heard
+                self._act(self.membership.beat(channel.peer, channel.last_heard))
+        self._act(self.membership.look(self.now()))
 
     def _act(self, changes: Sequence[Change]) -> None:
         for change in changes:

@@ -146,5 +146,8 @@ class SchedulerPort(Protocol):
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Log an event of the host."""
 
+    def break_jobs(self, why: str) -> None:
+        """End all jobs that run with an InternalError, for a fault of jmars."""
+
     async def plans(self) -> dict[str, int]:
         """Counts of kept structures, and how often they served."""

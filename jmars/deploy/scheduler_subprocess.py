@@ -92,7 +92,8 @@ class SchedulerSubprocess:
         self._reports = RemoteScheduler(self._report, self._known)
         execution.connect(self._reports)
         self._mailbox = Mailbox()
-        self._mailbox.add("workers", Orders(execution, self._reports, self._known))
+        self._orders_taken = Orders(execution, self._reports, self._known)
+        self._mailbox.add("workers", self._orders_taken)
         self._mailbox.add("host", _ForScheduler(self, read_chunk))
         self._process: subprocess.Popen[bytes] | None = None
         self._hearing: ActorChannel | None = None  # takes reports
@@ -153,6 +154,10 @@ class SchedulerSubprocess:
         """Log an event of the host."""
         if self._hearing is not None:
             self._hearing.tell("scheduler", "note", kind, job, data)
+
+    def break_jobs(self, why: str) -> None:
+        """End all jobs that run with an InternalError."""
+        self._orders_taken.break_jobs(why)
 
     async def plans(self) -> dict[str, int]:
         """Counts of kept structures, and how often they served."""

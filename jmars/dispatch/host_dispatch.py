@@ -131,7 +131,9 @@ class HostDispatch:
 
     def enqueue(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run ready operands on the workers chosen for them."""
-        table = self.jobs.by_name[job]
+        table = self._open(job)
+        if table is None:
+            return
         push, rank, number = self.queue.push, table.rank, table.number
         workers = self._placement.places(table, operands, workers)
         for operand, worker in zip(operands, workers, strict=True):
@@ -141,7 +143,9 @@ class HostDispatch:
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
         """Give operands new ranks, and waiting ones new workers; slow workers take only operands planned for them."""
-        table = self.jobs.by_name[job]
+        table = self._open(job)
+        if table is None:
+            return
         table.rank[:] = rank
         self.queue.replan(table.number, rank, self._placement.places(table, range(len(workers)), workers))
         self.jobs.slow[table.number] = frozenset(slow)
@@ -149,11 +153,14 @@ class HostDispatch:
 
     def take_back(self, job: str, operands: Sequence[int]) -> list[int]:
         """Give up those of some operands that wait and have no memory yet; returns them."""
-        return self.queue.take_back(self.jobs.by_name[job].number, set(operands))
+        table = self._open(job)
+        return [] if table is None else self.queue.take_back(table.number, set(operands))
 
     def stop(self, job: str) -> None:
         """Drop the queued operands of a job, stop the running operands, and replace executors that do not stop."""
-        table = self.jobs.by_name[job]
+        table = self._open(job)
+        if table is None:
+            return
         self.jobs.stop(table)
         dropped = self.queue.drop(table.number)
         dropped += self._memory.drop_job(table)
@@ -168,8 +175,17 @@ class HostDispatch:
 
     def close_job(self, job: str) -> None:
         """Forget a job once no operand of the job runs, and report the measurements."""
-        self.jobs.ending.add(job)
-        self._close_if_still(self.jobs.by_name[job])
+        table = self._open(job)
+        if table is not None:
+            self.jobs.ending.add(job)
+            self._close_if_still(table)
+
+    def _open(self, job: str) -> JobTable | None:
+        """The table of an open job; orders about other jobs come too late, and have no effect."""
+        table = self.jobs.by_name.get(job)
+        if table is None:
+            log.info("%s is closed, and gets an order", job)
+        return table
 
     def close(self) -> None:
         """Send no batch any more."""

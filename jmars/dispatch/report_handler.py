@@ -7,6 +7,7 @@ Source: docs/explanation/seeds.md, "Execution control".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -41,6 +42,8 @@ from jmars.processes.executor_messages import (
 )
 
 __all__ = ["ReportHandler"]
+
+log = logging.getLogger("jmars.dispatch")
 
 LONG_MICROSECONDS = int(1e6 * LONG)
 
@@ -99,6 +102,9 @@ class ReportHandler:
         if stop is not None and stop[0] == RETAINED:
             self._recycling.retained(worker, stop[1])
             self._memory.advance()
+            return
+        if not worker.batches:
+            log.info("%s reports on a batch that it does not have any more", worker.name)
             return
         batch = worker.batches[0]
         if batch.duplicate is not None:

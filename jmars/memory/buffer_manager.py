@@ -8,6 +8,7 @@ Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/seeds.m
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,6 +25,8 @@ from jmars.storage.arena import PAGE, Arena
 from jmars.storage.chunks import Chunks, SpillFile
 
 __all__ = ["BufferManager"]
+
+log = logging.getLogger("jmars.memory")
 
 Received = Callable[[Any, Any], None]  # the mover's link, and its message
 Ended = Callable[[Any, str], None]  # the mover's link, and how it ended
@@ -272,9 +275,12 @@ class BufferManager:
             self.mover.tell("delete", place.name)
 
     def received(self, link: Any, message: Any) -> None:
-        """Handle an answer of the mover."""
+        """Handle an answer of the mover; no effect where nothing waits for the answer."""
         if message[0] == "disk":
             self.mover.direct = message[1]
+            return
+        if not self._is_awaited(*message[:2]):
+            log.info("nothing waits for the mover's answer %r", message[:2])
             return
         self.mover.reported()
         if message[0] == "spilled":
@@ -297,6 +303,12 @@ class BufferManager:
             _, chunk, error = message
             self._loaded(chunk, error)
         self.advance()
+
+    def _is_awaited(self, kind: str, about: int) -> bool:
+        """Whether an answer of the mover, about a chunk or a gather, ends something that is under way."""
+        if kind == "gathered":
+            return self.gathers.waits_for_mover(about)
+        return about in (self.spills if kind == "spilled" else self.reads.loads)
 
     def bad_file(self, chunk: int, error: str) -> None:
         """A chunk's file cannot be read; the chunk is lost unless in memory or being reloaded."""

@@ -6,6 +6,7 @@ meanwhile never appears. Source: docs/explanation/seeds.md, "Memory management".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn, Protocol
@@ -14,6 +15,8 @@ from jmars.errors import ClusterError
 from jmars.storage.chunks import Chunks, Elsewhere, SpillFile
 
 __all__ = ["ChunkReads", "CopyDown", "Pull", "no_copy_down", "no_pull"]
+
+log = logging.getLogger("jmars.memory")
 
 CopyDown = Callable[[int, int, Callable[[str], None]], None]  # chunk on a GPU, slot; calls back with "" or an error
 
@@ -114,6 +117,9 @@ class ChunkReads:
         self._fetched(chunk, False, error)
 
     def _came(self, chunk: int, error: str) -> None:
+        if chunk not in self.fetches:
+            log.info("the read of chunk %d is over already: %s", chunk, error or "its bytes came")
+            return
         place, slot = self.fetches.pop(chunk)
         self._withdraw.pop(chunk, None)
         if chunk in self.withdrawn:

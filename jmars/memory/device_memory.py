@@ -9,6 +9,7 @@ Source: docs/explanation/devices.md, "Levels of memory".
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from jmars.model.messages import JobTable
 from jmars.storage.chunks import Chunks, OnDevice
 
 __all__ = ["DeviceMemory", "DeviceRequest", "ToDown"]
+
+log = logging.getLogger("jmars.memory")
 
 ToDown = Callable[[int, int, int, int], None]  # orders a copy: chunk, its place in the slab, slot, bytes
 LEAVES = "a chunk that leaves a GPU"
@@ -266,9 +269,12 @@ class DeviceMemory:
 
     # -- chunks
     def copied_down(self, worker: int, chunk: int, error: str) -> None:
-        """A GPU has copied a chunk to shared memory."""
-        gpu = self._gpus[worker]
-        copies = gpu.downs[chunk]
+        """A GPU has copied a chunk to shared memory; no effect where no copy is under way."""
+        gpu = self._gpus.get(worker)
+        copies = None if gpu is None else gpu.downs.get(chunk)
+        if gpu is None or copies is None:
+            log.info("no copy of chunk %d from the GPU of worker %d is under way", chunk, worker)
+            return
         place, done = copies.popleft()
         if not copies:
             del gpu.downs[chunk]

@@ -8,6 +8,7 @@ Source: docs/explanation/seeds.md, "Memory management".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,8 @@ from jmars.storage.chunks import Chunks, Elsewhere, SpillFile
 from jmars.storage.spill import Span
 
 __all__ = ["Gathers", "Piece", "pieces_of"]
+
+log = logging.getLogger("jmars.memory")
 
 Piece = tuple[int, int, int]  # chunk, and where its bytes begin and end
 
@@ -77,6 +80,10 @@ class Gathers:
     def pieces(self) -> list[Piece]:
         """Pieces under way."""
         return [piece for gather in self._running.values() for piece in gather.pieces]
+
+    def waits_for_mover(self, ticket: int) -> bool:
+        """Whether the mover's part of a concatenation is under way."""
+        return ticket in self._running and bool(self._running[ticket].message)
 
     @property
     def urgencies(self) -> list[Any]:
@@ -164,7 +171,10 @@ class Gathers:
                 self.moved(ticket, error)
 
     def _pulled(self, ticket: int, chunk: int, size: int, found: Elsewhere, error: str) -> None:
-        """A piece of `size` bytes came from another host, or cannot come."""
+        """A piece of `size` bytes came from another host, or cannot come; no effect on a gather that is over."""
+        if ticket not in self._running:
+            log.info("gather %d is over already, and hears of chunk %d: %s", ticket, chunk, error or "it came")
+            return
         if not error:
             self._chunks.fetched += size
         elif self._running[ticket].done is not None and self._chunks.elsewhere.get(chunk) is found:

@@ -17,8 +17,10 @@ __all__ = ["in_flags", "note_for_late_error", "note_for_lazy"]
 _MORE = re.compile(r"raise memory_limit(?: by ([\d.]+ [KMGT]?i?B))?")
 _STEP = 64 * 2**20  # bytes to which a proposed memory limit is rounded up
 
-_UNHASHABLE = re.compile(r"unhashable type: '(Tensor|MaskedTensor|DuckTensor)'")
-_BYTES = re.compile(r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'")
+_UNHASHABLE = re.compile(r"unhashable type: '(MaskedTensor|DuckTensor)'")
+_BYTES = re.compile(
+    r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'|object supporting the buffer API required"
+)
 _NUMBA = re.compile(r"[Cc]annot determine Numba type of <class 'jmars\.")
 
 
@@ -31,7 +33,7 @@ def note_for_lazy(error: BaseException) -> str | None:
             "use the number, x.item()"
         )
     if isinstance(error, TypeError) and _BYTES.search(text):
-        return "the bytes of a lazy array lie on the cluster; give the value, memoryview(x.fetch())"
+        return "the bytes of a lazy array lie on the cluster; give the value, memoryview(x.fetch()), or x.tobytes()"
     if _NUMBA.search(text):
         return (
             "functions of numba take NumPy arrays, and arrays of a cell are lazy; give the value, x.fetch(), or call "

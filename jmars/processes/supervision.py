@@ -198,16 +198,18 @@ class ProcessSupervisor:
         self._timer = None
         if self._closed:
             return
-        links = {link.pid: link for link in self.links if link.pid and link.alive}
-        links |= {link.pid: link for link in self._others if link.alive and link.pid}
-        pids = [*links, *[pid for pid in (self._children.zygote,) if pid]]
-        for pid, action in self._health.look(monotonic(), self._children.vitals(pids)):
-            self._act(action, pid, links.get(pid))
-        self._check_memory()
-        self._check_starts()
-        self._events.look()
-        if self._events.is_busy or self._health.suspects:
-            self.wake()
+        try:
+            links = {link.pid: link for link in self.links if link.pid and link.alive}
+            links |= {link.pid: link for link in self._others if link.alive and link.pid}
+            pids = [*links, *[pid for pid in (self._children.zygote,) if pid]]
+            for pid, action in self._health.look(monotonic(), self._children.vitals(pids)):
+                self._act(action, pid, links.get(pid))
+            self._check_memory()
+            self._check_starts()
+            self._events.look()
+        finally:
+            if self._events.is_busy or self._health.suspects:
+                self.wake()
 
     def _act(self, action: HealthAction, pid: int, link: ChildLink | None) -> None:
         """Act on a process that hangs, or runs again."""

@@ -5,10 +5,12 @@ Source: docs/explanation/seeds.md, "Execution control".
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from jmars.errors import fault_of
 from jmars.model.orders import CloseJob, Order
 from jmars.model.reports import (
     ChunksCopied,
@@ -18,6 +20,7 @@ from jmars.model.reports import (
     GpuRefused,
     InputsMissing,
     Interrupted,
+    JobBroken,
     JobClosed,
     OperandsReturned,
     Refused,
@@ -31,6 +34,8 @@ from jmars.scheduler.host_jobs import HostJob
 from jmars.scheduler.host_rows import HostRow, HostRows
 
 __all__ = ["HostReports"]
+
+log = logging.getLogger("jmars.scheduler")
 
 MOST_MISSED = 3  # times that an operand may lack an input that another host has, before the input counts as lost
 
@@ -72,10 +77,23 @@ class HostReports:
 
     def take(self, number: int, reports: Iterable[Report]) -> None:
         """Reports of a host, with its own numbers of workers; those of a host that is gone are dropped."""
-        row = self._rows.hosts[number]
+        row = self._rows.hosts.get(number)
+        if row is None:
+            log.info("host %d reports, and is not known here", number)
+            return
         for report in reports:
-            if row.here:
+            if not row.here:
+                return
+            try:
                 _HANDLERS.get(type(report), HostReports._pass_on)(self, row, report)
+            except Exception as error:  # a fault of jmars ends the job that the report is about, else all
+                log.exception("the report %s of host %d could not be taken", type(report).__name__, number)
+                self.break_jobs(fault_of(error), getattr(report, "job", ""))
+
+    def break_jobs(self, why: str, job: str = "") -> None:
+        """Report that a job, or each open job, fails by a fault of jmars."""
+        for one in [job] if job else list(self._rows.jobs):
+            self._report(JobBroken(one, why))
 
     def _pass_on(self, row: HostRow, report: Report) -> None:
         self._report(report)

@@ -8,6 +8,7 @@ Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worke
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,6 +40,8 @@ from jmars.scheduler.places import bits
 from jmars.units import format_bytes
 
 __all__ = ["Hosts"]
+
+log = logging.getLogger("jmars.scheduler")
 
 UNMEASURED = {"makespan": 0.0, "peak": 0, "spilled": 0, "moved": 0}
 
@@ -133,7 +136,9 @@ class Hosts:
 
     def suspect(self, number: int, is_suspect: bool) -> None:
         """A host is silent of late, or is heard again."""
-        self._rows.hosts[number].suspect = is_suspect
+        row = self._rows.hosts.get(number)
+        if row is not None:
+            row.suspect = is_suspect
 
     # -- a host leaves
     def leave(self, number: int) -> None:
@@ -230,7 +235,9 @@ class Hosts:
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Send ready operands to the hosts of their workers, with the places of inputs that lie elsewhere."""
-        known = self._rows.jobs[job]
+        known = self._open(job)
+        if known is None:
+            return
         table, rows, row_of = known.table, self._rows.hosts, self._rows.host_of
         pinned = table.pinned
         planned = dict(zip(operands, workers, strict=True)) if table.device else {}
@@ -253,11 +260,15 @@ class Hosts:
 
     def stop_execution(self, job: str) -> None:
         """Stop a job on all hosts."""
-        self.order_all(self._rows.jobs[job], StopExecution(job))
+        known = self._open(job)
+        if known is not None:
+            self.order_all(known, StopExecution(job))
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
         """Give operands new ranks, and move waiting operands to the hosts of their new workers."""
-        known = self._rows.jobs[job]
+        known = self._open(job)
+        if known is None:
+            return
         known.table.rank[:] = rank
         self.order_all(known, Rerank(job, *compressed(int_planes(rank))))
         moves: dict[int, dict[int, int]] = {}
@@ -293,7 +304,9 @@ class Hosts:
 
     def close_job(self, job: str) -> None:
         """Close a job on all hosts; JobClosed is reported after the last of them."""
-        known = self._rows.jobs[job]
+        known = self._open(job)
+        if known is None:
+            return
         known.closing = True
         self.order_all(known, CloseJob(job))
         self._end_if_closed(known)
@@ -303,6 +316,13 @@ class Hosts:
         self.free_at(self._rows.places.free(chunks))
 
     # -- own
+    def _open(self, job: str) -> HostJob | None:
+        """A job that hosts have open; orders about other jobs come too late, and have no effect."""
+        known = self._rows.jobs.get(job)
+        if known is None:
+            log.info("%s is closed, and gets an order", job)
+        return known
+
     def _report(self, report: Report) -> None:
         if self._scheduler is not None:
             self._scheduler.report(report)

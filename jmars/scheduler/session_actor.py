@@ -109,6 +109,11 @@ class SessionActor:
             graph.isolate_faults(graph.cancel)
             self.drop(graph.results)
 
+    def break_jobs(self, why: str) -> None:
+        """End all jobs that run: a fault of jmars may have hit each of them."""
+        for graph in list(self._jobs.values()):
+            graph.broken(why)
+
     def describe(self, job: str) -> dict[str, Any]:
         """State, counts of operands by state, progress, seconds, error."""
         return self.graph(job).describe()

@@ -378,4 +378,6 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") and hasattr(np.ndarray, name):
             raise MissingNameError(f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
+        if not name.startswith("_") and not self._place.is_array and hasattr(self.dtype.type, name):
+            return getattr(self.fetch(), name)  # of NumPy's scalars, as `x.sum().is_integer`
         raise AttributeError(f"'Tensor' object has no attribute {name!r}")

@@ -50,7 +50,6 @@ class Tensor(TensorMethods, TensorOperators):
 
     __slots__ = ("__weakref__", "_place")
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, data: TensorData) -> None:
         self._place: Place = Buffer(data)
@@ -155,6 +154,11 @@ class Tensor(TensorMethods, TensorOperators):
         if self.ndim or self.dtype.kind not in "iu":
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
         return operator.index(self.fetch())
+
+    def __hash__(self) -> int:
+        if self._place.is_array:
+            raise TypeError("unhashable type: 'numpy.ndarray'")  # NumPy's words
+        return hash(self.fetch())  # as NumPy's scalars, which nothing changes
 
     def _scalar(self, kind: str) -> Any:
         if self.ndim:

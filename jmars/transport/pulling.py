@@ -6,6 +6,7 @@ the host does not answer. Reports are messages to the control process (processes
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from jmars.transport.ucx_reader import UcxWish
 from jmars.transport.wire import MOST_PIECES, PART_BYTES
 
 __all__ = ["Puller"]
+
+log = logging.getLogger("jmars.transport")
 
 LOOK_SECONDS = 0.5  # between looks for silent hosts, while pulls are under way
 NEWS_SECONDS = 0.2  # between reports of one link
@@ -72,6 +75,7 @@ class Puller:
         self._routes: dict[Holder, _Route] = {}
         self._ranges: dict[PullLane, set[PullRange]] = {}  # under way, by lane
         self._began: dict[int, float] = {}  # time of each pull, by ticket
+        self._newest = 0  # ticket
         self._looked = self._told = 0.0  # last look for silent hosts; last report of links
 
     # -- orders
@@ -95,7 +99,14 @@ class Puller:
                     self._dial(holder, route, now)
 
     def pull(self, pull: PullOrder, now: float) -> None:
-        """Bring bytes of a chunk from the first holder that has them; "pulled" follows."""
+        """Bring bytes of a chunk from the first holder that has them; "pulled" follows.
+
+        Tickets ascend: an order that came before has no effect, since its slot may have another chunk by now.
+        """
+        if pull.ticket <= self._newest:
+            log.info("pull %d was ordered before", pull.ticket)
+            return
+        self._newest = pull.ticket
         known = [holder for holder in dict.fromkeys(pull.holders) if holder in self._routes]
         if not known:
             pull.why = f"none of its holders is known here: {list(pull.holders)}"
@@ -104,13 +115,16 @@ class Puller:
         self._pulls.add(pull, now)
 
     def withdraw(self, ticket: int) -> None:
-        """A pull is not wanted any more; "withdrawn" follows."""
-        if not self._pulls.withdraw(ticket):
+        """A pull is not wanted any more; "withdrawn" follows, or "pulled" where the pull has just ended."""
+        if not self._pulls.withdraw(ticket) and ticket not in self._began:
             self._report("withdrawn", ticket)
 
     # -- events of lanes
     def event(self, kind: str, lane: PullLane, args: Sequence[Any], now: float) -> None:
-        """Act on an event of a lane."""
+        """Act on an event of a lane; no effect after the lane has closed."""
+        if lane not in self._ranges:
+            log.info("%s told %r after its end", lane.name, kind)
+            return
         pulls, ranges = self._pulls, self._ranges[lane]
         if kind == "arrived":
             (one,) = args

@@ -7,6 +7,7 @@ if the lane has gone meanwhile. Reports are messages to the control process
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from jmars.transport.tls_sockets import HostIdentity
 from jmars.transport.ucx import Ucx
 
 __all__ = ["ChunkServer"]
+
+log = logging.getLogger("jmars.transport")
 
 MOST_STRANGERS = 64  # connections that have not proved an identity
 
@@ -126,7 +129,10 @@ class ChunkServer:
 
     # -- requests
     def event(self, kind: str, lane: ServeLane, args: Sequence[Any]) -> None:
-        """Act on an event of a lane."""
+        """Act on an event of a lane; no effect after the lane has closed."""
+        if lane not in self._lanes:
+            log.info("%s told %r after its end", lane.name, kind)
+            return
         if kind in ("open", "closed"):
             self._known(lane)
         if kind == "asked":
@@ -146,14 +152,21 @@ class ChunkServer:
         elif kind == "closed":
             lane.join()
             for number in self._lanes.pop(lane):
-                request = self._requests[number]
+                request = self._requests.get(number)
+                if request is None:
+                    continue
                 request.lane = None
                 if request.place:
                     self._end(number, 0, "")
 
     def give(self, number: int, place: tuple[Any, ...]) -> None:
-        """The control process answers a request."""
-        request = self._requests[number]
+        """The control process answers a request; no effect on a request that is over."""
+        request = self._requests.get(number)
+        if request is None:
+            log.info("request %d is over, and is answered: %s", number, place[0])
+            if place[0] != "none":
+                self._report("given", number, 0, "")
+            return
         request.place = place[0]
         if request.lane is None:
             self._end(number, 0, "")
@@ -161,5 +174,8 @@ class ChunkServer:
             request.lane.inbox.put(("give", *request.key, number, place))
 
     def _end(self, number: int, nbytes: int, error: str) -> None:
-        if self._requests.pop(number).place != "none":
+        request = self._requests.pop(number, None)
+        if request is None:
+            log.info("request %d is over already", number)
+        elif request.place != "none":
             self._report("given", number, nbytes, error)

@@ -139,17 +139,22 @@ class CarrierLink:
         }
         self._launch()
 
-    def add_peer(self, host: int, incarnation: int, address: str) -> None:
-        """A host may be asked, and may ask, from here on; `address` is "address:port"."""
+    def add_peer(self, host: int, incarnation: int, address: str) -> bool:
+        """A host may be asked, and may ask, from here on, at "address:port"; returns False for a host that is gone."""
+        if (host, incarnation) in self._gone:
+            log.info("host %d, incarnation %d is gone, and listens at %s", host, incarnation, address)
+            return False
         self._peers[host, incarnation] = address
         self._tell("peer", host, incarnation, address)
+        return True
 
     def drop_peer(self, host: int, incarnation: int) -> None:
         """A host is gone: its pulls go elsewhere or fail, and it is refused for ever."""
         self._peers.pop((host, incarnation), None)
         self._gone.add((host, incarnation))
-        self.links.pop(host, None)
-        self.transports.pop(host, None)
+        if not any(number == host for number, _ in self._peers):
+            self.links.pop(host, None)
+            self.transports.pop(host, None)
         self._tell("gone", host, incarnation)
 
     def open_lanes(self) -> None:
@@ -257,7 +262,10 @@ class CarrierLink:
                 self._listening(self._port)
 
     def _pulled(self, ticket: int, error: str, host: int, nbytes: int, marks: Sequence[int]) -> None:
-        pull = self._pulls.pop(ticket)
+        pull = self._pulls.pop(ticket, None)
+        if pull is None:
+            log.info("pull %d is over already, and ends once more: %s", ticket, error or "its bytes came")
+            return
         if not error:
             chunks, moved, seconds, told = self._transfers.get(host, Transfers())
             completed = max(marks[-1], round(1e6 * (time.monotonic() - pull.planned)))
@@ -269,10 +277,13 @@ class CarrierLink:
             pull.done(error)
 
     def _end_request(self, request: int, error: str) -> None:
-        chunk = self._asked.pop(request).chunk
-        self._served(chunk)
+        asked = self._asked.pop(request, None)
+        if asked is None or not asked.has_place:
+            log.info("request %d of another host has no place to give back", request)
+            return
+        self._served(asked.chunk)
         if error:
-            self._damaged(chunk, error)
+            self._damaged(asked.chunk, error)
 
     def ended(self, link: CarrierProcess, why: str) -> None:
         """The carrier ended: the next carrier gets all orders again. Peers ask the next carrier again by themselves."""

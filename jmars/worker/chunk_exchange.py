@@ -72,12 +72,13 @@ class ChunkExchange:
 
     def add_peer(self, host: int, incarnation: int, address: str) -> None:
         """Chunks of a host can be read at "address:port"."""
-        self._incarnations[host] = incarnation
-        self.carrier.add_peer(host, incarnation, address)
+        if self.carrier.add_peer(host, incarnation, address):
+            self._incarnations[host] = incarnation
 
     def drop_peer(self, host: int, incarnation: int) -> None:
         """A host is gone."""
-        self._incarnations.pop(host, None)
+        if self._incarnations.get(host) == incarnation:  # else it is back already
+            del self._incarnations[host]
         if self._begun:
             self.carrier.drop_peer(host, incarnation)
 

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jmars.actors import remote_method
 from jmars.errors import fault_of
@@ -130,30 +129,42 @@ class Orders:
             self._held += orders
             return
         for order in orders:
-            match order:
-                case OpenJob(job, table, size):
-                    self.open_job(job, table, size)
-                case EnqueueGraph(job, operands, workers):
-                    self.enqueue_graph(job, operands, workers)
-                case StopExecution(job):
-                    self.stop_execution(job)
-                case Replan(job, rank, workers, slow):
-                    self.replan(job, rank, workers, slow)
-                case Rerank(job, packed, size):
-                    self.rerank(job, decompressed(packed, size) if size else packed)
-                case CloseJob(job):
-                    self.close_job(job)
-                case FreeChunks(chunks, lost):
-                    if lost:
-                        self._workers.drop_chunks(chunks)
-                    else:
-                        self.free_chunks(chunks)
-                case KeepChunks(chunks):
-                    self._workers.keep_chunks(chunks)
-                case TakeBack(job, operands):
-                    self._workers.take_back(job, operands)
-                case LocateChunks():
-                    self._workers.locate_chunks(order)
+            try:
+                self._act_on(order)
+            except Exception as error:  # a fault of jmars breaks the job, which the scheduler then closes
+                log.exception("the order %s could not be acted on", type(order).__name__)
+                self.break_jobs(fault_of(error), getattr(order, "job", ""))
+
+    def break_jobs(self, why: str, job: str = "") -> None:
+        """Report that a job, or each open job, fails by a fault of jmars."""
+        for one in [job] if job else list(self._known.jobs):
+            self._reports.report(JobBroken(one, why))
+
+    def _act_on(self, order: Order) -> None:
+        match order:
+            case OpenJob(job, table, size):
+                self.open_job(job, table, size)
+            case EnqueueGraph(job, operands, workers):
+                self.enqueue_graph(job, operands, workers)
+            case StopExecution(job):
+                self.stop_execution(job)
+            case Replan(job, rank, workers, slow):
+                self.replan(job, rank, workers, slow)
+            case Rerank(job, packed, size):
+                self.rerank(job, decompressed(packed, size) if size else packed)
+            case CloseJob(job):
+                self.close_job(job)
+            case FreeChunks(chunks, lost):
+                if lost:
+                    self._workers.drop_chunks(chunks)
+                else:
+                    self.free_chunks(chunks)
+            case KeepChunks(chunks):
+                self._workers.keep_chunks(chunks)
+            case TakeBack(job, operands):
+                self._workers.take_back(job, operands)
+            case LocateChunks():
+                self._workers.locate_chunks(order)
 
     def open_job(self, job: str, blob: bytes, size: int = 0) -> None:
         """Take the operands of a job, a pickled JobTable; compressed where `size` is not 0."""
@@ -173,7 +184,7 @@ class Orders:
             if self._known.jobs[job].stopped:
                 self._reports.report(Interrupted(job, list(operands), -1))
                 return
-            self._carefully(job, self._workers.enqueue_graph, operands, workers)
+            self._workers.enqueue_graph(job, operands, workers)
 
     def stop_execution(self, job: str) -> None:
         """Stop a job."""
@@ -184,7 +195,7 @@ class Orders:
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
         """Give operands new ranks and workers."""
         if job in self._known.jobs:
-            self._carefully(job, self._workers.replan, rank, workers, slow)
+            self._workers.replan(job, rank, workers, slow)
 
     def rerank(self, job: str, packed: bytes) -> None:
         """Give operands new ranks."""
@@ -199,14 +210,6 @@ class Orders:
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Free the memory and the files of chunks."""
         self._workers.free_chunks(chunks)
-
-    def _carefully(self, job: str, act: Callable[..., None], *args: Any) -> None:
-        """Act on an order; a fault of jmars breaks the job, which the scheduler then closes."""
-        try:
-            act(job, *args)
-        except Exception as error:
-            log.exception("an order for %s could not be acted on", job)
-            self._reports.report(JobBroken(job, fault_of(error)))
 
     @remote_method
     async def give_up(self, job: str, free: bool = True) -> None:

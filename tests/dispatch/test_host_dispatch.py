@@ -226,6 +226,21 @@ def test_a_fault_in_handling_a_report_breaks_the_job_and_replaces_the_executor()
     assert room.killed == [room.links[0]] and type(room.reports[-1]).__name__ == "JobBroken"
 
 
+@in_loop
+def test_orders_about_a_closed_job_and_reports_without_a_batch_have_no_effect():
+    room = Room()
+    room.dispatch.open_job(job(1))
+    room.dispatch.close_job("job-1")
+    before = len(room.reports)
+    room.dispatch.enqueue("job-1", [0], [0])
+    room.dispatch.replan("job-1", [0], [0], [])
+    room.dispatch.stop("job-1")
+    room.dispatch.close_job("job-1")
+    assert room.dispatch.take_back("job-1", [0]) == []
+    room.dispatch.received(0, ExecutorReport(1, [1], 0, 0, None, []))
+    assert len(room.reports) == before and not room.killed
+
+
 def with_gpus(gpus: int) -> Room:
     """A core and GPUs that are warm, the first given up while its second process opens it."""
     room = Room(1 + gpus, gpus)

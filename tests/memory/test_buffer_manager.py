@@ -332,3 +332,12 @@ def test_nobody_waits_for_a_disk_that_has_nothing_to_take():
         host.chunks.pin(chunk)
     host.ask("reader", slots=1)
     assert host.said == [("reader", MemoryLimitError)]
+
+
+def test_answers_of_the_mover_that_nothing_waits_for_have_no_effect():
+    host = Host()
+    host.store(0)
+    before = dict(host.chunks.memory)
+    for kind, about in (("spilled", 0), ("loaded", 0), ("loaded", 9), ("gathered", 4)):
+        host.buffers.received(None, (kind, about, ""))
+    assert host.chunks.memory == before and not host.chunks.disk

@@ -61,15 +61,15 @@ def test_where_no_line_is_known_nothing_is_said():
     assert note_for_lazy(TypeError("unhashable type: 'list'")) is None
 
 
-def test_an_element_as_a_key(notebook):
+def test_an_element_is_a_key(notebook):
     notebook("import numpy as np")
-    assert "use the number, x.item()" in notebook.run("%%jmars\nv = np.arange(4.0)\nd = {v[0]: 1}").text
-    assert notebook("%%jmars\nv = np.arange(4.0)\n{v[0].item(): 1}") == {0.0: 1}
+    assert notebook("%%jmars\nv = np.arange(4.0)\n{v[0]: 1}[0]") == 1
 
 
 def test_a_memoryview_is_told_of_fetch(notebook):
     notebook("import numpy as np")
     assert "memoryview(x.fetch())" in notebook.run("%%jmars\nx = np.arange(4)\nmemoryview(x)").text
+    assert "x.tobytes()" in notebook.run("%%jmars\nimport hashlib\nx = np.arange(4)\nhashlib.sha1(x)").text
     assert notebook("%%jmars\nx = np.arange(4)\nmemoryview(x.fetch()).shape") == (4,)
 
 

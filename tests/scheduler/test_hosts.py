@@ -32,6 +32,7 @@ from jmars.model.reports import (
     ChunksLost,
     Finished,
     InputsMissing,
+    JobBroken,
     JobClosed,
     OperandsReturned,
     Refused,
@@ -397,3 +398,33 @@ def test_a_host_that_stays_after_all_opens_what_came_meanwhile(room: Any) -> Non
     assert [report.state for report in scheduler.take()] == ["idle", "idle"]  # type: ignore[union-attr]
     hosts.enqueue_graph("job-2", [0], [0])
     assert a.take() == [EnqueueGraph("job-2", [0], [0])]
+
+
+def test_a_fault_at_a_report_ends_its_job_alone_and_the_next_report_is_taken(room: Any, monkeypatch: Any) -> None:
+    hosts, _, scheduler = room
+    hosts.enqueue_graph("job-1", [0], [0])
+    monkeypatch.setattr(hosts.places, "stored", lambda *_: 1 // 0)
+    hosts.take(0, [Finished("job-1", [0], 0), WorkerMoved(0, "worker-0", 7, "idle")])
+    broken, moved = scheduler.take()
+    assert isinstance(broken, JobBroken) and broken.job == "job-1" and "ZeroDivisionError" in broken.why
+    assert moved == WorkerMoved(0, "a/worker-0", 7, "idle")
+    monkeypatch.setattr(hosts.places, "copied", lambda *_: 1 // 0)
+    hosts.take(0, [ChunksCopied([100])])  # of no job: it may be any
+    assert [(type(one), one.job) for one in scheduler.take()] == [(JobBroken, "job-1")]
+
+
+def test_orders_about_a_closed_job_and_reports_of_an_unknown_host_have_no_effect(room: Any) -> None:
+    hosts, links, scheduler = room
+    hosts.close_job("job-1")
+    for number in (0, 1):
+        hosts.take(number, [JobClosed("job-1", {})])
+    for link in links:
+        link.take()
+    scheduler.take()
+    hosts.enqueue_graph("job-1", [0], [0])
+    hosts.replan("job-1", [0] * 4, [0] * 4, [])
+    hosts.stop_execution("job-1")
+    hosts.close_job("job-1")
+    hosts.suspect(7, True)
+    hosts.take(7, [Started("job-1", [0], 0)])
+    assert [link.take() for link in links] == [[], []] and scheduler.take() == []

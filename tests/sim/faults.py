@@ -45,6 +45,8 @@ class Faults:
     carrier_dies: float = 0.0  # share of orders after which a carrier is killed
     carrier_deaths: int = 3
     pieces: float = 0.0  # share of uploaded chunks that come in pieces
+    echoes: float = 0.0  # share of messages that come once more when what they are about is over
+    late: float = 0.0  # share of messages that are a second late, and all behind them
 
     @classmethod
     def drawn(cls, random: Random) -> Faults:
@@ -67,6 +69,8 @@ class Faults:
             cancels=on(0.4, 0.4),
             stalls=on(0.2, 0.01),
             repeats=on(0.3, 0.1),
+            echoes=on(0.5, 0.2),
+            late=on(0.3, 0.02),
         )
 
     @classmethod
@@ -97,6 +101,8 @@ class Faults:
             carrier_dies=on(0.3, 0.05),
             carrier_deaths=2,
             pieces=on(0.5, 0.5),
+            echoes=on(0.5, 0.2),
+            late=on(0.3, 0.02),
         )
 
     def __str__(self) -> str:

@@ -58,6 +58,7 @@ class SimHead(HostsHead):
         super().__init__(orders, None, 0)  # type: ignore[arg-type]
         self._world = world
         self.chunks = HostsChunks(self.roster)
+        world.echoes.of_head(self)
 
     def begin(self) -> InProcessScheduler:
         """Schedule jobs."""
@@ -128,7 +129,7 @@ class HostsWorld(World):
 
     async def main(self) -> None:
         """The run."""
-        self.network = self.loop.network = Network(self.loop, self.loop.random, self.trace)
+        self.network = self.loop.network = Network(self.loop, self.loop.random, self.trace, self.faults.late)
         self.head = SimHead(self)
         self.port = self.network.listen(Identity(HEAD, 1), Listener(self.head.roster.accept).enter)
         for number in range(1, self._count + 1):

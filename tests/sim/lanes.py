@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Carrier"]
 
 SECONDS = 0.0005  # between two buffers of a lane, on average
+GATHERS, READ_SECONDS = 0.5, 0.001  # share of orders that wait for others to come, and how long
 DIAL = 5.0  # seconds that a connection may take
 
 
@@ -278,14 +279,20 @@ class Carrier:
         self._timer: asyncio.TimerHandle | None = None
         self.puller: SimPuller
         self.server: SimServer
+        host.world.echoes.of_carrier(self)
 
     async def main(self) -> None:
         """Serve orders."""
         child, faults = self.child, self.host.faults
         try:
             while True:
-                kind, *args = await child.read()
-                getattr(self, f"_{kind}")(*args)
+                gathered = [await child.read()]
+                if child.random.random() < GATHERS:
+                    await child.take(READ_SECONDS)
+                while not child.is_idle:  # one read of the socket brings all that has come
+                    gathered.append(await child.read())
+                for kind, *args in gathered:
+                    getattr(self, f"_{kind}")(*args)
                 if faults.carrier_deaths and child.random.random() < faults.carrier_dies:
                     faults.carrier_deaths -= 1
                     child.die("killed by SIGKILL")

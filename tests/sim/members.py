@@ -129,6 +129,7 @@ class SimHost:
         )
         self.member._address = f"10.0.0.{number}"
         self._watch_source(exchange.carrier)
+        world.echoes.of_host(self)
         self._tasks: list[asyncio.Task[None]] = []
 
     def __str__(self) -> str:

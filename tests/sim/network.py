@@ -21,6 +21,7 @@ __all__ = ["CLUSTER", "Context", "End", "Network", "address_of"]
 
 CLUSTER = "sim"
 LATENCY = 0.0005  # seconds that bytes take, on average
+LATE = 1.0  # seconds that late bytes take, and all behind them
 TRIES = 0.3  # seconds between two tries to send into a silence
 PATIENCE = (5.5, 9.0)  # seconds of silence after which an end breaks its connection
 NOWHERE = 1000.0  # seconds after which nobody waits for an answer any more
@@ -86,7 +87,9 @@ class End:
     # -- own
     def _fly(self, data: Any) -> None:
         loop = self.network.loop
-        self._arrives = max(self._arrives, loop.now + loop.random.expovariate(1 / self.network.latency))
+        late = self.network.late
+        mean = LATE if late and loop.random.random() < late else self.network.latency
+        self._arrives = max(self._arrives, loop.now + loop.random.expovariate(1 / mean))
         self._flying.append((self._arrives, data))
         if not self._pumps:
             self._pumps = True
@@ -154,9 +157,10 @@ class Network:
         By host that listens.
     """
 
-    def __init__(self, loop: VirtualLoop, random: Random, trace: Callable[[str], None]) -> None:
+    def __init__(self, loop: VirtualLoop, random: Random, trace: Callable[[str], None], late: float = 0.0) -> None:
         self.loop, self.random, self.trace = loop, random, trace
         self.latency = LATENCY
+        self.late = late
         self.ends: set[End] = set()
         self.doors: dict[tuple[int, int], tuple[Identity, Callable[[End, Identity], None]]] = {}
         self._silent: Counter[tuple[int, int]] = Counter()

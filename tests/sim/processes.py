@@ -22,6 +22,7 @@ from tests.sim.loop import VirtualLoop
 __all__ = ["Child", "SimChildren"]
 
 LATENCY = 0.0005  # seconds that a message takes, on average
+LATE = 1.0  # of a late message
 FIRST_PID = 10_000_000  # above what any system gives
 
 
@@ -170,7 +171,9 @@ class Child:
 
     def later(self, call: Callable[..., None], *args: Any, out: bool = False) -> None:
         """In order with all that goes the same way."""
-        self._arrives[out] = max(self._arrives[out], self.loop.now + self.random.expovariate(1 / LATENCY))
+        late = self.children.faults.late
+        mean = LATE if late and self.random.random() < late else LATENCY
+        self._arrives[out] = max(self._arrives[out], self.loop.now + self.random.expovariate(1 / mean))
         self._flying[out].append((call, args))
         self.loop.call_at(self._arrives[out], self._arrived, out)
 

@@ -29,6 +29,7 @@ from tests.sim import checks
 from tests.sim.apart import SimApart
 from tests.sim.client import Client, Wrong
 from tests.sim.disk import Disk
+from tests.sim.echoes import Echoes
 from tests.sim.executor import Executor
 from tests.sim.faults import Faults
 from tests.sim.loop import VirtualLoop, virtual_clocks
@@ -59,6 +60,7 @@ class Report:
     ends: list[str] = field(default_factory=list)
     fetched: int = 0  # bytes that hosts read from other hosts
     lost: int = 0  # hosts
+    echoes: dict[str, int] = field(default_factory=dict)  # by handler
 
 
 class ScribblingArena(Arena):
@@ -110,6 +112,7 @@ class World:
         self.checked = -1  # events told when the operands were checked last
         self.random = random
         self.apart: SimApart | None = None
+        self.echoes = Echoes(self)
         self.gpus: Sequence[str] = ()
         self.machine: Callable[[], Machine] | None = None  # what the scheduler plans for
         self._session: SessionActor
@@ -151,6 +154,7 @@ class World:
             lambda: self.faults.disk_size - self.disk.used,
             gpus=self.gpus,
         )
+        self.echoes.of_machine(self.execution)
         self.execution.ledger.save = lambda: None  # type: ignore[method-assign]  # what is learnt here is not true
         self.log = EventLog(now=self.loop.time)
         self.tap(self.log)
@@ -226,6 +230,7 @@ class World:
             self.drawn,
             self.client.ends,
             sum(host.execution.chunks.fetched for host in self.hosts),
+            echoes=self.echoes.heard,
         )
 
     def __str__(self) -> str:

@@ -88,3 +88,44 @@ def test_what_is_read_only_says_so_before_any_other_fault(dtype: Any) -> None:
     for one in (np.diagonal(np.zeros((2, 2), dtype)), np.diagonal(mt.asarray(np.zeros((2, 2), dtype)))):
         with pytest.raises(ValueError, match="output array is read-only"):
             one += 0
+
+
+@pytest.mark.parametrize(
+    ("a", "name", "args"),
+    [
+        (np.array([1.5, 2.0]), "is_integer", ()),
+        (np.array([1.5, 2.0]), "as_integer_ratio", ()),
+        (np.array([1.5, 2.0]), "hex", ()),
+        (np.array([5, 12], "u4"), "is_integer", ()),
+        (np.array([5, 12]), "bit_count", ()),
+        (np.array(["abc", "d"]), "upper", ()),
+        (np.array(["abc", "d"]), "startswith", ("a",)),
+        (np.array([b"abc", b"d"]), "decode", ()),
+    ],
+)
+def test_a_scalar_has_the_methods_of_numpys_scalars(a, name, args):
+    x = mt.asarray(a, chunk_size=1)
+    for i in range(2):
+        found, expected = getattr(x[i], name)(*args), getattr(a[i], name)(*args)
+        assert found == expected and type(found) is type(expected)
+
+
+def test_attributes_of_scalars_that_are_no_methods():
+    x = mt.arange(3)
+    assert (x.max().numerator, x.max().denominator) == (2, 1)
+    assert (x.max().real.fetch(), x.max().imag.fetch()) == (2, 0)
+
+
+def test_an_array_without_axes_has_no_methods_of_scalars():
+    for np_ in (np, mt):
+        for array in (np_.asarray(2.0), np_.ones(3)):
+            assert not hasattr(array, "is_integer") and not hasattr(array, "hex")
+            with pytest.raises(TypeError, match="unhashable"):
+                hash(array)
+
+
+def test_a_scalar_is_a_key_by_its_value():
+    x = mt.asarray([2.5, 7.0, 2.5])
+    table = {x[0]: "a", x.max(): "b"}
+    assert table[2.5] == table[x[2]] == "a" and table[7] == "b" and hash(x[1]) == hash(7)
+    assert {x[0], x[2]} == {2.5}

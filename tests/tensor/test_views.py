@@ -38,6 +38,10 @@ MAKES = {  # views, or copies where NumPy copies
     "split": lambda a, n: np.array_split(a, 2)[n % 2] if a.ndim else a,
     "view": lambda a, n: a.view(),
     "bits": lambda a, n: a.view("u8" if a.dtype.kind == "i" else "i8") if a.dtype in (int, "u8") else a,
+    "halves": lambda a, n: a.view("i4") if a.dtype == int and a.ndim and a.flags.c_contiguous else a,
+    "wholes": lambda a, n: (
+        a.view("i8") if a.dtype == "i4" and a.ndim and a.flags.c_contiguous and a.shape[-1] % 2 == 0 else a
+    ),
     "at least": lambda a, n: np.atleast_2d(a),
     "copy": lambda a, n: a.copy(),
     "sum": lambda a, n: a + 1,
@@ -346,3 +350,47 @@ def test_a_broadcast_axis_is_the_last_in_memory_of_a_copy_alone():
     theirs = np.broadcast_to(np.arange(6).reshape(2, 3), (2, 2, 3))
     for function in (np.negative, np.copy, lambda a: a.astype("f4"), lambda a: a.astype(a.dtype), lambda a: a + 1):
         assert function(wide).strides == function(theirs).strides
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 100])
+@pytest.mark.parametrize("to", ["u1", "f4", "c16", "S3", "S24", "i8,f4,f4", "M8[s]"])
+def test_a_view_of_another_size_has_numpys_elements_and_writes_to_the_whole(to, chunk):
+    a = np.arange(18.0).reshape(3, 6)
+    x = mt.asarray(a.copy(), chunk_size=chunk)
+    for ours, theirs in ((x, a), (x[1:], a[1:]), (x[:, None], a[:, None])):
+        try:
+            expected = theirs.view(to)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=str(error)[:30]):
+                ours.view(to)
+            continue
+        found = ours.view(to)
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        assert found.fetch().tobytes() == expected.tobytes()
+    small, theirs = x.view("u1"), a.view("u1")
+    small[1, 3:9] = theirs[1, 3:9] = 7
+    assert x.fetch().tobytes() == a.tobytes()
+    x[2] = a[2] = -1
+    assert small.fetch().tolist() == theirs.tolist()
+
+
+def test_a_view_of_another_size_is_refused_where_numpy_refuses_it():
+    x, a = mt.ones((4, 6), chunk_size=2), np.ones((4, 6))
+    for view in (lambda y: y.T.view("f4"), lambda y: y[:, ::2].view("c16"), lambda y: y[:, :3].view("c16"),
+                 lambda y: y[0, :1].reshape(()).view("f4"), lambda y: y.view("S3")):  # fmt: skip
+        with pytest.raises(ValueError) as expected:
+            view(a)
+        with pytest.raises(ValueError) as found:
+            view(x)
+        assert str(found.value) == str(expected.value)
+
+
+def test_bytes_are_viewed_as_records_and_back():
+    x = mt.asarray(np.arange(24, dtype="u1"), chunk_size=5)
+    records = x.view([("a", "i2"), ("b", "u1", 2)])
+    expected = np.arange(24, dtype="u1").view([("a", "i2"), ("b", "u1", 2)])
+    assert records.fetch().tobytes() == expected.tobytes() and records.shape == (6,)
+    records["a"] = 0
+    expected["a"] = 0
+    assert x.fetch().tolist() == expected.view("u1").tolist()
+    assert x[x > 3].view("u2").shape == (5,)

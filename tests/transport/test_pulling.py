@@ -84,3 +84,27 @@ def test_a_host_that_did_not_answer_is_not_dialled_by_a_job_before_its_time(pull
     assert list(lanes(puller)) == [1]
     puller.open_lanes(101.0)
     assert sorted(lanes(puller)) == [1, 2]
+
+
+def test_a_pull_that_failed_and_is_withdrawn_in_one_turn_ends_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "PullLane", Lane)
+    told: list[Any] = []
+    made = Puller(identity(0), memoryview(bytearray(1 << 20)), lambda *message: told.append(message), lambda *_: None)
+    made.add_peer((1, 1), "127.0.0.1:1")
+    made.pull(PullOrder(1, 0, 7, 0, 10, 0, [(1, 1)]), 100.0)
+    made.advance(100.0)
+    made.drop_peer((1, 1), 100.0)  # a killed host: both orders come in one message
+    made.withdraw(1)
+    made.advance(100.0)
+    assert [message[:2] for message in told] == [("pulled", 1)]
+    made.withdraw(1)
+    assert told[-1] == ("withdrawn", 1)
+
+
+def test_events_of_a_closed_lane_have_no_effect(puller: Puller) -> None:
+    lane = lanes(puller)[1]
+    lane.join = lambda: None
+    lane.name = "lane to host 1"
+    for kind in ("closed", "closed", "arrived", "failed"):
+        puller.event(kind, lane, ["the other end hung up"], 100.0)
+    assert lanes(puller) == {}

@@ -199,3 +199,24 @@ def test_links_are_as_the_carrier_measured_them_until_the_host_is_gone(control):
     assert control.link.links == {1: (1e9, 1e-3)}
     control.link.drop_peer(1, 1)
     assert control.link.links == {}
+
+
+def test_answers_about_pulls_and_requests_that_are_over_have_no_effect(control):
+    withdrawn = control.pull("a")
+    control.link.withdraw(withdrawn, lambda: control.told.append("withdrawn"))
+    for message in (("withdrawn", withdrawn), ("pulled", withdrawn, "host 2 is gone", 2, 0, [0, 0, 0, 0])):
+        control.hears(*message)
+        control.hears(*message)
+    assert control.told == ["withdrawn"]
+    control.places[7] = ("memory", 0, 10)
+    control.hears("asked", 1, 2, 7, 0, 10)
+    for _ in range(2):
+        control.hears("given", 1, 10, "")
+    assert control.pins == [] and control.told == ["withdrawn"]
+
+
+def test_a_request_without_a_place_gives_none_back(control):
+    control.places[7] = None  # the chunk moves
+    control.hears("asked", 1, 2, 7, 0, 10)
+    control.hears("given", 1, 10, "")
+    assert control.pins == []

@@ -65,3 +65,17 @@ def test_a_read_is_withdrawn_where_it_is_by_the_carrier_or_by_the_head() -> None
         assert len(relayed) == 1
         other()
         assert relayed[-1] == "withdrawn" and len(told) == 1
+
+
+@in_loop
+def test_late_news_of_an_earlier_incarnation_leave_the_present_one() -> None:
+    with Host() as host:
+        told: list[str] = []
+        exchange = _exchange(host, [])
+        exchange.drop_peer(2, 1)
+        exchange.add_peer(2, 2, "127.0.0.1:10")
+        exchange.add_peer(2, 1, "127.0.0.1:9")
+        exchange.drop_peer(2, 1)
+        exchange.pull(7, 0, 4096, 0, (2,), (1, 0), told.append)
+        (pull,) = [order for order in host.children.sent["carrier"] if order[0] == "pull"]
+        assert pull[-1] == [(2, 2)]

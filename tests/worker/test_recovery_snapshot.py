@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from jmars.errors import MemoryLimitError
-from jmars.model.orders import EnqueueGraph, FreeChunks
+from jmars.model.orders import EnqueueGraph, FreeChunks, KeepChunks, Replan
 from jmars.model.reports import ChunksLost, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
@@ -81,11 +81,14 @@ def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
     def fails(job, *args):
         raise KeyError("injected")
 
-    workers.enqueue_graph = workers.replan = fails
-    orders.take([EnqueueGraph("job-1", [0], [0]), FreeChunks([7])])
-    orders.replan("job-1", [0], [0], [])
+    workers.enqueue_graph = workers.replan = workers.keep_chunks = fails
+    orders.open_job("job-2", table("job-2", 2))
+    orders.take([EnqueueGraph("job-1", [0], [0]), Replan("job-1", [0], [0], []), FreeChunks([7])])
     assert [report.job for report in sent] == ["job-1"] * 2 and "KeyError: 'injected'" in sent[0].why
     assert workers.ordered[-1] == ("free_chunks", [7])
+    orders.take([KeepChunks([7]), FreeChunks([8])])  # of no job: it may be any
+    assert [report.job for report in sent[2:]] == ["job-1", "job-2"]
+    assert workers.ordered[-1] == ("free_chunks", [8])
 
 
 def test_orders_about_jobs_that_were_refused_change_nothing():

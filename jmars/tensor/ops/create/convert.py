@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import math
+from typing import Any, cast
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.buffers import layout_of
 from jmars.tensor.infer import cast_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.chunks.rechunk import rechunk
+from jmars.tensor.ops.chunks.rechunk import rechunk, rechunked
 from jmars.tensor.ops.create.constants import check_device
 from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
@@ -21,6 +24,8 @@ from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
 __all__ = ["array", "asarray", "from_dlpack", "tensor"]
+
+Array = np.ndarray[Any, Any]
 
 
 _REQUIREMENTS = {letter: letter for letter in "CFAWOE"} | {
@@ -130,22 +135,41 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
 
 @offers("method.view")
 def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
-    """`x.view`: reinterprets the bytes of the elements as another dtype of the same size."""
+    """`x.view`: reinterprets the bytes of the elements as another dtype; of another size, along the last axis.
+
+    Raises
+    ------
+    ValueError
+        NumPy's, where the elements of the last axis do not make up whole elements, or do not lie side by side.
+    """
     if dtype is None:
         return share(Tensor(x.data), x, index_step((Ellipsis,)))
     kind = np.dtype(dtype)
     if kind.itemsize != x.dtype.itemsize:
-        raise UnsupportedError(
-            f"a view of {x.dtype} as {kind} changes the number of elements, which jmars does not do; view the "
-            "value, x.fetch()"
-        )
+        assert x.size >= 0  # lengths are known from here on
+        shape = cast(Array, layout_of(x.state().place)).view(kind).shape  # NumPy's errors
+        if len(shape) != x.ndim:
+            raise UnsupportedError(f"a view as {kind}, which adds axes, is not in jmars; view the value, x.fetch()")
     own = x.dtype
     viewing = step(
-        lambda whole: reinterpret(Tensor(whole.data), kind),
-        lambda whole, part: reinterpret(Tensor(part.data), own),
+        lambda whole: _viewed(whole, kind),
+        lambda whole, part: Tensor(rechunked(_viewed(part, own).data, whole.data.chunks)),
         lambda array: array.view(kind),
     )
-    return share(blockwise("view", _view_block, [x], x.chunks, kind, (kind,)), x, viewing)
+    return share(_viewed(x, kind), x, viewing)
+
+
+def _viewed(x: Tensor, kind: np.dtype[Any]) -> Tensor:
+    """The bytes of the elements as another dtype, each chunk alone."""
+    old, new = x.dtype.itemsize, kind.itemsize
+    if old == new:
+        return blockwise("view", _view_block, [x], x.chunks, kind, (kind,))
+    unit = math.lcm(old, new) // old  # elements that make up whole elements
+    ends = [end if end == x.shape[-1] else end - end % unit for end in itertools.accumulate(x.chunks[-1])]
+    lengths = tuple(n for start, end in itertools.pairwise([0, *ends]) if (n := end - start)) or (0,)
+    data = rechunked(x.data, (*x.chunks[:-1], lengths))
+    chunks = (*x.chunks[:-1], tuple(n * old // new for n in lengths))
+    return blockwise("view", _view_block, [Tensor(data)], chunks, kind, (kind,))
 
 
 def _view_block(block: Any, kind: np.dtype[Any]) -> Any:
