@@ -27,6 +27,7 @@ from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_text, nume
 from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Head, Run, Stop, interrupted, pipeline
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step, program_text
+from jmars.kernels.reducers import UfuncReducer
 from jmars.kernels.reduction_kernel import combine_function, leaf_function
 from jmars.kernels.row_chains import RowChain, row_chain
 from jmars.kernels.scratch import close_spares, give_back, open_spares, spare_array
@@ -257,7 +258,8 @@ def _compile_region(
     assert tail is None or isinstance(tail, Reduce)
     if tail is not None and not region.heads and not region.chains and middle is None:
         chunk = types[tail.inputs[0]]
-        if not tail.reducer.blocked or chunk.size <= BLOCK_SIZE:
+        in_place = tail.inputs[0] in shared.views and isinstance(tail.reducer, UfuncReducer)  # NumPy's order of adding
+        if not tail.reducer.blocked or chunk.size <= BLOCK_SIZE or in_place:
             return leaf_function(tail, chunk.shape, tail.inputs[0], _argument(program, region.tail)), "numpy"
     in_numexpr = False
     if middle is not None and numexpr_text(middle.expression) is not None:
@@ -270,7 +272,8 @@ def _compile_region(
     small = middle is not None and not heads and tail is None and middle.output.size <= BLOCK_SIZE
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
         return whole_function(middle.expression, middle.inputs, middle.twin), "numpy"
-    touched = (*middle.inputs, first + region.last) if middle is not None and tail is None else ()
+    touched = middle.inputs if middle is not None else tail.inputs if tail is not None else ()
+    touched = (*touched, first + region.last) if tail is None else touched
     strided = not shared.strided.isdisjoint(touched)
     flat = middle is not None and not heads and first + region.last in shared.inside and never_raises(middle.expression)
     if middle is not None and (backend in ("llvm", "llvm-fast") or (backend == "auto" and program.jit)):

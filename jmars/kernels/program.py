@@ -190,6 +190,7 @@ class Call:
     by_rows: bool = False  # row i of the output, along the first axis, is computed of row i of each input
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
+    repeats: bool = False  # `view` has elements several times (windows): reductions read them in place
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
 

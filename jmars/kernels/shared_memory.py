@@ -1,7 +1,8 @@
-"""Finds the values of a program that need no memory of their own, because they lie in that of another value.
+"""Finds the values of a program that need no memory, because they lie in the memory of other values.
 
-A slice that only elementwise steps read is a view of the sliced value. A value that is written to a slice is computed
-there. `sharing` sees the steps only, so that planned and used memory agree.
+A slice that only elementwise steps read is a view of the sliced value; so are windows, also where they are reduced. A
+value that is written to a slice is computed there. `sharing` sees the steps only, so that planned and used memory
+agree.
 """
 
 from __future__ import annotations
@@ -35,14 +36,19 @@ def sharing(steps: Sequence[Step], n: int) -> Sharing:
     readers = step_readers(steps, n)
 
     def is_pass(k: int) -> bool:
-        """Whether a step writes elements one by one; sums stay those of contiguous blocks, to the last bit."""
+        """Whether a step is elementwise; sums keep the bits of sums of contiguous blocks."""
         reduced = len(readers[k]) == 1 and isinstance(steps[readers[k][0]], Reduce)
         return isinstance(steps[k], Elementwise) and not reduced
 
+    def is_reading(k: int) -> bool:
+        """Whether a step may read windows in place: a copy would be many times larger than the elements."""
+        return isinstance(steps[k], Elementwise | Reduce)
+
     for k, step in enumerate(steps[:-1]):
-        is_slice = isinstance(step, Call) and step.view is not None and step.inputs[0] not in views
-        if is_slice and all(map(is_pass, readers[k])):
-            views[n + k] = step.inputs[0]
+        if isinstance(step, Call) and step.view is not None and step.inputs[0] not in views:
+            is_read = is_reading if step.repeats else is_pass
+            if all(map(is_read, readers[k])):
+                views[n + k] = step.inputs[0]
     for k, step in enumerate(steps):
         if isinstance(step, Call) and step.target is not None:
             value = step.inputs[-1]

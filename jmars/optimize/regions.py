@@ -86,8 +86,10 @@ def _copied(graph: ChunkGraph, root: Ints) -> Bools:
         for program in graph.programs
     ]
     view, plain, reduces = np.array([*kinds, (False, False, False)], np.bool_)[graph.program].T
-    copied = view & reduces[root]
-    copied[graph.input_idx[~plain[readers(graph)]]] = True
+    repeats = np.array([*map(_repeats, graph.programs), False], np.bool_)[graph.program]
+    copied = view & reduces[root] & ~repeats
+    reader = readers(graph)
+    copied[graph.input_idx[~(plain[reader] | (reduces[reader] & repeats[graph.input_idx]))]] = True
     found: Bools = copied & view & (root != np.arange(graph.n))
     return found
 
@@ -249,6 +251,10 @@ def _is_held(program: Program) -> bool:
 
 def _is_view(program: Program) -> bool:
     return any(isinstance(step, Call) and step.view is not None for step in program.steps[:1])
+
+
+def _repeats(program: Program) -> bool:
+    return any(isinstance(step, Call) and step.repeats for step in program.steps[:1])
 
 
 def _reduces(program: Program) -> bool:

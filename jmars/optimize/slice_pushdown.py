@@ -1,6 +1,6 @@
 """Slice pushdown: slices and rechunks of random arrays are generated directly, without the whole array.
 
-Every element of a random array has its place in a single sequence (decision 0009), so a slice of a random array can be
+Every element of a random array has a place in a single sequence (decision 0009), so a slice of a random array can be
 generated alone. A rechunk behind elementwise operands is pushed down to their inputs. Shifted slices of an array, whose
 chunks begin at different places, so become a single pass. The cost rule is the rule of rematerialise.py, on tensors.
 Source: docs/decisions/0035-drawn-again.md; predicate pushdown (Ullman 1988).
@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class RandomSlice(Operand):
-    """A slice of a random array, generated alone; its source line is the line of the slice."""
+    """A slice of a random array, generated alone; the source line is the line of the slice."""
 
     source: Doubles
     whole: Shape  # of the array

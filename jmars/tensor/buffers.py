@@ -345,7 +345,7 @@ def strides_like(
 ) -> tuple[int, ...] | None:
     """Strides of a new array that NumPy allocates in the order of its inputs (order "K"); None for C order.
 
-    An axis along which an input is broadcast is the last in memory of a copy, and where it was in a ufunc's result.
+    A broadcast axis is the last in the memory of a copy, and stays in place in a ufunc's result.
     """
     if len(shape) < 2 or not any(place.permuted for place in places):
         return None

@@ -182,6 +182,12 @@ class Operand:
         """
         raise NotImplementedError
 
+    def sliced(self, output: TensorData, index: Sequence[int | slice]) -> tuple[TensorData, list[int | slice]] | None:
+        """Return a node with a part of `output` that computes less, and the index of `output[index]` in the part; None:
+        there is no such node.
+        """
+        return None
+
     def token(self) -> Hashable | None:
         """Return a key: operands of equal tokens and inputs compute equal values. None: equality is unknown."""
         return None

@@ -9,4 +9,5 @@ In reading order:
 - first_elements.py: learns what a user's function gives, from the first elements
 - gufuncs.py: `apply_gufunc` and `vectorize`
 - apply.py: `apply_along_axis`, `map_overlap`, `sliding_window_view`
+- sliding_windows.py: windows as views of chunks
 """

@@ -17,9 +17,8 @@ from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks, pickled, unpickled
 from jmars.tensor.ops.blockwise.overlap import add_halos, halo_widths
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
-from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.blockwise.sliding_windows import sliding_windows
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
-from jmars.tensor.ops.shape.concatenate import concatenate
 from jmars.tensor.protocols import offers
 from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -167,7 +166,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
                         writeable: bool = False) -> Tensor:  # fmt: skip
     """`np.lib.stride_tricks.sliding_window_view`: read-only windows, which see later writes to `x`.
 
-    Chunks of windows are copies of the elements: reduce before computing, so that no copy is stored.
+    Reductions and elementwise functions read the windows where the elements lie; computed windows are copies.
 
     Raises
     ------
@@ -195,33 +194,16 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 
 def _all_windows(x: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
-    """Sliding windows along several axes, as new last axes."""
+    """Sliding windows along several axes, as new last axes; an axis that occurs again gives windows of windows."""
+    if min(sizes, default=0) < 0:
+        raise ValueError("`window_shape` cannot contain negative values")
     made = Tensor(x.data)
-    for size, axis in zip(sizes, axes):
-        made = _windows(made, int(size), axis)
-    return Tensor(made.data)
-
-
-def _windows(x: Tensor, size: int, axis: int) -> Tensor:
-    """Sliding windows along one axis, as a new last axis."""
-    count = x.shape[axis] - size + 1
-    if size < 0 or count < 1:
-        raise ValueError(
-            "window shape cannot be larger than input array shape" if size > 0 else "negative window shape"
-        )
-    parts, start = [], 0
-    for length in (*(n for n in x.chunks[axis]), count):
-        length = min(length, count - start)
-        if not length:
-            break
-        part = x[tuple(slice(start, start + length + size - 1) if i == axis else slice(None) for i in range(x.ndim))]
-        cut = tuple((length + size - 1,) if i == axis else own for i, own in enumerate(x.chunks))
-        part = Tensor(rechunked(part.data, cut))[..., None]
-        out = (*((length,) if i == axis else own for i, own in enumerate(x.chunks)), (size,))
-        parts.append(map_blocks(_block_windows, part, dtype=x.dtype, chunks=out, name="windows", size=size, axis=axis))
-        start += length
-    return concatenate(parts, axis)
-
-
-def _block_windows(block: Array, size: int, axis: int) -> Array:
-    return np.lib.stride_tricks.sliding_window_view(block[..., 0], size, axis)
+    together = [list(axes)] if len(set(axes)) == len(axes) else [[axis] for axis in axes]
+    left = iter(sizes)
+    for group in together:
+        own = {axis: int(next(left)) for axis in group}
+        if any(size > made.shape[axis] for axis, size in own.items()):
+            raise ValueError("window shape cannot be larger than input array shape")
+        every = tuple(own.get(axis, 1) for axis in range(made.ndim))
+        made = sliding_windows(made, every, (1,) * made.ndim, tuple(group))
+    return made

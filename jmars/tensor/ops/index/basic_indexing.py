@@ -75,6 +75,10 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
     assert len(entries) == x.ndim
     if all(entry is not None and entry == slice(None) for entry in index):
         return Tensor(x.data)
+    part = None if x.data.computed else x.data.op.sliced(x.data, entries)
+    if part is not None:
+        rest = iter(part[1])
+        return slice_tensor(Tensor(part[0]), [None if entry is None else next(rest) for entry in index])
     cuts = iter([axis_slices(lengths, entry) for lengths, entry in zip(x.chunks, entries)])
     chunks: list[tuple[int, ...]] = []
     for entry in index:

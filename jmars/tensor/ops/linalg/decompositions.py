@@ -84,7 +84,7 @@ def _map_several(
 ) -> list[Tensor]:
     """Calls a function with several results for each matrix; returns slices of an array of all results.
 
-    The array has the widest of the dtypes, which represents the values of the other dtypes exactly.
+    The array has the widest of the dtypes: conversion to it is exact.
     """
     carrier = np.result_type(*dtypes)
     sizes = [math.prod(shape) for shape in shapes]
@@ -112,7 +112,7 @@ def _is_tall(x: Tensor) -> bool:
 
 
 def _results(kind: Any, *candidates: Mapping[int, Tensor] | Sequence[Tensor]) -> Any:
-    """The results of a function as a named tuple; candidates as in `outputs`, the last one a sequence."""
+    """The results of a function as a named tuple; candidates as in `outputs`, the last as a sequence."""
     ways = [dict(one) if isinstance(one, Mapping) else dict(enumerate(one)) for one in candidates]
     return kind(*map(Tensor, outputs([{k: x.data for k, x in way.items()} for way in ways if way])))
 
@@ -178,9 +178,9 @@ def _r_alone(block: Array) -> Any:
 
 
 def _tiled_qr(out: Array, block: Array, height: int) -> None:
-    """`stacked_qr` by TSQR within the block: each tile of rows is decomposed while it lies in the cache.
+    """`stacked_qr` by TSQR within the block: tiles of rows are decomposed in the cache.
 
-    LAPACK goes through all rows for each column of a panel: 65,536 × 64 doubles take it 3 times as long.
+    LAPACK reads all rows for every column of a panel, and takes 3 times as long for 65,536 × 64 doubles.
     """
     (m, n), tiles = block.shape, block.shape[0] // height
     rest = m - (tiles - 1) * height  # rows of the first tile, which has those left over

@@ -1,0 +1,87 @@
+"""Sliding windows: NumPy's values and bits, from views of the chunks; slices of windows read what they show."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+from jmars.optimize import compile_graph
+from jmars.tensor.ops.blockwise import sliding_windows
+from jmars.tensor.tensor_graph import TensorGraph
+from tests.tensor import engine as engines
+from tests.tensor.cut import cut, same
+
+view = np.lib.stride_tricks.sliding_window_view
+REDUCTIONS = [np.sum, np.max, np.std, np.mean, np.argmax, np.median, lambda w, axis: np.nansum(w * 2 - 1, axis),
+              lambda w, axis: (w > 2).any(axis)]  # fmt: skip
+
+
+@pytest.fixture(params=["tiled", "region", "chain", "color"])
+def way(request, engine, monkeypatch):
+    """Runs chunk graphs with and without fusion, and cuts chunks of windows at 300 bytes."""
+    if request.param != "tiled":
+        monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {"fuse": request.param}).after)
+    monkeypatch.setattr(sliding_windows, "chunk_bytes", lambda: 300)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_reductions_and_slices_have_numpys_values(way, data):
+    a = np.random.default_rng(0).integers(0, 9, (9, 7)).astype("f8")
+    x = data.draw(cut(a))
+    axes = data.draw(st.sampled_from([(0,), (1,), (0, 1), (1, 0), (0, 0)]))
+    sizes = tuple(data.draw(st.integers(0, 4)) for _ in axes)
+    ours, theirs = view(x, sizes, axes), view(a, sizes, axes)
+    assert ours.shape == theirs.shape
+    if data.draw(st.booleans()):
+        step = st.sampled_from([1, 2, 3, -1, -2])
+        index = tuple(
+            data.draw(st.one_of(st.integers(-n, n - 1), st.builds(slice, st.integers(0, n), st.none(), step)))
+            for n in theirs.shape[:2]
+        )
+        ours, theirs = ours[index], theirs[index]
+    same(ours, theirs)
+    reduce = data.draw(st.sampled_from(REDUCTIONS))
+    if theirs.size and 0 not in sizes:
+        same(reduce(ours, axis=-1), reduce(theirs, axis=-1))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_sums_keep_numpys_bits(engine, monkeypatch, axis):
+    monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
+    monkeypatch.setattr(sliding_windows, "chunk_bytes", lambda: 2**17)
+    a = np.random.default_rng(1).random((20, 30, 40))
+    x = mt.asarray(a, chunk_size=(11, 30, 40))
+    np.testing.assert_array_equal(view(x, 9, axis).sum(-1).fetch(), view(a, 9, axis).sum(-1))
+    np.testing.assert_array_equal(view(x, 9, axis).mean(-1).fetch(), view(a, 9, axis).mean(-1))
+
+
+@pytest.mark.parametrize("function", [np.sum, np.max, np.std, lambda w, axis: np.sqrt(w + 1).sum(axis)])
+def test_reductions_hold_no_windows(function):
+    x = mt.zeros((10_000, 20), chunk_size=(2_500, 20))
+    graph = compile_graph(TensorGraph.of([function(view(x, 1_000, 0), axis=-1).data]), {}).after
+    held = graph.nbytes.max() + max(program.work for program in graph.programs)
+    assert held < 4 * 2_500 * 20 * 8 < 1_000 * 20 * 9_001 * 8
+
+
+def test_chunks_of_windows_are_cut_to_the_size_of_chunks():
+    line = mt.zeros(4_000_000)
+    windows = view(line, 1_000)
+    assert max(windows.chunks[0]) * 8_000 <= 2**27
+    box = view(mt.zeros((2_000, 100, 100)), 365, 0)
+    assert math.prod(map(max, box.chunks)) * 8 <= 2**27
+    assert min(box.chunks[0]) > 365 / 2  # chunks along the windows overlap by their length
+
+
+def test_a_slice_of_windows_slices_the_array():
+    line = mt.arange(4_000_000.0)
+    graph = TensorGraph.of([view(line, 1_000)[5].sum().data])
+    assert max(math.prod(meta.shape) for meta, read in zip(graph.metas, graph.inputs, strict=True) if read) == 1_000
+    graph = TensorGraph.of([view(line, 1_000)[100:200:10, 3].data])
+    assert max(math.prod(meta.shape) for meta, read in zip(graph.metas, graph.inputs, strict=True) if read) <= 10_000
+    same(view(line, 1_000)[[7, 3]].max(-1), [1_006.0, 1_002.0])
