@@ -252,7 +252,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     @flat.setter
     def flat(self, value: Any) -> None:
-        self[...] = call("reshape", call("resize", value, (self.size,)), self.shape)
+        call("method.set_flat", self, value)
 
     def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         """Choose elements among several arrays; this tensor holds the arrays' numbers."""
@@ -301,8 +301,8 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         raise ValueError("cannot delete array elements")  # NumPy's words
 
     def fill(self, value: Any) -> None:
-        """Fill the tensor with a value."""
-        self[...] = value
+        """Fill the tensor with a number."""
+        call("method.fill", self, value)
 
     def tobytes(self, order: str = "C") -> bytes:
         """Compute the tensor and return the bytes of its elements."""

@@ -218,6 +218,7 @@ class Tensor(TensorMethods, TensorOperators):
     def __setitem__(self, index: Any, value: Any) -> None:
         if write_element(self, index, value):
             return
+        self._check_writeable()
         place = value._place if isinstance(value, Tensor) else None
         if isinstance(place, View) and place.is_step_from(self._place, basic_index(index)):
             return  # of `x[i] += v`, which has written to x[i]
@@ -242,9 +243,12 @@ class Tensor(TensorMethods, TensorOperators):
         """Write a value of the same shape and dtype; raises ValueError for a read-only tensor."""
         assert value.dtype == self.dtype and value.ndim == self.ndim
         assert value.data.shape == self.data.shape or value.data.has_unknown_lengths
+        self._check_writeable()
+        self._place.put(value.data)
+
+    def _check_writeable(self) -> None:
         if not self._place.writeable:
             raise ValueError("assignment destination is read-only")  # NumPy's words
-        self._place.put(value.data)
 
     def _assign(self, value: Tensor, casting: str = "same_kind", ufunc: str = "copyto") -> Tensor:
         """Assign `value`, cast and broadcast to this tensor's dtype and shape, as `out=` does."""

@@ -33,7 +33,7 @@ class OneByOne:
             graph = TensorGraph.of(data, self.chunks)
             for i, array, splits in graph.arrays():
                 key = f"array-{id(array)}-{len(self.chunks)}"
-                self.chunks[key] = {k: np.array(array[part]) for k, part in enumerate(blocks(splits))}
+                self.chunks[key] = {k: np.array(array[*part, ...]) for k, part in enumerate(blocks(splits))}
                 for chunk in self.chunks[key].values():
                     chunk.flags.writeable = False
                 graph.replace_by_stored(i, key)

@@ -10,6 +10,7 @@ import numpy as np
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.written_values import converted
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.steps import share
@@ -139,7 +140,7 @@ def filled(a: Any, fill_value: Any = None) -> Tensor:
     if fill_value is None:
         fill_value = asarray(a)._fill_value
     if np.ndim(fill_value):
-        return astype(where(mask, fill_value, data), data.dtype)
+        return where(mask, converted(fill_value, data.dtype), data)
     return astype(where(mask, fill_of(data.dtype, fill_value), data), data.dtype)
 
 

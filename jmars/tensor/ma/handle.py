@@ -237,7 +237,8 @@ class MaskedTensor(MaskedMethods):
                 self._mask = _none_masked(self._data)
             self._mask[index] = True
             return
-        data, mask = data_of(value), mask_of(value)
+        data = data_of(value) if isinstance(value, MaskedTensor | np.ma.MaskedArray) else value
+        mask = mask_of(value)
         if self._hardmask and self._mask is not None:
             kept, old = (Tensor(part.data)[index] for part in (self._mask, self._data))
             self._data[index] = call("where", kept, old, data)

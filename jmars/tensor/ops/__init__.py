@@ -3,6 +3,7 @@
 In reading order:
 
 - out_argument.py: the argument `out=`
+- written_values.py: values that are written into arrays
 - attributes.py: shape, dtype and text of tensors
 - chunks: tiling helpers, rechunking, chunks of unknown length
 - elementwise: ufuncs and the operand that computes them

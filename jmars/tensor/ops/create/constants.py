@@ -15,6 +15,7 @@ from jmars.tensor.operand import new_data
 from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast
+from jmars.tensor.ops.written_values import copied
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -96,13 +97,13 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
 
 def _filled(shape: Any, fill_value: Any, dtype: Any, order: str, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
     """Makes the array of `full`."""
-    if isinstance(fill_value, Tensor) or np.ndim(fill_value):
-        value = as_tensor(fill_value)
-        whole, dtype = shape_of(shape), value.dtype if dtype is None else check_dtype(dtype)
-        made = cast_and_broadcast(value, dtype, whole, decide_splits(whole, dtype, chunk_size, chunks))
+    value: Any = copied(fill_value, check_dtype(dtype), "unsafe") if dtype is not None else fill_value
+    if isinstance(value, Tensor) or np.ndim(value):
+        value, whole = as_tensor(value), shape_of(shape)
+        made = cast_and_broadcast(value, value.dtype, whole, decide_splits(whole, value.dtype, chunk_size, chunks))
     else:
-        array = np.asarray(fill_value)
-        made = _constant("full", shape, array[()], array.dtype if dtype is None else dtype, chunk_size, chunks)
+        value = np.asarray(value)
+        made = _constant("full", shape, value, value.dtype, chunk_size, chunks)
     return made._laid_out_like((), _known_order(order))
 
 
@@ -167,9 +168,6 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
     check_device(device)
     x = as_tensor(a)
     kind = x.dtype if dtype is None else check_dtype(dtype)
-    if isinstance(fill_value, Tensor) or np.ndim(fill_value):
-        cut = x.chunks if shape is None and chunk_size is None else chunks
-        made = full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)
-        return _in_order_of(x, made, order)
-    value = np.full((), fill_value, kind)[()]
-    return _constant_like("full", a, value, kind, order, shape, chunk_size, chunks)
+    cut = x.chunks if shape is None and chunk_size is None and chunks is None else chunks
+    made = full(x.shape if shape is None else shape, fill_value, kind, chunk_size=chunk_size, chunks=cut)
+    return _in_order_of(x, made, order)

@@ -23,9 +23,13 @@ def real(val: Any) -> Tensor:
 
 @offers("imag")
 def imag(val: Any) -> Tensor:
-    """`np.imag`: a view of a complex array, zeros for other arrays."""
+    """`np.imag`: a view of a complex array, zeros that cannot be written for other arrays."""
     x = as_tensor(val)
-    return _half("imag", x, val) if x.dtype.kind == "c" else _read("imag", x)
+    if x.dtype.kind == "c":
+        return _half("imag", x, val)
+    zeros = _read("imag", x)
+    zeros.flags.writeable = False
+    return zeros
 
 
 def _half(name: str, x: Tensor, val: Any) -> Tensor:

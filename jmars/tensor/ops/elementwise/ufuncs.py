@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -19,8 +18,10 @@ from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
 from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.written_values import copied
 from jmars.tensor.overrides import call_numpy, overriding_args
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["UFUNCS", "astype", "clip", "isclose", "nan_to_num", "power", "round", "ufunc", "where"]
@@ -186,11 +187,11 @@ def power(x: Any, exponent: Any, out: Any = None) -> Any:
 
 
 @offers("where")
-def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
+def where(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue) -> Tensor:
     """`np.where(condition, x, y)`; `np.where(condition)` is `nonzero`."""
-    if x is None and y is None:
+    if x is np._NoValue and y is np._NoValue:
         return cast(Tensor, call("nonzero", condition))  # a tuple, as NumPy's
-    if x is None or y is None:
+    if x is np._NoValue or y is np._NoValue:
         raise ValueError("either both or neither of x and y should be given")
     formula = Formula("where")
     return formula.tensor(formula.where(formula.read(condition), formula.read(x), formula.read(y)))
@@ -211,6 +212,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
     for name, bound in (("maximum", a_min), ("minimum", a_max)):
         if bound is not None:
             value = formula.apply(name, value, formula.read(bound), signature=chosen, casting=keywords.casting)
+    if a_min is None and a_max is None:
+        value = formula.apply("positive", value, signature=keywords.signature, casting=keywords.casting)
     return keywords.finish(formula, [value])
 
 
@@ -250,7 +253,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe",
     dtype = cast_dtype(x.dtype, dtype, casting)
     if loses_imaginary(x.dtype, dtype):
         text = "Casting complex values to real discards the imaginary part"
-        warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=2)
+        warn_user(text, np.exceptions.ComplexWarning)
     if x.data.has_unknown_lengths:
         if x.dtype == dtype:
             return Tensor(x.data)
@@ -357,7 +360,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         (formula.apply("equal", value, formula.read(np.inf)), limits.max if posinf is None else posinf),
         (formula.apply("equal", value, formula.read(-np.inf)), limits.min if neginf is None else neginf),
     ):
-        result = formula.where(found, formula.read(x.dtype.type(put)), result)
+        result = formula.where(found, formula.read(copied(put, x.dtype, "same_kind")), result)
     return formula.tensor(result)
 
 

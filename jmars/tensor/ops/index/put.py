@@ -15,6 +15,8 @@ from jmars.tensor.ops.elementwise.ufuncs import where
 from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.reduce.cumulative import cumsum
 from jmars.tensor.ops.shape.reshape import ravel, reshape
+from jmars.tensor.ops.shape.resize import resize
+from jmars.tensor.ops.written_values import converted
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -31,27 +33,23 @@ Array = np.ndarray[Any, Any]
 @offers("putmask")
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """`np.putmask`: writes values where a mask is true; values of another shape are repeated cyclically."""
-    x, put = _require_tensor("putmask", a), as_tensor(values)
-    _check_safe(put, x)
+    x = _require_tensor("putmask", a)
+    put = as_tensor(converted(values, x.dtype, "safe"))
+    if not put.size:
+        return
     x[...] = where(as_tensor(mask).astype(bool), _fill_cyclically(put, x.shape), x)
 
 
 @offers("place")
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """`np.place`: writes consecutive values where a mask is true, repeated cyclically."""
-    x, put = _require_tensor("place", arr), ravel(vals)
+    x = _require_tensor("place", arr)
+    put = ravel(as_tensor(converted(vals, x.dtype, "safe")))
     holds = as_tensor(mask).astype(bool)
     if not put.size:
         raise ValueError("Cannot insert from an empty array!")
-    _check_safe(put, x)
     number = cumsum(holds.astype(np.intp)).reshape(x.shape) - 1
     x[...] = where(holds, _cycle_values(put, number), x)
-
-
-def _check_safe(values: Tensor, x: Tensor) -> None:
-    """Raises TypeError unless the dtype of the values casts safely to that of `x`."""
-    if not np.can_cast(values.dtype, x.dtype, "safe"):
-        raise TypeError(f"Cannot cast array data from {values.dtype!r} to {x.dtype!r} according to the rule 'safe'")
 
 
 def _cycle_values(values: Tensor, number: Tensor) -> Tensor:
@@ -79,12 +77,13 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     IndexError
         If a position is out of bounds and `mode` is "raise".
     """
-    x, values = _require_tensor("put", a), ravel(v)
+    x = _require_tensor("put", a)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     at = np.asarray(ind).reshape(-1)
     if at.dtype.kind not in "biu" and at.size:
         raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
+    values = ravel(as_tensor(converted(v, x.dtype)))
     if not at.size or not values.size:
         return
     at = at.astype(np.int64)
@@ -97,6 +96,14 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     x[...] = reshape(flat, x.shape)
 
 
+@offers("method.set_flat")
+def set_flat(x: Tensor, value: Any) -> None:
+    """`x.flat = value`: writes values in C order, repeated cyclically; nothing if there are none."""
+    values = ravel(as_tensor(converted(value, x.dtype)))
+    if values.size:
+        x[...] = reshape(resize(values, (x.size,)), x.shape)
+
+
 @offers("fill_diagonal")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """`np.fill_diagonal`: writes a number, or numbers cyclically, to the main diagonal of a tensor."""
@@ -107,7 +114,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("All dimensions of input must be of equal length")
     step = x.shape[1] + 1 if x.ndim == 2 else 1 + int(np.cumprod(x.shape[:-1]).sum())
     end = x.shape[1] * x.shape[1] if x.ndim == 2 and not wrap else x.size
-    values = ravel(val.astype(x.dtype) if isinstance(val, Tensor) else np.array(val, x.dtype))
+    values = ravel(as_tensor(converted(val, x.dtype)))
     if values.size:
         at = arange(x.size).reshape(x.shape)
         inputs = [Tensor(x.data), Tensor(rechunked(at.data, x.chunks)), values.rechunk(-1)]

@@ -15,9 +15,11 @@ from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.index.scatter import match_ndim
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.shape.axes import broadcast_arrays, normal_axis
+from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.ops.written_values import converted, copied
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -46,11 +48,11 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     values = [x if np.isscalar(x) else as_tensor(x) for x in (*choicelist, default)]
     kind = result_type(*(kind_of(x) for x in values))
-    result: Any = values.pop()
-    values = [astype(x, kind, casting="same_kind") if isinstance(x, Tensor | np.generic) else x for x in values]
-    for condition, value in zip(reversed(condlist), reversed(values)):
-        result = where(condition, value, result)
-    return astype(as_tensor(result), kind)
+    *arrays, result = [x if isinstance(x, Tensor) else np.asarray(x) for x in values]  # numbers are not weak
+    result = copied(result, kind, "unsafe")
+    for condition, value in zip(reversed(condlist), reversed(arrays)):
+        result = where(condition, copied(value, kind, "same_kind"), result)
+    return as_tensor(result)
 
 
 @offers("choose")
@@ -95,11 +97,11 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
         )
     result = zeros(data.shape, data.dtype, chunks=data.chunks)
     for condition, function in zip(conditions, functions):  # later conditions win, as in NumPy
-        if callable(function) and data.ndim:
-            result[condition] = function(data[condition], *args, **kw)
+        if data.ndim:
+            result[condition] = function(data[condition], *args, **kw) if callable(function) else function
             continue
         value = function(data, *args, **kw) if callable(function) else function
-        result = where(condition, astype(as_tensor(value), data.dtype), result)
+        result = where(condition, converted(value, data.dtype), result)
     return result
 
 
@@ -134,8 +136,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     x = arr if axis is not None else ravel(arr)
     along = normal_axis(0 if axis is None else axis, x.ndim)
     at = as_tensor(indices)
-    put = as_tensor(values)
-    put = _broadcast(put, at.shape)
+    put = as_tensor(converted(values, arr.dtype))
+    put = broadcast_to(match_ndim(put, at.shape), at.shape)
     x = single_chunk_along(x, [along])
     cut = tuple((at.shape[i],) if i == along else own for i, own in enumerate(x.chunks))
     if at.shape != tuple(map(sum, cut)):
@@ -143,10 +145,6 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     inputs = [x, Tensor(rechunked(at.data, cut)), Tensor(rechunked(put.data, cut))]
     value = blockwise("put_along_axis", _put_along_axis, inputs, x.chunks, x.dtype, (along,))
     arr[...] = value if axis is not None else value.reshape(arr.shape)
-
-
-def _broadcast(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return x if x.shape == shape else broadcast_arrays(x, np.broadcast_to(np.zeros((), bool), shape))[0]
 
 
 def _put_along_axis(block: Array, indices: Array, values: Array, axis: int) -> Array:

@@ -5,7 +5,6 @@ Chunks without written elements are passed on; chunks that are overwritten compl
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,7 +20,7 @@ from jmars.tensor.infer import loses_imaginary
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
-from jmars.tensor.ops.elementwise.ufuncs import astype, cast_and_broadcast, where
+from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast, where
 from jmars.tensor.ops.index.basic_indexing import axis_slices, has_rows, local_slice, view_slice
 from jmars.tensor.ops.index.boolean_mask import assign_by_mask
 from jmars.tensor.ops.index.getitem import Index, is_bool_scalar
@@ -29,7 +28,9 @@ from jmars.tensor.ops.index.scatter import match_ndim, set_by_arrays
 from jmars.tensor.ops.index.structured import field_names, set_field
 from jmars.tensor.ops.shape.axes import expand_dims, reshape_chunks, squeeze
 from jmars.tensor.ops.shape.reshape import ravel, reshape
-from jmars.tensor.protocols import offers
+from jmars.tensor.ops.written_values import assigned, converted, copied, element
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["copyto", "setitem"]
@@ -49,20 +50,17 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
         return set_field(x, names, value)
     basic = Index.of(index, x.shape) if basic_index(index) is not None else None  # whose faults NumPy finds first
-    if x.dtype.names is not None and (
-        isinstance(value, tuple) or isinstance(value, list) and value and isinstance(value[0], tuple)
-    ):
-        value = np.array(value, x.dtype)  # a tuple is an element of a structured dtype
-    if _is_element(x, index) and (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
+    is_tuple = x.dtype.names is not None and isinstance(value, tuple)
+    if _is_element(x, index) and not is_tuple and (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
         value = _as_element(value, x.dtype)
-    written = _as_scalar(value, x.dtype) if not isinstance(value, Tensor) and np.ndim(value) == 0 else as_tensor(value)
-    if isinstance(written, Tensor) and written.dtype != x.dtype:
-        if loses_imaginary(written.dtype, x.dtype):
-            result = setitem(x, index, as_tensor(written.real))
-            text = "Casting complex values to real discards the imaginary part"
-            warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=3)
-            return result
-        written = astype(written, x.dtype)
+    if hasattr(value, "dtype") and np.ndim(value) and loses_imaginary(value.dtype, x.dtype):
+        result = setitem(x, index, call("real", value))
+        warn_user("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+        return result
+    if basic is None:
+        written = converted(value, x.dtype)
+    else:
+        written = assigned(value, x.dtype, sum(not isinstance(entry, int) for entry in basic.entries))
     mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if is_bool_scalar(mask):
         mask = as_tensor(mask)
@@ -99,13 +97,6 @@ def _as_element(value: Any, dtype: np.dtype[Any]) -> Any:
     return reshape(value, ())
 
 
-def _as_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Converts a number to a scalar of `dtype`; raises NumPy's errors."""
-    element = np.zeros((), dtype)
-    element[...] = value
-    return element[()]
-
-
 def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
     """`x[mask] = value`; None if the value has an element per true element, so that the mask must be computed first."""
     if x.shape[: mask.ndim] != mask.shape:
@@ -115,6 +106,11 @@ def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
             f"{x.shape[axis] if axis < x.ndim else 0} but size of corresponding boolean axis is {mask.shape[axis]}"
         )
     inner = x.ndim - mask.ndim
+    if not inner and isinstance(value, Tensor) and value.ndim > 1:
+        raise TypeError(
+            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
+            f"{value.ndim} dimensions"
+        )
     if isinstance(value, Tensor) and value.data.has_unknown_lengths and value.ndim == inner + 1:
         placed = assign_by_mask(x, mask, value)
         if placed is not None:
@@ -254,17 +250,22 @@ def _copy_around(out: Array, old: Array, box: Sequence[tuple[int, int]]) -> None
         inner = (*inner, slice(start, start + count))
 
 
+@offers("method.fill")
+def fill(x: Tensor, value: Any) -> None:
+    """`x.fill(value)`; raises NumPy's errors for arrays, which are no element."""
+    x[...] = element(value, x.dtype) if not isinstance(value, Tensor) or value.ndim else value
+
+
 @offers("copyto")
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """`np.copyto` into a tensor or a NumPy array; a NumPy array makes the function compute at once."""
     if not isinstance(dst, Tensor):
         np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
         return
-    weak = type(src) in (bool, int, float, complex) and dst.dtype.names is None  # takes its dtype from dst
-    value = as_tensor(np.asarray(src, np.result_type(dst.dtype, src)) if weak else src)
+    value = as_tensor(copied(src, dst.dtype, casting))
     while value.ndim > dst.ndim and value.shape[0] == 1:
         value = squeeze(value, 0)  # as NumPy ignores leading axes of one element
-    dst._assign(value if where is True else _where(where, value, dst), casting)
+    dst._assign(value if where is True else _where(where, value, dst))
 
 
 def _where(mask: Any, value: Tensor, otherwise: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from jmars.tensor.operand import Splits
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
+from jmars.tensor.ops.written_values import assigned
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.steps import step
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -87,13 +88,9 @@ def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
         raise UnsupportedError(
             f"writing the field {names!r}, whose elements are arrays, is not in jmars; make the records by map_blocks"
         )
-    if not isinstance(value, Tensor) and np.ndim(value) == 0:
-        number = np.zeros((), kind)
-        number[...] = value  # raises what NumPy raises
-        return blockwise("set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, kind, number.tobytes()))
-    given = as_tensor(value)
-    if given.dtype != kind:
-        given = call("method.astype", given, kind)
+    given = assigned(value, kind, x.ndim)
+    if not isinstance(given, Tensor):
+        return blockwise("set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, kind, given.tobytes()))
     given = broadcast_to(given, x.shape) if given.data.shape != x.data.shape else given
     cut = Tensor(rechunked(given.data, x.data.chunks))
     return blockwise("set field", _set_field_block, [x, cut], x.data.chunks, x.dtype, (names,))

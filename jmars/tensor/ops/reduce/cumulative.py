@@ -151,7 +151,7 @@ def _without_nan(a: Any, value: int) -> Tensor:
 
 
 @offers("diff")
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Tensor:
     """`np.diff`: differences of neighbours along an axis, repeated `n` times."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
@@ -169,8 +169,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _end_array(x: Tensor, value: Any, axis: int) -> Tensor | None:
-    """Converts `prepend` or `append` to an array with the axes of `x`; None stays None."""
-    if value is None:
+    """Converts `prepend` or `append` to an array with the axes of `x`; None if there is none."""
+    if value is np._NoValue:
         return None
     end = as_tensor(value)
     return end if end.ndim else broadcast_to(end, tuple(1 if i == axis else n for i, n in enumerate(x.shape)))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.elementwise.formula import Formula
+from jmars.tensor.ops.written_values import element
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor
 
@@ -35,19 +36,17 @@ def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
     if where is True or not is_given(where):
         return x
     formula = Formula(name)
-    mask, element = formula.read(where), np.zeros((), x.dtype)
-    element[...] = put  # raises what NumPy raises
-    return formula.tensor(formula.where(mask, formula.read(x), formula.read(element[()])), x.shape, x.chunks)
+    mask, neutral = formula.read(where), formula.read(element(put, x.dtype))
+    return formula.tensor(formula.where(mask, formula.read(x), neutral), x.shape, x.chunks)
 
 
 def apply_initial(ufunc: str, result: Tensor, initial: Any) -> Tensor:
     """Combines the result of a reduction with `initial`."""
     if not is_given(initial):
         return result
-    start = np.zeros((), result.dtype)
-    start[...] = initial
     formula = Formula(ufunc)
-    return formula.tensor(formula.apply(ufunc, formula.read(start[()]), formula.read(result)), result.shape)
+    start = formula.read(element(initial, result.dtype))
+    return formula.tensor(formula.apply(ufunc, start, formula.read(result)), result.shape)
 
 
 def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:

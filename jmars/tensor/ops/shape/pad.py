@@ -13,6 +13,7 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
+from jmars.tensor.ops.written_values import assigned
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -66,7 +67,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     given = next(iter(kwargs.values()), None if mode in _FUNCTIONS else 0)
     odd = given == "odd" if mode in _MIRRORED else False
-    options = [list(pair) for pair in np.broadcast_to(np.asarray(given), (x.ndim, 2))]
+    options = _pairs(given, x.ndim)
     for axis, (before, behind) in enumerate(_widths(pad_width, x.ndim)):
         if mode not in _FILLED and not x.shape[axis] and (before or behind):
             raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
@@ -76,6 +77,15 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
             ends = [_padding(x, axis, side, n, mode, options[axis][side]) for side, n in ((0, before), (1, behind))]
             x = concatenate([ends[0], x, ends[1]], axis, dtype=x.dtype, casting="unsafe")
     return Tensor(x.data)
+
+
+def _pairs(given: Any, ndim: int) -> list[list[Any]]:
+    """An option for both ends of each axis: of one or two values NumPy's scalars, of more Python's, as in NumPy."""
+    array = np.array(given)
+    if array.size in (1, 2) and array.ndim < 3 and array.shape != (2, 1):
+        ends = array.ravel()
+        return [[ends[0], ends[-1]]] * ndim
+    return np.broadcast_to(array, (ndim, 2)).tolist()  # type: ignore[no-any-return]
 
 
 def _widths(pad_width: Any, ndim: int) -> list[list[int]]:
@@ -99,7 +109,7 @@ def _padding(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) ->
     shape = tuple(n if i == axis else m for i, m in enumerate(x.shape))
     cut = tuple((n,) if i == axis else lengths for i, lengths in enumerate(x.chunks))
     if mode in _FILLED:
-        return full(shape, np.asarray(option).astype(x.dtype)[()], x.dtype, chunks=cut)
+        return full(shape, assigned(option, x.dtype, x.ndim), x.dtype, chunks=cut)
     if not n:
         return slice_axis(x, axis, slice(0, 0))
     if mode == "linear_ramp":
@@ -121,7 +131,7 @@ def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
     steps = arange(n, chunks=((n,),)).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
     if side:
         steps = slice_axis(steps, axis, slice(None, None, -1))
-    np.linspace(np.zeros(1, edge.dtype), end, 0)  # raises NumPy's errors for times
+    np.linspace(end, np.zeros(1, edge.dtype), 2, endpoint=False, dtype=edge.dtype)  # raises what NumPy raises
     start = np.float64(end) if np.isrealobj(end) else end
     wide = edge if edge.dtype.kind in "fc" else astype(edge, np.float64)
     value = steps * ((wide - start) / n) + start

@@ -10,10 +10,12 @@ import numpy as np
 
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.index.scatter import match_ndim
 from jmars.tensor.ops.reduce.reduction import any_
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.ops.written_values import converted
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -60,14 +62,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
         at = np.flatnonzero(at)
     if at.size and (at.max() > n or at.min() < -n):
         raise IndexError(f"index {at.max()} is out of bounds for axis {axis} with size {n}")
-    put = astype(as_tensor(values), x.dtype)
+    put = as_tensor(converted(values, x.dtype))
     single = at.ndim == 0 or (at.size == 1 and at.ndim == 1)
     where_ = np.where(at < 0, at + n, at).reshape(-1).astype(int)
     if at.ndim == 0:  # NumPy broadcasts values as if the axis came first
         put = moveaxis(expand_dims(put, tuple(range(x.ndim - put.ndim))), 0, axis) if put.ndim else put
     count = put.shape[axis] if single and put.ndim == x.ndim else len(where_)
     shape = tuple(count if i == axis else m for i, m in enumerate(x.shape))
-    put = broadcast_to(put, shape)
+    put = broadcast_to(match_ndim(put, shape), shape)
     if single:
         where_ = np.repeat(where_, count)
     order = np.argsort(where_, kind="stable")

@@ -1,0 +1,86 @@
+"""Converts values that are written into a tensor by NumPy's rules; a value that does not fit raises NumPy's error.
+
+Numbers, text and lists are converted at once, by NumPy, in an array of their size. Arrays and tensors are cast by the
+workers. NumPy has three ways to convert: `x[1:] = np.float64(np.nan)` is refused where `x` holds integers,
+`x[mask] = np.float64(np.nan)` is not, and `np.copyto` checks a casting rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from jmars.tensor.protocols import call
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["assigned", "converted", "copied", "element"]
+
+Array = np.ndarray[Any, Any]
+Written = Tensor | Array  # of the dtype asked for; an array has no axes
+
+
+def element(value: Any, dtype: np.dtype[Any]) -> Array:
+    """The element that `x.fill(value)` repeats; also for `initial=`. Raises NumPy's errors for arrays."""
+    found = np.zeros((), dtype)
+    if isinstance(value, Tensor):  # of an array with axes, only its shape and dtype matter
+        value = np.zeros([min(n, 2) for n in value.shape], value.dtype) if value.ndim else value.fetch()
+    found.fill(value)
+    return found
+
+
+def assigned(value: Any, dtype: np.dtype[Any], ndim: int) -> Written:
+    """The numbers that `x[1:] = value` writes to a part of `ndim` axes; also for `np.pad`."""
+    tensor = _tensor(value)
+    if tensor is not None:
+        return _cast(tensor, dtype)
+    if not isinstance(value, list) and (dtype.names is not None or np.ndim(value) == 0):  # a tuple may be a record
+        number = np.zeros((), dtype)
+        number[...] = value
+        return number
+    return _written(np.array(value, dtype, ndmax=ndim))
+
+
+def converted(value: Any, dtype: np.dtype[Any], casting: str = "unsafe") -> Written:
+    """The numbers that a write by a mask or index arrays writes; also for `np.put` and `np.insert`.
+
+    The rule "safe" is the rule of `np.place` and `np.putmask`.
+    """
+    tensor = _tensor(value)
+    if tensor is not None:
+        return _cast(tensor, dtype, casting)
+    if casting == "unsafe":
+        return _written(np.array(value, dtype))
+    found = np.zeros(1 if dtype.names is not None and isinstance(value, tuple) else np.shape(value), dtype)
+    np.putmask(found, np.ones(found.shape, bool), value)
+    return _written(found)
+
+
+def copied(value: Any, dtype: np.dtype[Any], casting: str) -> Written:
+    """The numbers that `np.copyto` with the rule `casting` writes; also for `np.full`."""
+    tensor = _tensor(value)
+    if tensor is not None:
+        return _cast(tensor, dtype, casting)
+    found = np.zeros(np.shape(value), dtype)
+    np.copyto(found, value, casting=cast(Any, casting))
+    return _written(found)
+
+
+def _tensor(value: Any) -> Tensor | None:
+    """An array, or nested lists that hold tensors, as a tensor; None for numbers, text and other lists."""
+    if isinstance(value, list | tuple):
+        return call("asarray", value) if _holds_tensors(value) else None
+    is_array = not isinstance(value, np.generic) and hasattr(value, "__array__")
+    return as_tensor(value) if is_array and (isinstance(value, Tensor) or np.ndim(value)) else None
+
+
+def _holds_tensors(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensors, value)))
+
+
+def _cast(x: Tensor, dtype: np.dtype[Any], casting: str = "unsafe") -> Tensor:
+    return x if x.dtype == dtype else call("method.astype", x, dtype, casting=casting)
+
+
+def _written(array: Array) -> Written:
+    return as_tensor(array) if array.ndim else array
