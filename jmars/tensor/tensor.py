@@ -170,18 +170,34 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("len() of unsized object")
+            return len(self._of_scalar())
         return self.shape[0]
+
+    def _has_parts(self) -> bool:
+        """Whether a tensor without axes is a record, or NumPy's scalar of text or bytes."""
+        return self.dtype.names is not None or (self.dtype.kind in "SU" and not self._place.is_array)
+
+    def _of_scalar(self) -> Any:
+        """The scalar of NumPy that a tensor without axes is: text, bytes, a record's fields have a length."""
+        if self.dtype.names is not None:
+            return tuple(self[name] for name in self.dtype.names)
+        if self._place.is_array:
+            raise TypeError("len() of unsized object")
+        return self.fetch()
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over rows as tensors; over the elements of a single axis as NumPy's scalars, fetched together."""
         if not self.ndim:
-            raise TypeError("iteration over a 0-d array")
+            if self._place.is_array and self.dtype.names is None:
+                raise TypeError("iteration over a 0-d array")
+            return iter(self._of_scalar())
         if self.ndim == 1 and self.dtype.names is None and can_compute():
             return elements(self)
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
+        if not self.ndim and not self._place.is_array:
+            return value in self.fetch()
         return bool((self == value).any())
 
     def __str__(self) -> str:
@@ -205,6 +221,8 @@ class Tensor(TensorMethods, TensorOperators):
     def __getitem__(self, index: Any) -> Any:
         if (element := read_element(self, index)) is not None:
             return element
+        if not self.data.shape and _is_int_or_slice(index) and self._has_parts():
+            return self._of_scalar()[index]
         part = cast(Tensor, call("method.getitem", self, index))
         entries = basic_index(index)
         if entries is None and isinstance(part._place, Buffer) and not part.data.has_unknown_lengths:
@@ -337,6 +355,10 @@ def index_step(entries: tuple[Any, ...]) -> ViewStep:
         lambda array: array[entries if Ellipsis in entries else (*entries, ...)],  # no element is read
         entries,
     )
+
+
+def _is_int_or_slice(index: Any) -> bool:
+    return isinstance(index, int | np.integer | slice) and not isinstance(index, bool)
 
 
 def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -77,3 +77,34 @@ def test_an_unknown_edge_is_said():
     with pytest.raises(ValueError, match="no boundary"):
         add_halos(mt.ones(4), (1,), ("other",))
     assert add_halos(mt.ones(4), (0,), ("other",)).shape == (4,)
+
+
+@given(st.data())
+def test_any_depth_has_the_neighbours_that_padding_gives(data):
+    ndim = data.draw(st.integers(1, 2))
+    a = numbered(tuple(data.draw(st.integers(1, 7)) for _ in range(ndim)), "f8")
+    x = mt.asarray(a, chunk_size=data.draw(st.integers(1, 4)))
+    depths = tuple(data.draw(st.integers(0, 9)) for _ in range(ndim))
+    edges = tuple(data.draw(st.sampled_from([*MODES, 7])) for _ in range(ndim))
+    wide = a
+    for axis, (depth, edge) in enumerate(zip(depths, edges)):
+        around = [(depth, depth) if i == axis else (0, 0) for i in range(ndim)]
+        more = {} if edge in MODES else {"constant_values": edge}
+        wide = np.pad(wide, around, MODES.get(edge, "constant"), **more)
+    window = tuple(2 * depth + 1 for depth in depths)
+
+    def sums(block):
+        inside = np.lib.stride_tricks.sliding_window_view(block, window).sum(tuple(range(ndim, 2 * ndim)))
+        return np.pad(inside, [(depth, depth) for depth in depths])
+
+    expected = np.lib.stride_tricks.sliding_window_view(wide, window).sum(tuple(range(ndim, 2 * ndim)))
+    same(mt.map_overlap(sums, x, depths, dict(enumerate(edges)), dtype="f8"), expected, rtol=1e-12)
+
+
+def test_a_depth_beyond_the_chunks_joins_them():
+    x = mt.arange(10, chunk_size=3)
+    found = mt.map_overlap(lambda block: block, x, depth=5)
+    assert found.chunks == ((10,),) and found.fetch().tolist() == list(range(10))
+    assert mt.map_overlap(lambda block: block, x, depth=4).chunks == ((6, 4),)
+    assert mt.map_overlap(lambda block: block, x, 20, "none").fetch().tolist() == list(range(10))
+    assert mt.map_overlap(lambda block: block, mt.arange(2), 3, 9, trim=False).fetch().tolist() == [9] * 3 + [0, 1] + [9] * 3

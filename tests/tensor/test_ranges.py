@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -46,6 +48,43 @@ def test_linspace(data):
     same(ours, theirs)
     np.testing.assert_equal(step, their_step)
     same(mt.linspace(start, stop, num, endpoint, chunk_size=7) * 2, np.linspace(start, stop, num, endpoint) * 2)
+
+
+@given(st.data())
+def test_linspace_between_arrays(data):
+    kinds = st.sampled_from(["f8", "f4", "i4", "c16", "?"])
+    shape = data.draw(st.sampled_from([(3,), (2, 3), (1,), (0,)]))
+    numbers = st.integers(0, 3)
+    start, stop = (np.array(data.draw(st.lists(numbers, min_size=n, max_size=n)), data.draw(kinds)).reshape(one)
+                   for one in (shape, shape[-1:]) for n in [int(np.prod(one))])  # fmt: skip
+    if data.draw(st.booleans()):
+        stop = data.draw(st.sampled_from([5, 2.5, 1j, np.float32(1)]))
+    num, endpoint, axis = data.draw(st.integers(0, 5)), data.draw(st.booleans()), data.draw(st.sampled_from([0, -1]))
+    is_complex = "c" in (start.dtype.kind, np.asarray(stop).dtype.kind)
+    dtype = None if is_complex else data.draw(st.sampled_from([None, int, "f4"]))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs, their_step = np.linspace(start, stop, num, endpoint, True, dtype, axis)
+    x = mt.asarray(start, chunk_size=2)
+    ours, step = mt.linspace(x, stop, num, endpoint, True, dtype, axis)
+    same(ours, theirs, rtol=1e-6 if theirs.dtype == "f4" else 1e-12)
+    np.testing.assert_allclose(np.asarray(step), their_step, rtol=1e-6)
+    assert mt.linspace(x, 9, num, chunk_size=1).chunks[0] in ((1,) * num, (0,))
+
+
+def test_logspace_between_arrays_and_of_several_bases():
+    for given in (([0.0, 1], 3), (0, [1.0, 2])):
+        same(mt.logspace(*given, 4), np.logspace(*given, 4), rtol=1e-12)
+    bases = np.array([2.0, 10])
+    same(mt.logspace(0, 3, 4, base=mt.asarray(bases)), np.logspace(0, 3, 4, base=bases), rtol=1e-12)
+    same(mt.logspace(0, 3, 4, base=mt.asarray(bases), axis=-1), np.logspace(0, 3, 4, base=bases, axis=-1), rtol=1e-12)
+    with pytest.raises(np.exceptions.AxisError):
+        mt.linspace(0, 1, 3, axis=1)
+
+
+def test_linspace_of_narrow_numbers_is_narrow():
+    for start, stop in ((np.float32(0), 1), (0, np.float16(2)), (np.float32(0), 1j), (np.int8(1), np.float32(5))):
+        same(mt.linspace(start, stop, 5), np.linspace(start, stop, 5))
 
 
 def test_logspace():

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import ChunkSizeError, UnsupportedError
+from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.first_elements import call_with_first, first_element
 from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks, pickled, unpickled
 from jmars.tensor.ops.blockwise.overlap import add_halos, halo_widths
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.blockwise.sliding_windows import sliding_windows
+from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape.pad import pad
 from jmars.tensor.protocols import offers
 from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -26,6 +28,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["apply_along_axis", "apply_over_axes", "map_overlap"]
 
 Array = np.ndarray[Any, Any]
+_PADDING = {"reflect": "symmetric", "periodic": "wrap", "nearest": "edge"}  # boundary: NumPy's mode of padding
 _GIVE_BOTH = "give apply_along_axis dtype= and shape="
 
 
@@ -99,6 +102,8 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
                 dtype: Any = None, name: str | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
     """Calls `func(block, **kwargs)` with blocks that overlap their neighbours, as in Dask.
 
+    Chunks shorter than the depth are joined to neighbours.
+
     Parameters
     ----------
     func
@@ -115,11 +120,6 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     dtype
         dtype of the results; by default the function is called once with ones.
 
-    Raises
-    ------
-    ChunkSizeError
-        If a chunk is shorter than the depth.
-
     Examples
     --------
     >>> from jmars.tensor.ops.create.ranges import arange
@@ -129,14 +129,17 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     data = as_tensor(x)
     depths = tuple(_per_axis(depth, data.ndim, 0))
     edges = tuple(_per_axis(boundary, data.ndim, "none"))
-    for axis, n in enumerate(depths):
-        if n and min(data.chunks[axis]) < n:
-            raise ChunkSizeError(
-                f"map_overlap needs {n} neighbours along axis {axis}, and a chunk there has {min(data.chunks[axis])}; "
-                "use a larger chunk_size, x.rechunk(...)"
-            )
-    around, whole_blocks = halo_widths(data, depths, edges), add_halos(data, depths, edges)
-    out = data.chunks if trim else whole_blocks.chunks
+    data = Tensor(rechunked(data.data, tuple(map(_no_shorter, data.chunks, depths))))
+    chunks, inner = data.chunks, list(depths)
+    for axis, (n, depth, edge) in enumerate(zip(data.shape, depths, edges)):
+        if n < depth:  # the whole axis has too few elements for a halo
+            inner[axis] = 0
+            data = data if edge == "none" else _padded(data, axis, depth, edge)
+    around, whole_blocks = halo_widths(data, tuple(inner), edges), add_halos(data, tuple(inner), edges)
+    for axis, (n, depth, edge) in enumerate(zip(map(sum, chunks), depths, edges)):
+        if n < depth and edge != "none":
+            around[axis] = [(depth, depth)]
+    out = chunks if trim else whole_blocks.chunks
 
     def with_borders(block: Array, block_id: tuple[int, ...]) -> Array:
         value = np.asarray(func(block, **kwargs))
@@ -148,6 +151,33 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     if dtype is None:
         dtype = np.asarray(unpickled(pickled(func))(np.ones([2 * n + 1 for n in depths], data.dtype), **kwargs)).dtype
     return map_blocks(with_borders, whole_blocks, dtype=dtype, chunks=out, name=name or getattr(func, "__name__", None))
+
+
+def _no_shorter(lengths: tuple[int, ...], depth: int) -> tuple[int, ...]:
+    """Lengths of chunks of an axis, each at least `depth`, or the whole axis.
+
+    Examples
+    --------
+    >>> _no_shorter((3, 3, 3, 1), 4)
+    (6, 4)
+    """
+    found = [0]
+    for n in lengths:
+        if found[-1] >= max(depth, 1):
+            found.append(n)
+        else:
+            found[-1] += n
+    if len(found) > 1 and found[-1] < depth:
+        found[-2:] = [sum(found[-2:])]
+    return tuple(found) if min(lengths) < depth else lengths
+
+
+def _padded(x: Tensor, axis: int, depth: int, edge: Any) -> Tensor:
+    """`x` with the halo of both ends of an axis of few elements, in a single chunk along it."""
+    widths = [(depth, depth) if i == axis else (0, 0) for i in range(x.ndim)]
+    options = {} if edge in _PADDING else {"constant_values": edge}
+    wide = pad(x, widths, _PADDING.get(edge, "constant"), **options)
+    return Tensor(rechunked(wide.data, (*x.chunks[:axis], (x.shape[axis] + 2 * depth,), *x.chunks[axis + 1 :])))
 
 
 def _per_axis(given: Any, ndim: int, default: Any) -> list[Any]:

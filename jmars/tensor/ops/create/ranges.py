@@ -23,9 +23,9 @@ from jmars.tensor.infer import cast_dtype, check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.create.constants import check_device, shape_of
 from jmars.tensor.ops.create.like_argument import takes_like
-from jmars.tensor.ops.elementwise.ufuncs import astype, where
+from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.index.getitem import diagonal
-from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate, stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import call, offers
@@ -135,7 +135,7 @@ def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None, gpu: bool | None = None, chunk_size: ChunkSize = None,
              chunks: ChunkSize = None) -> Any:  # fmt: skip
-    """`np.linspace` between two numbers, in chunks of `chunk_size`; `gpu` as for `jmars.annotate`.
+    """`np.linspace` between two numbers or arrays, in chunks of `chunk_size`; `gpu` as for `jmars.annotate`.
 
     Examples
     --------
@@ -143,11 +143,15 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     check_device(device)
-    if np.ndim(start) or np.ndim(stop):
-        raise UnsupportedError("linspace between arrays is not in jmars; use a + (b - a) * linspace(0, 1, n)[:, None]")
     num = operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    if np.ndim(start) or np.ndim(stop):
+        result, step = _between_arrays(start, stop, num, endpoint, dtype, axis)
+        if chunk_size is not None or chunks is not None:
+            result = call("rechunk", result, chunk_size, chunks)
+        return (result, step) if retstep else result
+    normal_axis(axis, 1)
     parts = num - 1 if endpoint else num
     start, stop = (one.fetch() if isinstance(one, Tensor) else one for one in (start, stop))
     inner = np.linspace(start, stop, 0).dtype  # Python's numbers are weak
@@ -159,6 +163,23 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
         result = Tensor(new_data(Range("linspace", open_linspace, params, splits), (num,), kind, splits))
     step = np.subtract(stop, start, dtype=inner) / parts if parts > 0 else np.nan
     return (result, step) if retstep else result
+
+
+def _between_arrays(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int) -> tuple[Tensor, Any]:
+    """Values between the elements of arrays, by NumPy's sequence of operations, and their distance."""
+    first, last = (one if isinstance(one, int | float | complex) else as_tensor(one) for one in (start, stop))
+    inner = np.result_type(*(one.dtype if isinstance(one, Tensor) else one for one in (first, last)), 0.0)
+    delta = astype(as_tensor(last), inner) - astype(as_tensor(first), inner)
+    numbers = arange(num).reshape((num,) + (1,) * delta.ndim)
+    y, parts = astype(numbers, inner), num - 1 if endpoint else num
+    step: Any = delta / parts if parts > 0 else np.nan
+    y = where((step == 0).any(), y / parts * delta, y * step) if parts > 0 else y * delta
+    y = y + first
+    if endpoint and num > 1:
+        y = where(numbers == num - 1, last, y)
+    y = moveaxis(y, 0, axis)
+    kind = inner if dtype is None else cast_dtype(inner, dtype)
+    return astype(ufunc("floor")(y) if kind.kind in "iu" else y, kind), step
 
 
 def open_linspace(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
@@ -188,7 +209,11 @@ def open_linspace(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fi
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0, *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.logspace` between two powers, in chunks of `chunk_size`."""
-    exponents = linspace(start, stop, num, endpoint, chunk_size=chunk_size, chunks=chunks)
+    if np.ndim(base):
+        most = max(map(np.ndim, (start, stop, base)))
+        start, stop, base = (call("array", one, ndmin=most) for one in (start, stop, base))
+        base = expand_dims(base, axis)
+    exponents = linspace(start, stop, num, endpoint, axis=axis, chunk_size=chunk_size, chunks=chunks)
     result = base**exponents
     return result if dtype is None else astype(result, dtype)
 

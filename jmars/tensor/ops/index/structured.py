@@ -9,12 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import ViewStep
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, squeeze
 from jmars.tensor.ops.written_values import assigned
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.steps import step
@@ -84,16 +83,21 @@ def _read_field_block(block: Array, names: Names, inner: int) -> Array:
 def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
     """Returns `x` after `x["f"] = value`."""
     kind = _field_dtype(x, names)
-    if kind.subdtype:
-        raise UnsupportedError(
-            f"writing the field {names!r}, whose elements are arrays, is not in jmars; make the records by map_blocks"
-        )
-    given = assigned(value, kind, x.ndim)
+    base, inner = kind.subdtype or (kind, ())
+    if kind.names is not None and not isinstance(value, Tensor):
+        value = np.asarray(value, kind)  # a tuple is a record
+    given = assigned(value, base, x.ndim + len(inner))
     if not isinstance(given, Tensor):
-        return blockwise("set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, kind, given.tobytes()))
-    given = broadcast_to(given, x.shape) if given.data.shape != x.data.shape else given
-    cut = Tensor(rechunked(given.data, x.data.chunks))
-    return blockwise("set field", _set_field_block, [x, cut], x.data.chunks, x.dtype, (names,))
+        return blockwise("set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, base, given.tobytes()))
+    shape = (*x.shape, *inner) if inner else x.shape
+    given = broadcast_to(given, shape) if given.data.shape != shape else given
+    cut = Tensor(rechunked(given.data, (*x.data.chunks, *((n,) for n in inner))))
+    if not inner:
+        return blockwise("set field", _set_field_block, [x, cut], x.data.chunks, x.dtype, (names,))
+    axes = tuple(range(x.ndim, x.ndim + len(inner)))
+    source = expand_dims(x, axes)
+    made = blockwise("set field", _set_arrays_block, [source, cut], source.data.chunks, x.dtype, (names, len(inner)))
+    return squeeze(made, axes)
 
 
 @offers("method.with_complex_part")
@@ -108,6 +112,12 @@ def _set_field_block(block: Array, value: Array, names: Names) -> Array:
     result = block.copy()
     result[names if isinstance(names, str) else list(names)] = value
     return result
+
+
+def _set_arrays_block(block: Array, value: Array, names: str, inner: int) -> Array:
+    """`_set_field_block` for a field of arrays of `inner` axes, for which `block` has axes of length 1."""
+    records = block.reshape(block.shape[: block.ndim - inner])
+    return _set_field_block(records, value, names).reshape(block.shape)
 
 
 def _set_field_number(block: Array, names: Names, kind: np.dtype[Any], number: bytes) -> Array:
