@@ -1,6 +1,7 @@
-"""Refuses users' functions that refer to tensors in closures, globals or defaults, since tensors do not pickle.
+"""Names the tensor in the closure, globals or defaults of a user's function that cannot be pickled.
 
-The error names the function and the tensor.
+A tensor pickles as its value. Where no value can be computed, as in the body of a loop of the graph, the error has the
+names of function and tensor.
 """
 
 from __future__ import annotations
@@ -31,16 +32,15 @@ def closure_error(value: Any) -> UnsupportedError | None:
     >>> def centred(block):
     ...     return block - mean
     >>> print(closure_error(centred))
-    the function centred uses the tensor mean, which lives on its cluster and does not travel with a function; give it \
-to the function as an argument, or use its value there, mean.fetch()
+    the function centred uses the tensor mean, whose value cannot be computed here; give it to the function as an \
+argument
     """
     for function in _functions(value):
         for name, one in _surroundings(function):
             if isinstance(one, TensorMethods | Composite):
                 return UnsupportedError(
-                    f"the function {function.__name__} uses the tensor {name}, which lives on its cluster and does not "
-                    f"travel with a function; give it to the function as an argument, or use its value there, "
-                    f"{name}.fetch()"
+                    f"the function {function.__name__} uses the tensor {name}, whose value cannot be computed here; "
+                    "give it to the function as an argument"
                 )
     return None
 

@@ -1,8 +1,8 @@
 """NumPy's modules with the functions of jmars: `np` and `np.lib.stride_tricks` in a cell, `jmars.tensor.lib` anywhere.
 
-A name means the function of jmars where there is one. Constants, classes and functions that take no array are NumPy's
+Functions of jmars come first. Constants, classes and functions that take no array are NumPy's
 own. So are functions of small arrays and for tests, as `np.testing` and `np.polynomial.chebyshev`, in this process:
-tensors among their arguments become arrays, with the warning of implicit_arrays.py for large ones. Other names raise
+tensors among their arguments become arrays, with the warning of implicit_arrays.py for large tensors. Other names raise
 UnsupportedError.
 """
 
@@ -100,7 +100,7 @@ class NumPyModule(ModuleType):
 
 
 def numpys_own(path: str, value: Any) -> Any:
-    """What the name `path` below numpy means, with NumPy's `value`, where jmars has no function of its own.
+    """The value of the name `path` below numpy where jmars has no function, with NumPy's `value`.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def numpys_own(path: str, value: Any) -> Any:
 def with_values(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with arrays for tensors among its arguments.
 
-    A call that gets a function, as `np.testing.assert_raises(ValueError, f, x)`, passes its tensors on.
+    A call that gets a function, as `np.testing.assert_raises(ValueError, f, x)`, passes tensors on.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def as_values(value: Any) -> Any:
 
 
 def import_name(path: str) -> Any:
-    """NumPy's own value of a name such as "numpy.linalg.norm", which may be a submodule that is not imported yet."""
+    """NumPy's own value of a name such as "numpy.linalg.norm", or a submodule that is not imported yet."""
     module, _, name = path.rpartition(".")
     try:
         if module:

@@ -213,8 +213,12 @@ class Tensor(TensorMethods, TensorOperators):
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return mimebundle(self, repr(self))
 
-    def __reduce__(self) -> Any:
-        raise UnsupportedError("a tensor lives on its cluster and does not pickle; pickle its value, x.fetch()")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the value: NumPy's array, or its scalar."""
+        if not can_compute():
+            raise UnsupportedError("a tensor pickles as its value, and no value can be computed here")
+        check_size(self)
+        return self.fetch().__reduce_ex__(protocol)
 
     # Reading and writing parts
 

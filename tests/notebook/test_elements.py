@@ -136,3 +136,22 @@ def test_elements_of_records_are_tensors(notebook):
     notebook("import numpy as np")
     notebook("%%jmars\nx = np.zeros(3, [('a', 'i4'), ('b', 'f8')])\nfor i in range(9): one = x[0]")
     assert type(notebook["one"]) is Tensor
+
+
+MASKED = """m = np.ma.masked_equal(np.array([1, -9, 3]), -9)
+two = np.ma.masked_equal(np.array([[1.5, -9], [2, 4]]), -9)
+printed = [str(m[1]), f"{m[0]}", float(m[2]), [str(v) for v in m], m[1] is np.ma.masked, m[0] is np.ma.masked]
+printed += [str(two[0, 1]), str(two[0]), two[1, 0].is_integer(), [str(v) for row in two for v in row], {m[0]: 1}]
+m[0] = np.ma.masked
+printed += [m[0] is np.ma.masked, m.tolist(), [type(v).__name__ for v in m][2]]"""
+
+
+def test_elements_of_masked_arrays_are_numpys(notebook):
+    ours, numpys = both(notebook, MASKED)
+    assert ours["printed"] == numpys["printed"]
+
+
+def test_elements_of_a_masked_array_from_outside_are_numpys(notebook):
+    notebook("m = np.ma.masked_equal(np.array([1, -9, 3]), -9)")
+    notebook("%%jmars\nseen = [m[1] is np.ma.masked, float(m[0]), [str(v) for v in m], str(m[-1])]")
+    assert notebook["seen"] == [True, 1.0, ["1", "--", "3"], "3"]

@@ -7,6 +7,39 @@ import pytest
 from tests.notebook.conftest import in_process
 
 CELLS = {
+    "functions of arrays around them": """
+w = np.arange(3.)
+m = w.mean()
+def centred(row): return (row - m).sum() * w[1]
+print(np.apply_along_axis(lambda row: row * w, 1, np.ones((2, 3))), np.apply_along_axis(centred, 1, np.ones((2, 3))))
+print(np.vectorize(lambda v: v * w[2])(np.ones(3)))""",
+    "exceptions of functions": """
+class Mine(Exception): pass
+def fails(row): raise Mine("no")
+for call in (lambda: np.apply_along_axis(fails, 1, np.ones((2, 3))), lambda: np.vectorize(fails)(np.ones(3))):
+    try: print(call())
+    except Mine as error: print("caught", error)""",
+    "pickle": """
+import pickle
+x = np.arange(5)
+print(pickle.loads(pickle.dumps({"a": x, "b": x.sum()})), type(pickle.loads(pickle.dumps(x))))""",
+    "records": """
+r = np.zeros((2, 3), dtype=[('a', int), ('b', float), ('c', 'f4', (2,))])
+r['a'] = np.arange(6).reshape(2, 3)
+r[['a', 'b']][1] = (7, 8)
+r['c'][0, 1] = [5, 6]
+r[['b', 'c']] = (1, [2, 3])
+print(r[1, 2]['a'], r[1]['a'], r[r['a'].argmax() % 2]['b'], r, len(r[0, 0]), r[0, 0][2])""",
+    "linspace of arrays": """
+print(np.linspace(np.array([0., 1]), np.array([1., 5]), 5), np.linspace([0, 1], 6, 3, axis=-1))""",
+    "put_along_axis": """
+a = np.arange(12).reshape(3, 4)
+np.put_along_axis(a, np.array([[0, 1]]), 99, axis=1)
+print(a, np.unique_inverse(np.array([3., np.nan, 1, 3])).inverse_indices)""",
+    "scalars": """
+x, names = np.arange(1.5, 5), np.array(["ab", "c"])
+print(x.sum().is_integer(), x[0].hex(), x.max().as_integer_ratio(), np.arange(5).sum().bit_count(), {x[1]: 2}[2.5])
+print(names[0].upper(), len(names[0]), {"ab": 1}[names[0]], x.view("i4")[1::2].sum(), x.view("u1").shape)""",
     "windows": "x = np.arange(5.)\nprint(np.lib.stride_tricks.sliding_window_view(x, 3).sum())",
     "annotations": """
 import numpy.typing as npt
@@ -51,7 +84,7 @@ print(b.shape, b.size, b.ndim, [(float(u), float(v)) for u, v in b][:2])""",
 c = np.busdaycalendar(holidays=np.array(['2024-01-01'], 'M8[D]'))
 print(np.busday_count('2024-01-01', '2024-02-01', busdaycal=c))
 print(np.is_busday(np.array(['2024-01-01', '2024-01-02'], 'M8[D]'), busdaycal=c))""",
-    "records": """
+    "records with attributes": """
 r = np.rec.array([(1, 2.), (3, 4.)], dtype=[('a', int), ('b', float)])
 print(r.a, r.b.sum(), isinstance(r, np.recarray))
 print(np.rec.fromarrays([np.arange(3), np.ones(3)], names='a,b').a)""",

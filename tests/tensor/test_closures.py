@@ -1,4 +1,4 @@
-"""A function that uses a tensor of its surroundings is refused by name, at the line that hands it over."""
+"""A function that uses a tensor of its surroundings travels with the value; where there is none, it is refused."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from unittest.mock import MagicMock, Mock
 import numpy as np
 import pytest
 
-import jmars
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.closures import closure_error
+from jmars.tensor.engine import with_placeholders
 
 mean = mt.ones(3).mean()
 plain = 2.0
@@ -96,16 +96,10 @@ def test_what_invents_attributes_or_raises_is_no_obstacle():
         return block + mean
 
     assert closure_error((Mock(), [MagicMock()])) is None
-    with pytest.raises(UnsupportedError, match="the function function uses the tensor mean"):
-        mt.ones(4).map_blocks(function, client=Mock())
-    with pytest.raises(UnsupportedError):
-        mt.ones(4).map_blocks(function, client=Raises())
-
-
-def test_a_function_among_the_arguments_of_a_call_may_use_tensors():
-    masked = mt.ma.masked_array(mt.ones(2), [0, 1])
-    with pytest.raises(UnsupportedError, match="a masked tensor lives on its cluster"):
-        jmars.remote.spawn(len, args=(of_a_global, masked))
+    with with_placeholders():
+        for client in (Mock(), Raises()):
+            with pytest.raises(UnsupportedError):
+                mt.ones(4).map_blocks(function, client=client)
 
 
 def test_functions_that_use_each_other_end():
@@ -118,15 +112,45 @@ def test_functions_that_use_each_other_end():
     assert closure_error(one) is None
 
 
-@pytest.mark.parametrize(
-    "hand_over",
-    [
-        lambda f: mt.ones(4).map_blocks(f),
-        lambda f: jmars.remote.spawn(f, args=(1,)),
-        lambda f: mt.vectorize(f)(mt.ones(4)),
-        lambda f: mt.apply_along_axis(f, 0, mt.ones((4, 2))),
-    ],
-)
-def test_it_is_refused_where_it_is_handed_over(hand_over):
-    with pytest.raises(UnsupportedError, match=r"the function function uses the tensor held, .* held\.fetch\(\)"):
+HANDS = [
+    lambda f: mt.ones(4).map_blocks(f, dtype=float),
+    lambda f: mt.vectorize(f, otypes="d")(mt.ones(4)),
+    lambda f: mt.apply_along_axis(f, 0, mt.ones((2, 4)), dtype=float, shape=(2,)),
+]
+
+
+@pytest.mark.parametrize("hand_over", HANDS)
+def test_where_no_value_can_be_computed_it_is_refused_by_name(hand_over):
+    with with_placeholders(), pytest.raises(UnsupportedError, match=r"the function function uses the tensor held"):
         hand_over(free(mean))
+
+
+@pytest.mark.parametrize("hand_over", HANDS)
+def test_a_function_travels_with_the_values_of_its_tensors(hand_over):
+    held = mt.asarray([2.0])[0]
+    assert (np.asarray(hand_over(free(held))) == 3).all()
+
+
+def test_the_value_is_that_of_the_call():
+    held = mt.zeros(3)
+    y = mt.ones(3).map_blocks(free(held), dtype=float)
+    held += 5
+    assert y.fetch().tolist() == [1, 1, 1]
+    assert mt.ones(3).map_blocks(free(held), dtype=float).fetch().tolist() == [6, 6, 6]
+
+
+def test_a_masked_tensor_travels_with_its_mask():
+    held = mt.ma.masked_array(mt.asarray([1.0, 2.0]), [0, 1])
+    assert mt.ones(2).map_blocks(lambda block: (block + held).filled(9), dtype=float).fetch().tolist() == [2, 9]
+
+
+def test_the_function_s_own_exception_arrives():
+    class Mine(Exception):
+        pass
+
+    def fails(x):
+        raise Mine("no")
+
+    for call in (lambda: mt.apply_along_axis(fails, 1, mt.ones((2, 3))), lambda: mt.vectorize(fails)(mt.ones(3))):
+        with pytest.raises(Mine, match=r"^no$"):
+            call()

@@ -107,4 +107,7 @@ def test_a_depth_beyond_the_chunks_joins_them():
     assert found.chunks == ((10,),) and found.fetch().tolist() == list(range(10))
     assert mt.map_overlap(lambda block: block, x, depth=4).chunks == ((6, 4),)
     assert mt.map_overlap(lambda block: block, x, 20, "none").fetch().tolist() == list(range(10))
-    assert mt.map_overlap(lambda block: block, mt.arange(2), 3, 9, trim=False).fetch().tolist() == [9] * 3 + [0, 1] + [9] * 3
+    assert (
+        mt.map_overlap(lambda block: block, mt.arange(2), 3, 9, trim=False).fetch().tolist()
+        == [9] * 3 + [0, 1] + [9] * 3
+    )

@@ -73,8 +73,8 @@ def test_linspace_between_arrays(data):
 
 
 def test_logspace_between_arrays_and_of_several_bases():
-    for given in (([0.0, 1], 3), (0, [1.0, 2])):
-        same(mt.logspace(*given, 4), np.logspace(*given, 4), rtol=1e-12)
+    for ends in (([0.0, 1], 3), (0, [1.0, 2])):
+        same(mt.logspace(*ends, 4), np.logspace(*ends, 4), rtol=1e-12)
     bases = np.array([2.0, 10])
     same(mt.logspace(0, 3, 4, base=mt.asarray(bases)), np.logspace(0, 3, 4, base=bases), rtol=1e-12)
     same(mt.logspace(0, 3, 4, base=mt.asarray(bases), axis=-1), np.logspace(0, 3, 4, base=bases, axis=-1), rtol=1e-12)

@@ -54,6 +54,33 @@ def test_positions_along_an_axis(pair, data):
     same(x, a)
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 9])
+def test_positions_and_values_that_are_written_broadcast(chunk):
+    for at, put in (([[0, 3]], 9), ([[1], [2], [0]], [7]), ([[2]], [[1], [2], [3]]), ([[0, 1]], [[0, 1]] * 3)):
+        a = np.zeros((3, 4))
+        x = mt.asarray(a.copy(), chunk_size=chunk)
+        mt.put_along_axis(x, mt.asarray(at), put, 1)
+        np.put_along_axis(a, np.array(at), np.array(put), 1)
+        same(x, a)
+
+
+def test_a_numpy_array_of_this_process_is_written():
+    a = np.zeros((2, 3))
+    mt.put_along_axis(a, mt.asarray([[1], [2]]), mt.asarray([5.0]), 1)
+    assert a.tolist() == [[0, 5, 0], [0, 0, 5]]
+
+
+@pytest.mark.parametrize(
+    ("at", "put", "axis"),
+    [([[0, 1], [1, 0]], 1, 1), ([[0, 1]], [1, 2, 3], 1), ([0, 1], 1, 1), ([[0.0]], 1, 1), ([[0]], 1, None)],
+)
+def test_positions_that_do_not_fit_raise_numpys_error(at, put, axis):
+    with pytest.raises((IndexError, ValueError)) as expected:
+        np.put_along_axis(np.zeros((3, 4)), np.array(at), put, axis)
+    with pytest.raises(expected.type):
+        mt.put_along_axis(mt.zeros((3, 4), chunk_size=2), mt.asarray(at), put, axis)
+
+
 @given(st.integers(0, 9), st.data())
 def test_extremes_without_nan(seed, data):
     a = np.random.default_rng(seed).integers(0, 4, (3, 5)).astype(float)

@@ -96,6 +96,23 @@ def test_lines(pair, data):
     same(np.unique(x, axis=axis), np.unique(array, axis=axis))
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8", "M8[s]", "m8[h]", "i4", "U2"])
+@pytest.mark.parametrize("chunk", [1, 2, 9])
+def test_each_nan_has_a_number_of_its_own(kind, chunk):
+    a = np.array([[3, 1, 3], [1, 2, 5]]).astype(kind)
+    if kind[0] in "fMm":
+        a[0, 1] = a[1, 0] = a[1, 2] = np.nan if kind[0] == "f" else "NaT"
+    x = mt.asarray(a, chunk_size=chunk)
+    for name in ("unique_inverse", "unique_all"):
+        ours, theirs = getattr(mt, name)(x), getattr(np, name)(a)
+        assert type(ours) is type(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            same(one, other)
+    for one, other in zip(mt.unique(x, return_inverse=True, equal_nan=False),
+                          np.unique(a, return_inverse=True, equal_nan=False), strict=True):  # fmt: skip
+        same(one, other)
+
+
 def test_what_is_not_offered_says_so():
     with pytest.raises(UnsupportedError, match="equal_nan"):
-        np.unique(mt.ones(3), return_inverse=True, equal_nan=False)
+        np.unique(mt.ones(3, "c8"), return_inverse=True, equal_nan=False)

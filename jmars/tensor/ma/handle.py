@@ -7,13 +7,16 @@ folder through the table of protocols.py, under "ma.<name>".
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
-from jmars.tensor.engine import current_engine, get_engine
+from jmars.tensor.elements import elements
+from jmars.tensor.engine import can_compute, current_engine, get_engine
+from jmars.tensor.implicit_arrays import check_size
 from jmars.tensor.ma.masked_methods import REDUCES, MaskedMethods
 from jmars.tensor.protocols import call, find, unsupported
 from jmars.tensor.splits import ChunkSize
@@ -39,7 +42,6 @@ class MaskedTensor(MaskedMethods):
 
     __slots__ = ("__weakref__", "_data", "_fill_value", "_hardmask", "_mask")
     __array_priority__ = 1001.0  # above Tensor
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, data: Tensor, mask: Tensor | None, fill_value: Any = None, hardmask: bool = False) -> None:
         self._data = data
@@ -190,13 +192,22 @@ class MaskedTensor(MaskedMethods):
     def __complex__(self) -> complex:
         return complex(self.fetch())
 
+    def __hash__(self) -> int:
+        if self.ndim:
+            raise TypeError("unhashable type: 'MaskedArray'")  # NumPy's words
+        return hash(self.fetch())
+
     def __len__(self) -> int:
         return len(self._data)
 
-    def __iter__(self) -> Iterator[MaskedTensor]:
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over rows; over the elements of a single axis as NumPy's scalars and `numpy.ma.masked`."""
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self.shape[0]))
+        if self.ndim > 1 or self.dtype.names is not None or not can_compute():
+            return (self[i] for i in range(self.shape[0]))
+        data, mask = elements(self._data), itertools.repeat(False) if self._mask is None else elements(self._mask)
+        return map(self._element, data, mask)
 
     def __str__(self) -> str:
         return self.formatted(str)
@@ -221,14 +232,25 @@ class MaskedTensor(MaskedMethods):
     def __format__(self, spec: str) -> str:
         return format(self.fetch(), spec) if spec else str(self)
 
-    def __reduce__(self) -> Any:
-        raise UnsupportedError("a masked tensor lives on its cluster and does not pickle; pickle its value, x.fetch()")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the value: NumPy's masked array, scalar, or `numpy.ma.masked`."""
+        if not can_compute():
+            raise UnsupportedError("a masked tensor pickles as its value, and no value can be computed here")
+        for part in self.parts():
+            check_size(part)
+        return self.fetch().__reduce_ex__(protocol)
 
     # Reading and writing parts
 
-    def __getitem__(self, index: Any) -> MaskedTensor:
+    def __getitem__(self, index: Any) -> Any:
         index = _plain_index(index)
-        return self._like(self._data[index], None if self._mask is None else self._mask[index])
+        return self._element(self._data[index], None if self._mask is None else self._mask[index])
+
+    def _element(self, data: Any, mask: Any) -> Any:
+        """A part of the array; where the value of an element is known, NumPy's scalar or `numpy.ma.masked`."""
+        if isinstance(data, Tensor):
+            return self._like(data, mask if mask is None or isinstance(mask, Tensor) else as_tensor(mask))
+        return masked if mask is not None and bool(mask) else data
 
     def __setitem__(self, index: Any, value: Any) -> None:
         index = _plain_index(index)
@@ -330,6 +352,8 @@ class MaskedTensor(MaskedMethods):
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") and hasattr(np.ma.MaskedArray, name):
             raise MissingNameError(f"MaskedArray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
+        if not name.startswith("_") and not self.ndim and hasattr(self.dtype.type, name):
+            return getattr(self.fetch(), name)  # of NumPy's scalars
         raise AttributeError(f"'MaskedTensor' object has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""`np.nditer` and `np.broadcast` of tensors: NumPy's loops over elements, which are fetched when the loop begins."""
+"""`np.nditer` and `np.broadcast` of tensors: NumPy's loops over elements, fetched when the loop begins."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class nditer(metaclass=StandIn):  # NumPy's spelling
     lazy_classes = (_TensorIterator,)
 
     def __new__(cls, op: Any, *args: Any, **kwargs: Any) -> Any:
-        """Make NumPy's iterator, or one over the values of tensors."""
+        """Make NumPy's iterator, or an iterator over the values of tensors."""
         return (_TensorIterator if _has_tensors(op) else np.nditer)(op, *args, **kwargs)
 
 
@@ -208,7 +208,7 @@ class broadcast(metaclass=StandIn):  # NumPy's spelling
     lazy_classes = (_TensorBroadcast,)
 
     def __new__(cls, *args: Any) -> Any:
-        """Make NumPy's object, or one of tensors."""
+        """Make NumPy's object, or a broadcast of tensors."""
         return (_TensorBroadcast if _has_tensors(args) else np.broadcast)(*args)
 
 

@@ -64,6 +64,8 @@ def _put_along(d: Draw) -> Call:
     x = d.array("if", low=1, shortest=1)
     axis = d.axis(x)
     at = np.argsort(d.values(x.shape, "f8", wild=False), axis)
+    if d.flag():
+        at = at[tuple(slice(1) if i != axis % x.ndim else slice(None) for i in range(x.ndim))]  # broadcasts
     return call(x, d.cut(at), d.one(7, d.like(x)), axis)
 
 
@@ -191,8 +193,8 @@ EXACT: dict[str, Row] = {
     "unique": _unique(True),
     "unique_values": _unique(False),
     "unique_counts": _unique(False),
-    "unique_inverse": lambda d: call(d.array("biu")),
-    "unique_all": lambda d: call(d.array("biu")),
+    "unique_inverse": lambda d: call(d.array("biufmM")),
+    "unique_all": lambda d: call(d.array("biufmM")),
     "union1d": _sets(),
     "intersect1d": _sets(return_indices=True),
     "setdiff1d": _sets(),

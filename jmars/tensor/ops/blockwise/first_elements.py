@@ -52,8 +52,9 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
 
     Raises
     ------
-    ValueError
-        If the function raises; `advice` says what to give instead.
+    Exception
+        The function's own, of its call with the first elements; of a call with ones a ValueError, whose `advice` says
+        what to give instead.
     """
     copy = unpickled(pickled(function))
     token = in_block.set(True)
@@ -61,10 +62,11 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
         with np.errstate(all="ignore"):  # the workers call it with these elements, too
             return copy(*first, *args, **kwargs)
     except Exception as error:
+        if can_compute():
+            raise
         name = getattr(function, "__name__", "the function")
         raise ValueError(
-            f"{name} was called with the first elements to learn its results, and it raised {type(error).__name__}: "
-            f"{error}; {advice}"
+            f"{name} was called with ones to learn its results, and it raised {type(error).__name__}: {error}; {advice}"
         ) from error
     finally:
         in_block.reset(token)

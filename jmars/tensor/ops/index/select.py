@@ -10,6 +10,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import kind_of, result_type
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -132,16 +133,29 @@ def _broadcast_other_axes(x: Tensor, shape: tuple[int, ...], axis: int) -> Tenso
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     """`np.put_along_axis`: writes values at positions along an axis of a tensor."""
     if not isinstance(arr, Tensor):
-        raise UnsupportedError("np.put_along_axis writes into tensors in jmars; give one, np.asarray(x)")
+        np.put_along_axis(arr, as_values(indices), as_values(values), axis)  # NumPy's array in this process
+        return
     x = arr if axis is not None else ravel(arr)
     along = normal_axis(0 if axis is None else axis, x.ndim)
     at = as_tensor(indices)
-    put = as_tensor(converted(values, arr.dtype))
-    put = broadcast_to(match_ndim(put, at.shape), at.shape)
+    if axis is None and at.ndim != 1:
+        raise ValueError("when axis=None, `indices` must have a single dimension.")  # NumPy's words
+    if at.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if at.ndim != x.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    if any(n == 1 < m for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != along):
+        raise UnsupportedError("np.put_along_axis with several positions for an axis of length 1 is not in jmars")
     x = single_chunk_along(x, [along])
     cut = tuple((at.shape[i],) if i == along else own for i, own in enumerate(x.chunks))
-    if at.shape != tuple(map(sum, cut)):
-        raise UnsupportedError("np.put_along_axis with indices that broadcast is not in jmars; give their full shape")
+    full = tuple(map(sum, cut))
+    put = as_tensor(converted(values, arr.dtype))
+    put = broadcast_to(match_ndim(put, full), full)
+    try:
+        at = broadcast_to(at, full) if at.shape != full else at
+    except ValueError:
+        raise IndexError("shape mismatch: indexing arrays could not be broadcast together with shapes "
+                         f"{x.shape} {at.shape}") from None  # fmt: skip
     inputs = [x, Tensor(rechunked(at.data, cut)), Tensor(rechunked(put.data, cut))]
     value = blockwise("put_along_axis", _put_along_axis, inputs, x.chunks, x.dtype, (along,))
     arr[...] = value if axis is not None else value.reshape(arr.shape)

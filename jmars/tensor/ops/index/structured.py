@@ -84,8 +84,6 @@ def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
     """Returns `x` after `x["f"] = value`."""
     kind = _field_dtype(x, names)
     base, inner = kind.subdtype or (kind, ())
-    if kind.names is not None and not isinstance(value, Tensor):
-        value = np.asarray(value, kind)  # a tuple is a record
     given = assigned(value, base, x.ndim + len(inner))
     if not isinstance(given, Tensor):
         return blockwise("set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, base, given.tobytes()))
@@ -115,7 +113,7 @@ def _set_field_block(block: Array, value: Array, names: Names) -> Array:
 
 
 def _set_arrays_block(block: Array, value: Array, names: str, inner: int) -> Array:
-    """`_set_field_block` for a field of arrays of `inner` axes, for which `block` has axes of length 1."""
+    """`_set_field_block` for a field of arrays; `block` has `inner` last axes of length 1."""
     records = block.reshape(block.shape[: block.ndim - inner])
     return _set_field_block(records, value, names).reshape(block.shape)
 

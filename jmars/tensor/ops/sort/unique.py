@@ -73,8 +73,11 @@ def unique(
     x = as_tensor(ar)
     if axis is not None and x.ndim != 1:
         return unique_slices(x, axis, return_index, return_inverse, return_counts, equal_nan=equal_nan)
-    if return_inverse and not equal_nan and x.dtype.kind in "fcmM":
-        raise UnsupportedError("np.unique with return_inverse and equal_nan=False is not in jmars; leave one out")
+    if return_inverse and not equal_nan and x.dtype.kind == "c":
+        raise UnsupportedError(
+            "np.unique of complex numbers with return_inverse and equal_nan=False, as np.unique_inverse and "
+            "np.unique_all call it, is not in jmars; use np.unique(x, return_inverse=True)"
+        )
     if (return_index or return_inverse) and not is_known([x.data.shape]):
         x._resolved()
     if x.dtype.kind in "mM" and _has_one_nat() and not (return_index or return_inverse or return_counts):
@@ -85,8 +88,18 @@ def unique(
     found = [Tensor(data) for data in outputs([_fields(x, (0, *fields), equal_nan, origin) for fields in some])]
     if return_inverse:
         which = Tensor(new_data(UniqueInverse(inputs=(x.data, found[0].data)), x.shape, np.dtype(np.intp), x.chunks))
+        if not equal_nan and x.dtype.kind in "fmM":
+            which = _with_nans(which, x, found[0])
         found.insert(1 + return_index, which if _is_shaped() and axis is None else ravel(which))
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def _with_nans(which: Tensor, x: Tensor, values: Tensor) -> Tensor:
+    """The inverse with distinct NaNs: numbered after the other elements, in the order of the array."""
+    missing, ordered = call("not_equal", x, x), call("equal", values, values).sum()
+    count = call("reshape", call("cumsum", ravel(missing)), x.shape)
+    found: Tensor = call("where", missing, ordered + count - 1, which)
+    return found
 
 
 def _fields(x: Tensor, numbers: Sequence[int], equal_nan: bool, origin: Origin) -> dict[int, TensorData]:
