@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
+from jmars.model.fork_locks import free_in_child
 from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
@@ -29,7 +30,7 @@ SHARE = 4  # of the memory for chunks: the part that may be taken by all that no
 LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
 
 _unasked: weakref.WeakSet[TensorData] = weakref.WeakSet()  # what was kept so, on any cluster
-_one = threading.Lock()  # looks of several threads take their room one after the other
+_one = free_in_child(threading.Lock())  # looks of several threads take their room one after the other
 
 
 class Repeats(NamedTuple):

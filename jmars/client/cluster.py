@@ -17,7 +17,7 @@ from jmars.actors.registry import refuse_twin
 from jmars.client import cluster_registry
 from jmars.client.attached_jobs import attach, descriptors_of, outputs_of
 from jmars.client.cluster_registry import make_default
-from jmars.client.connection import Connection, patient_connection
+from jmars.client.connection import Connection, patient_connection, refuse_forked
 from jmars.client.engine_clusters import LEASE, ClusterHost, EngineClusters, checked_lease, whole_number
 from jmars.client.float_warnings import FloatWarnings
 from jmars.client.heartbeat import reason
@@ -37,6 +37,7 @@ from jmars.deploy.memory import usable_cores
 from jmars.devices.find import gpu_names
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.events import Event
+from jmars.model.fork_locks import free_in_child
 from jmars.model.states import JobState
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
@@ -45,7 +46,7 @@ from jmars.tensor.tensor_graph import LinkedGraph
 
 __all__ = ["Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
 
-_start_lock = threading.RLock()  # held while the default cluster starts
+_start_lock = free_in_child(threading.RLock())  # held while the default cluster starts
 
 
 class Cluster(EngineClusters, HostClusters):
@@ -367,16 +368,15 @@ class Cluster(EngineClusters, HostClusters):
     def _check_open(self) -> None:
         if self._closed:
             raise ClusterClosedError(f"{self.name} is closed; start a new one with jmars.Cluster()")
-        if os.getpid() != self._pid:
-            raise ClusterClosedError(f"{self.name} belongs to process {self._pid}; start one in this process")
+        self.check_process()
+
+    def check_process(self) -> None:
+        """Raise ClusterClosedError in a forked child: the connection is of the process that was forked."""
+        refuse_forked(self._pid, self.id)
 
 
 def open_clusters() -> list[Cluster]:
     """The open clusters of this process, the default cluster last."""
-    return [one for one in _everywhere() if one._pid == os.getpid()]
-
-
-def _everywhere() -> list[Cluster]:
     return [one for one in cluster_registry.everywhere() if isinstance(one, Cluster)]
 
 
@@ -394,5 +394,5 @@ def default_cluster(start: bool = True) -> Cluster | None:
 
 @atexit.register
 def _close_all() -> None:
-    for cluster in _everywhere():
+    for cluster in open_clusters():
         cluster.close()

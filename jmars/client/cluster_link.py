@@ -46,6 +46,9 @@ class ClusterLink(Protocol):
     def float_warnings(self) -> FloatWarnings:
         """The floating point warnings that this client has given."""
 
+    def check_process(self) -> None:
+        """Raise ClusterClosedError in a forked child."""
+
     @property
     def n_workers(self) -> int:
         """Worker processes."""

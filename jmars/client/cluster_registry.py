@@ -5,16 +5,27 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 from jmars.client.cluster_link import ClusterLink
+from jmars.model.fork_locks import free_in_child
 
 __all__ = ["add", "everywhere", "lock", "lose", "make_default", "remove", "take_lost"]
 
-lock = threading.RLock()  # held for moments only: the thread that talks to clusters takes it too
+lock = free_in_child(threading.RLock())  # held for moments only: the thread that talks to clusters takes it too
 
 _open: list[ClusterLink] = []
 _lost: list[str] = []
+
+
+def _forked() -> None:
+    """A child has no connection to the clusters of the process that it was forked from."""
+    _open.clear()
+    _lost.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def add(cluster: ClusterLink) -> None:
@@ -47,7 +58,7 @@ def take_lost() -> list[str]:
 
 
 def everywhere() -> list[ClusterLink]:
-    """All open clusters, also of the process that this process was forked from."""
+    """All open clusters."""
     with lock:
         return list(_open)
 

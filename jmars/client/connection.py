@@ -17,12 +17,13 @@ from typing import Any, Protocol
 
 from jmars.actors import ActorChannel, Mailbox, connect
 from jmars.client.heartbeat import beat
-from jmars.errors import ClusterError, ClusterLostError
+from jmars.errors import ClusterClosedError, ClusterError, ClusterLostError
+from jmars.model.fork_locks import free_in_child
 
-__all__ = ["Connection", "patient_connection"]
+__all__ = ["Connection", "patient_connection", "refuse_forked"]
 
 _loops: dict[int, tuple[asyncio.AbstractEventLoop, int]] = {}  # process: its loop and how many use it
-_lock = threading.Lock()
+_lock = free_in_child(threading.Lock())
 
 
 def _acquire_loop() -> asyncio.AbstractEventLoop:
@@ -64,11 +65,24 @@ async def _end_tasks() -> None:
         await asyncio.sleep(0)
 
 
+def refuse_forked(pid: int, cluster: str) -> None:
+    """Raise ClusterClosedError unless this process, `pid`, made the connection to a cluster.
+
+    Threads do not survive a fork, so a forked child would wait for answers for ever.
+    """
+    if os.getpid() != pid:
+        raise ClusterClosedError(
+            f"the connection to cluster {cluster} belongs to process {pid}, and this process was forked from that one; "
+            f"connect anew here by jmars.connect({cluster!r}), or start a cluster with jmars.Cluster()"
+        )
+
+
 class Connection:
     """Calls to the actors of a cluster, from threads that may block."""
 
-    def __init__(self, path: Path, token: str, mailbox: Mailbox, lost: Callable[[], None]) -> None:
+    def __init__(self, path: Path, token: str, mailbox: Mailbox, lost: Callable[[], None], cluster: str = "") -> None:
         self._loop = _acquire_loop()
+        self._cluster = cluster
         self._pid = os.getpid()  # of the only process whose loop runs
         self._closed = False
         self._beating: asyncio.Task[None] | None = None
@@ -192,6 +206,11 @@ class Connection:
         if self._in_loop():
             call.close()
             raise ClusterError("a job's callback runs in the thread that brings answers; ask from another one")
+        try:
+            refuse_forked(self._pid, self._cluster)
+        except ClusterClosedError:
+            call.close()
+            raise
         with self._scheduling:
             if self._closed:
                 call.close()
@@ -227,6 +246,10 @@ class _Listener(Protocol):
     token: str
 
     @property
+    def id(self) -> str:
+        """Eight hexadecimal digits."""
+
+    @property
     def socket(self) -> Path:
         """Path of the socket."""
 
@@ -238,7 +261,7 @@ def patient_connection(host: _Listener, mailbox: Mailbox, lost: Callable[[], Non
     """Connect as soon as the control process listens."""
     while True:
         try:
-            return Connection(host.socket, host.token, mailbox, lost)
+            return Connection(host.socket, host.token, mailbox, lost, host.id)
         except ClusterLostError:
             if not host.is_alive():
                 raise

@@ -153,6 +153,8 @@ class Job(Shown):
         __tracebackhide__ = True
         if timeout == 0:
             return self._done.is_set()
+        if not self._done.is_set():
+            self.cluster.check_process()  # nobody would tell a forked child of the end
         with self._lock:
             self._waiting += 1
         try:
@@ -203,6 +205,8 @@ class Job(Shown):
 
     def cancel(self) -> None:
         """Ask the cluster to stop the job; returns at once, from any thread, and may be called again."""
+        if not self._done.is_set():
+            self.cluster.check_process()
         self._cancelled = True
         if not self._done.is_set():
             self.cluster.tell("session", "cancel", self.id)

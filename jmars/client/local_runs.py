@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import logging
 import math
-import os
 import threading
 import time
 import weakref
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 
     from jmars.client.local_plans import LocalPlan
 
+from jmars.model.fork_locks import free_in_child
+
 __all__ = ["LocalRuns", "kept_bytes", "load_local_runs"]
 
 NAMED = 2**20  # bytes of a value that is kept as long as its node lives if Python refers to it; SMALL of others
@@ -59,15 +60,8 @@ log = logging.getLogger(__name__)
 # tensors of all clusters with a kept value of more than SMALL; a WeakSet must not be read while threads add to the set
 _large: weakref.WeakKeyDictionary[TensorData, None] = weakref.WeakKeyDictionary()
 _programs = LoadedPrograms()
-_one_run = threading.Lock()  # of all clusters: a run changes the number of BLAS threads of this process meanwhile
-
-
-def _forked() -> None:
-    global _one_run
-    _one_run = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forked)
+# of all clusters: a run changes the number of BLAS threads of this process meanwhile
+_one_run = free_in_child(threading.Lock())
 
 
 def load_local_runs() -> None:

@@ -1,8 +1,8 @@
 """FaultIsolation: an unexpected exception in a control process ends the jobs that run, and not the process.
 
-Reports and orders of one job are isolated where they are taken. What is left reaches the exception handler of the loop:
-timers, messages without a job, messages of child processes. Nobody can tell which job such a fault belongs to, so all
-jobs that run end with an InternalError, and no client waits for ever. A process that fails again and again ends.
+Reports and orders of a job are isolated where they are taken. All other faults reach the exception handler of the loop:
+timers, messages without a job, messages of child processes. Such a fault may belong to any job, so all running jobs end
+with an InternalError, and no client waits for ever. A process that fails again and again ends.
 Source: docs/explanation/reliability.md, "Faults of jmars itself".
 """
 

@@ -15,9 +15,11 @@ from typing import Any
 
 import xxhash
 
+from jmars.model.fork_locks import free_in_child
+
 __all__ = ["llvm_there", "load"]
 
-_one = threading.Lock()  # engine and machine serve one at a time
+_one = free_in_child(threading.Lock())  # engine and machine serve one at a time
 
 
 @lru_cache(maxsize=1)

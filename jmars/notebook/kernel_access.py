@@ -205,7 +205,7 @@ def unpin(comm: Any) -> bool:
 
 
 class HeldOutputs:
-    """Holds back what this kernel sends to its pages, from now until `release`.
+    """Holds back messages of this kernel to the pages, from now until `release`.
 
     A cell holds its outputs until it is known whether it gets a view, whose place stands above them. Held messages keep
     their order. Without ipykernel's thread that sends, or within another hold, no message is held.

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from jmars.errors import JmarsError
+from jmars.model.fork_locks import free_in_child
 
 __all__ = [
     "Length",
@@ -38,7 +39,7 @@ class NeedsLengthError(JmarsError):
 
 
 _origins: weakref.WeakValueDictionary[str, Origin] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = free_in_child(threading.Lock())
 
 
 class Origin:

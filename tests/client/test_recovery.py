@@ -24,6 +24,9 @@ class Cluster:
         self.forgotten, self.told, self.here, self.asked = [], [], set(), 0
         self.closed, self.float_warnings = False, FloatWarnings()
 
+    def check_process(self):
+        pass
+
     def retained(self):
         return frozenset(self.here)
 
