@@ -110,7 +110,7 @@ class OneByOne:
             read = [values[k] for k in chunks.inputs(i)]
             assert [(x.shape, x.dtype) for x in read] == [(t.shape, t.dtype) for t in program.inputs], program
             args = chunks.args[i] if chunks.args else ()
-            compile_program(program, self.backend)(out, read, args, lambda: False)
+            self._call(program, out, read, args)
             out.flags.writeable = False  # as where it is stored
             values.append(out)
         return {key: {k: values[i] for k, i in enumerate(ids.reshape(-1))} for key, ids in chunks.results.items()}
@@ -121,14 +121,18 @@ class OneByOne:
         for x, kind in zip(read, program.inputs):
             assert all(n in (m, -1) or m == -1 for n, m in zip(x.shape, kind.shape)) and x.dtype == kind.dtype
         if -1 in program.output.shape:
-            value = compile_program(program, self.backend)(None, read, args, lambda: False)
+            value = self._call(program, None, read, args)
             assert value.dtype == program.output.dtype
             assert all(m in (n, -1) for n, m in zip(value.shape, program.output.shape, strict=True))
             assert program.output.nbytes >= value.nbytes or not program.output.most
             return value
         out = np.empty(program.output.shape, program.output.dtype)
-        compile_program(program, self.backend)(out, read, args, lambda: False)
+        self._call(program, out, read, args)
         return out
+
+    def _call(self, program: Program, out: Array | None, read: list[Array], args: tuple[Any, ...]) -> Any:
+        """Run the kernel of a chunk."""
+        return compile_program(program, self.backend)(out, read, args, lambda: False)
 
 
 def tiled(graph: TensorGraph) -> ChunkGraph:

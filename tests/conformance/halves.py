@@ -1,0 +1,63 @@
+"""An engine in this process for arrays that are cut in two along each axis, with the warnings of workers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jmars.kernels.float_errors import FloatErrors, expression_of, message
+from jmars.kernels.program import Program
+from jmars.tensor import splits
+from jmars.tensor.engine import current_engine, set_engine
+from jmars.tensor.operand import Splits, TensorData
+from tests.tensor.engine import Array, OneByOne
+
+MOST_CUT = 5  # axes: an array of ten would have a thousand chunks
+
+
+class Halves(OneByOne):
+    """Computes operands one by one; tells the floating point errors of a run as warnings, each text once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[str, None] = {}
+
+    def execute(self, data: Sequence[TensorData]) -> None:
+        super().execute(data)
+        found, self._found = list(self._found), {}
+        for text in found:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _call(self, program: Program, out: Array | None, read: list[Array], args: tuple[Any, ...]) -> Any:
+        errors = FloatErrors()
+        with np.errstate(all="call", call=errors):
+            value = super()._call(program, out, read, args)
+        for step, node, bit in errors.take(program.steps):
+            expression = expression_of(program.steps[step])
+            assert expression is not None
+            self._found[message(expression.nodes[node], bit)] = None
+        return value
+
+
+@contextmanager
+def in_halves() -> Iterator[Halves]:
+    """Within, tensors compute here, and arrays for which no chunk size is given are cut in two along each axis."""
+    before, here = current_engine(), Halves()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splits, "_automatic", halved)
+        set_engine(here)
+        try:
+            yield here
+        finally:
+            set_engine(before)
+
+
+def halved(shape: tuple[int, ...], _dtype: Any, _most: int, fixed: Mapping[int, tuple[int, ...]]) -> Splits:
+    """Cut the first `MOST_CUT` axes in two, but for `fixed` ones."""
+    halves = [(n - n // 2, n // 2) if n > 1 and axis < MOST_CUT else (n,) for axis, n in enumerate(shape)]
+    return tuple(fixed.get(axis, cut) for axis, cut in enumerate(halves))
