@@ -112,6 +112,10 @@ def ufunc_dtypes(
     name = f"np.{op}" if isinstance(op, str) else op.name
     chosen = {name: one for name, one in (("signature", signature), ("casting", casting)) if one is not None}
     if isinstance(ufunc, np.ufunc):
+        if casting is not None and any(isinstance(kind, type) for kind in kinds):
+            # NumPy 2.4's resolve_dtypes ends the process where it refuses to cast a Python number
+            ufunc(*(np.empty(0, kind) if isinstance(kind, np.dtype) else kind(1) for kind in kinds), **chosen)
+            chosen["casting"] = "unsafe"
         found = tuple(ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout, **chosen))
     else:  # of numba: compiled for these dtypes by a call without elements
         empty = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(1) for kind in kinds]

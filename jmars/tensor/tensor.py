@@ -340,7 +340,13 @@ def as_tensor(
         changed = value if dtype is None or value.dtype == cast_dtype(value.dtype, dtype) else value.astype(dtype)
         cut = chunk_size is not None or chunks is not None
         return cast(Tensor, call("rechunk", changed, chunk_size, chunks)) if cut else changed
-    array = plain_array(value, dtype)
+    try:
+        array = plain_array(value, dtype)
+    except ValueError:
+        own = value.__array__() if hasattr(type(value), "__array__") else None
+        if not isinstance(own, Tensor):
+            raise
+        return as_tensor(own, dtype, chunk_size, chunks, line)  # a class whose `__array__` calls np.asarray in a cell
     check_dtype(array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

@@ -118,3 +118,10 @@ def test_truths_that_begin_with_one(name, start):
         out = np.empty(a.shape[1:], bool)
         assert theirs.reduce(x, initial=start, out=out) is out
         np.testing.assert_array_equal(out, theirs.reduce(a, initial=start))
+
+
+def test_refused_cast_of_python_number_is_type_error():
+    for cast in ({"dtype": "f4", "casting": "equiv"}, {"dtype": int, "casting": "safe"}):
+        with pytest.raises(TypeError, match="annot cast"):  # NumPy's resolve_dtypes ends the process
+            mt.add(3.0, 4.0, **cast)
+    assert mt.add(mt.asarray([3.0]), 3, casting="safe").fetch().tolist() == [6.0]

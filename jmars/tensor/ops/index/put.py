@@ -14,6 +14,7 @@ from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import where
 from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.reduce.cumulative import cumsum
+from jmars.tensor.ops.reduce.reduction import any_
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.ops.shape.resize import resize
 from jmars.tensor.ops.written_values import converted
@@ -47,7 +48,9 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     put = ravel(as_tensor(converted(vals, x.dtype, "safe")))
     holds = as_tensor(mask).astype(bool)
     if not put.size:
-        raise ValueError("Cannot insert from an empty array!")
+        if any_(holds):  # computed at once
+            raise ValueError("Cannot insert from an empty array!")
+        return
     number = cumsum(holds.astype(np.intp)).reshape(x.shape) - 1
     x[...] = where(holds, _cycle_values(put, number), x)
 

@@ -84,7 +84,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     A function is called with the elements `x[condition]`, also if there are none, which NumPy's does not.
     """
     data = as_tensor(x)
-    if np.isscalar(condlist) or (not np.isscalar(condlist[0]) and np.ndim(condlist[0]) == 0 and data.ndim):
+    if not np.ndim(condlist) or (data.ndim and not isinstance(condlist[0], list) and not np.ndim(condlist[0])):
         condlist = [condlist]
     conditions = [astype(as_tensor(c), bool) for c in condlist]
     functions = list(funclist)

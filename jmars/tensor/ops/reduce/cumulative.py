@@ -156,11 +156,13 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     x = as_tensor(a)
+    if n == 0:
+        return x
     if not x.ndim:
         raise ValueError("diff requires input that is at least one dimensional")
     axis = normal_axis(axis, x.ndim)
     ends = [_end_array(x, value, axis) for value in (prepend, append)]
-    if n and any(end is not None for end in ends):
+    if any(end is not None for end in ends):
         x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], axis)
     for _ in range(n):
         later, earlier = slice_axis(x, axis, slice(1, None)), slice_axis(x, axis, slice(None, -1))

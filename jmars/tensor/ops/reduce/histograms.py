@@ -6,6 +6,7 @@ minimum and maximum, are computed in the same graph.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,10 +61,12 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     >>> bincount(arange(6, chunk_size=2) // 2).fetch().tolist()
     [2, 2, 2]
     """
-    data = as_tensor(x)
+    data = as_tensor(np.zeros(0, int) if isinstance(x, list | tuple) and not len(x) else x)
     if data.ndim != 1:
         raise ValueError("object of too small depth for desired array" if not data.ndim else "object too deep")
     np.bincount(np.zeros(1, data.dtype))  # raises NumPy's errors
+    data = astype(data, np.intp)
+    minlength = operator.index(minlength)
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     if not data.size:

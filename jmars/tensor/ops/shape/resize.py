@@ -58,16 +58,24 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     axis = normal_axis(axis, x.ndim)
     n = x.shape[axis]
     at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    if at.ndim > 1:
+        raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     if at.dtype.kind == "b":
         at = np.flatnonzero(at)
+    elif at.size == 0 and isinstance(obj, list | tuple):
+        at = at.astype(int)
+    elif at.dtype.kind not in "iu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
     if at.size and (at.max() > n or at.min() < -n):
         raise IndexError(f"index {at.max()} is out of bounds for axis {axis} with size {n}")
     put = as_tensor(converted(values, x.dtype))
-    single = at.ndim == 0 or (at.size == 1 and at.ndim == 1)
+    single = at.size == 1
     where_ = np.where(at < 0, at + n, at).reshape(-1).astype(int)
+    if single:
+        put = expand_dims(put, tuple(range(x.ndim - put.ndim)))
     if at.ndim == 0:  # NumPy broadcasts values as if the axis came first
-        put = moveaxis(expand_dims(put, tuple(range(x.ndim - put.ndim))), 0, axis) if put.ndim else put
-    count = put.shape[axis] if single and put.ndim == x.ndim else len(where_)
+        put = moveaxis(put, 0, axis)
+    count = put.shape[axis] if single else len(where_)
     shape = tuple(count if i == axis else m for i, m in enumerate(x.shape))
     put = broadcast_to(match_ndim(put, shape), shape)
     if single:
@@ -83,7 +91,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
 
 
 @offers("trim_zeros")
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """`np.trim_zeros`: removes zeros at the ends of axes; computes at once how many."""
     x, trim = as_tensor(filt), trim.lower()
     if trim not in {"fb", "bf", "f", "b"}:
@@ -92,10 +100,12 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
     is_filled = astype(x, bool)
     lines = [any_(is_filled, tuple(j for j in range(x.ndim) if j != i)) for i in axes]
     filled = concatenate(lines).fetch() if lines else np.zeros(0, bool)
+    cut = slice(None)
     for i in axes:
         there, filled = np.flatnonzero(filled[: x.shape[i]]), filled[x.shape[i] :]
         low, high = (int(there[0]), int(there[-1]) + 1) if len(there) else (0, 0)
         if len(there):
             low, high = low if "f" in trim else 0, high if "b" in trim else x.shape[i]
-        x = slice_axis(x, i, slice(low, high))
-    return Tensor(x.data)
+        cut = slice(low, high)
+        x = slice_axis(x, i, cut)
+    return filt[cut] if isinstance(filt, list | tuple) and x.ndim == 1 else Tensor(x.data)

@@ -39,17 +39,18 @@ def i0(x: Any) -> Tensor:
 
 def _window(name: str, M: Any, *more: Any) -> Tensor:
     """Makes a window of `M` points, computed from positions."""
-    n = operator.index(int(M))
+    points = np.asarray(M)
+    n, dtype = operator.index(int(points)), np.result_type(points, np.float64)
     if n < 1:
-        return as_tensor(getattr(np, name)(n, *more))
-    at = arange(n)
-    return blockwise(name, _window_part, [at], at.chunks, np.float64, (name, n, *more))
+        return as_tensor(getattr(np, name)(M, *more))
+    at = arange(n, dtype=dtype)
+    return blockwise(name, _window_part, [at], at.chunks, dtype, (name, n, *more))
 
 
 def _window_part(at: Array, name: str, n: int, *more: Any) -> Array:
     """Evaluates a window at positions `at`, with NumPy's formulas."""
     if n == 1:
-        return np.ones(1)
+        return np.ones(1, at.dtype)
     x = 2.0 * at + (1.0 - n)
     if name == "hanning":
         return 0.5 + 0.5 * np.cos(np.pi * x / (n - 1.0))
