@@ -8,7 +8,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -45,6 +46,8 @@ from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 
 __all__ = ["Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
+
+SENT_AT_ONCE = 3_000  # nodes of a graph that `submit` sends itself, in a tenth of a second; a thread sends larger ones
 
 _start_lock = free_in_child(threading.RLock())  # held while the default cluster starts
 
@@ -177,8 +180,9 @@ class Cluster(EngineClusters, HostClusters):
     def submit(self, *tensors: Tensor | Spawned | Output, name: str = "") -> Job:
         """Start computing tensors, and results of spawned functions; returns at once with a handle.
 
-        NumPy arrays that the tensors were made from enter with the value that they have now. Raises TypeError for
-        other arguments, ClusterClosedError where the cluster was closed.
+        NumPy arrays that the tensors were made from enter with the value that they have now. A graph of thousands of
+        operands is sent by a thread: an error on that way is the job's. Raises TypeError for other arguments,
+        ClusterClosedError where the cluster was closed.
         """
         for one in tensors:
             if not isinstance(one, Tensor | Spawned | Output):
@@ -209,19 +213,31 @@ class Cluster(EngineClusters, HostClusters):
             results: list[str] = []  # arrays that are themselves results: they keep their names
             try:
                 self.uploads.upload(linked, keys, uploaded, results)
-                job = self._sent_graphs.start(linked, keys, name, ticket, descriptors_of(data, single, packed))
+                start = partial(
+                    self._sent_graphs.start, linked, keys, name, ticket, descriptors_of(data, single, packed)
+                )
+                is_large = again is None and len(linked.nodes) > SENT_AT_ONCE
+                job = "" if is_large else start()
                 handle = again or Job(self, job, name or job, data, single)
                 if again is not None:
                     again.resubmitted(job)
                 if uploaded or results:  # the job holds them by now, and lets go of them when it ends
                     handle.when_done(lambda job: self._let_go(uploaded + results * (job.state != JobState.SUCCEEDED)))
-                self._jobs.expect(handle)
+                self._jobs.send(handle, partial(self._send, start, ticket)) if is_large else self._jobs.expect(handle)
                 self.uploads.used_by(handle)
             except BaseException:  # an interrupt too: nobody would know the job
                 self.tell("session", "withdraw", ticket)
                 self._let_go(uploaded + results)
                 raise
         return handle
+
+    def _send(self, start: Callable[[], str], ticket: str) -> str:
+        """Send a large graph, in a thread; returns the job's id."""
+        try:
+            return start()
+        except BaseException:
+            self.tell("session", "withdraw", ticket)
+            raise
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node that the cluster has: owned; with `copy=False` read-only, a view of a single chunk."""

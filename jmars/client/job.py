@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence, Set
 from itertools import zip_longest
 from pathlib import Path
@@ -30,7 +31,7 @@ from jmars.errors import (
 from jmars.model.collector import without_collections
 from jmars.model.events import Event
 from jmars.model.failure import Failure
-from jmars.model.states import JobState
+from jmars.model.states import STATE_NAMES, JobState
 from jmars.tensor.lineage import detach
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
@@ -49,8 +50,8 @@ class Job(Shown):
 
     Attributes
     ----------
-    id, name
-        "job-<n>", and what people see.
+    name
+        The name that people see.
 
     Examples
     --------
@@ -62,8 +63,13 @@ class Job(Shown):
     """
 
     def __init__(self, cluster: ClusterLink, job: str, name: str, data: Sequence[TensorData], single: bool) -> None:
-        self.id, self.name = job, name
+        self.name = name
         self.cluster = cluster
+        self._id = job
+        self._named = threading.Event()  # set when the cluster has the graph
+        if job:
+            self._named.set()
+        self._begun = time.monotonic()
         self._data = list(data)  # the results live on the cluster at least as long as the job does here
         self._single = single
         self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
@@ -78,6 +84,12 @@ class Job(Shown):
         self._done = threading.Event()
         self._callbacks: list[Callable[[Job], None]] = []
         self._lock = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        """The id on the cluster, "job-<n>"; waits while a large graph is on its way, and is "" if that failed."""
+        self._named.wait()
+        return self._id
 
     @property
     def state(self) -> str:
@@ -114,6 +126,19 @@ class Job(Shown):
 
     def describe(self) -> dict[str, Any]:
         """State, operands, counts by state, elapsed seconds and error, from the cluster."""
+        if not self._named.is_set():
+            return {
+                "id": "",
+                "name": self.name,
+                "line": 0,
+                "state": str(JobState.PREPARING),
+                "error": None,
+                "progress": 0.0,
+                "eta": None,
+                "elapsed": time.monotonic() - self._begun,
+                "operands": 0,
+                "counts": dict.fromkeys(STATE_NAMES, 0),
+            }
         found: dict[str, Any] = self.cluster.ask("session", "describe", self.id)
         return found
 
@@ -123,6 +148,8 @@ class Job(Shown):
         Operands are named with the user's line, and with worker, seconds and bytes; docs/how-to/see-why.md says how to
         react.
         """
+        if not self._named.is_set():
+            return f"the large graph of {self.name or 'the job'} is on its way to the cluster"
         try:
             return self.cluster.why(self.id)
         except (ClusterError, ConnectionError) as error:
@@ -208,8 +235,8 @@ class Job(Shown):
         if not self._done.is_set():
             self.cluster.check_process()
         self._cancelled = True
-        if not self._done.is_set():
-            self.cluster.tell("session", "cancel", self.id)
+        if not self._done.is_set() and self._named.is_set():  # else it is cancelled as soon as the cluster has it
+            self.cluster.tell("session", "cancel", self._id)
 
     def events(self, since: int = 0) -> list[Event]:
         """Events of the job after event number `since`, and of the cluster meanwhile.
@@ -365,11 +392,21 @@ class Job(Shown):
 
     def resubmitted(self, job: str) -> None:
         """Take a new id, after the job was submitted again (called by the cluster)."""
-        self.id = job
+        self.named(job)
         for call in self._again:
             call(self)
+
+    def named(self, job: str) -> None:
+        """Take the id that the cluster gave (called by the cluster)."""
+        self._id, self.name = job, self.name or job
+        self._named.set()
         if self._cancelled:
             self.cluster.tell("session", "cancel", job)
+
+    def unsent(self, error: BaseException) -> None:
+        """End as failed, because the graph could not be sent (called by the cluster)."""
+        self._named.set()
+        self.ended({"state": str(JobState.FAILED), "error": Failure.of(error)})
 
     def _submit_again(self, keys: Sequence[str], report: dict[str, Any]) -> None:
         """Submit the job again without the lost tensors; where that fails, the job ends as reported."""
@@ -390,4 +427,4 @@ class Job(Shown):
 
     def __repr__(self) -> str:
         state = self._report["state"] if self._report else "running"
-        return f"<Job {self.id} {state}>"
+        return f"<Job {self._id or self.name} {state}>"

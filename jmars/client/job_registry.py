@@ -116,6 +116,27 @@ class JobRegistry:
         wanted = keys() if running else set[str]()
         return [job for job in running if job.gives(wanted)]
 
+    def send(self, job: Job, start: Callable[[], str]) -> None:
+        """Begin a job without an id: `start` sends its graph, in a thread, and returns the id or raises."""
+        with self._lock:
+            gone = self._gone
+            if gone is None:
+                self._running.add(job)
+
+        def send() -> None:
+            try:
+                job.named(start())
+            except BaseException as error:
+                with self._lock:
+                    self._running.discard(job)
+                job.unsent(error)
+            else:
+                self.expect(job)
+
+        if gone is not None:
+            raise gone
+        threading.Thread(target=send, name=f"jmars-sends-{job.name}", daemon=True).start()
+
     def expect(self, job: Job) -> None:
         """Enter a handle, and give it a report that came early, or the news that none will come."""
         with self._lock:
@@ -124,6 +145,8 @@ class JobRegistry:
             gone = self._gone
             if early is None and gone is None and not job.wait(0):
                 self._running.add(job)
+            else:
+                self._running.discard(job)
         if early is not None:
             job.ended(early)
         elif gone is not None:

@@ -51,7 +51,7 @@ class SentGraphs:
         job = self._submit(replace(again, graph=_pickled(linked, keys, canonical)))
         self._sent[structure] = None
         if len(self._sent) > REMEMBERED:
-            del self._sent[next(iter(self._sent))]
+            self._sent.pop(next(iter(self._sent)), None)  # another thread may have done so
         return job
 
     def _submit(self, submission: Submission) -> str:

@@ -65,31 +65,33 @@ class LinkedGraph:
             node = stack[-1]
             operand: Operand
             links: tuple[int, ...]
-            if node.key in number:
+            key = node.key
+            if key in number:
                 stack.pop()
                 continue
             op = node.op
-            if node.key in held:
+            reads = op.inputs
+            if key in held:
                 operand, links = Stored(line=op.line), ()
-            elif op.inputs:
-                waiting = [i for i in op.inputs if i.key not in number]
+            elif reads:
+                waiting = [i for i in reads if i.key not in number]
                 if waiting:
-                    stack += reversed(waiting)
+                    stack += waiting[::-1]
                     continue
-                operand, links = op, tuple([number[i.key] for i in op.inputs])
+                operand, links = op, tuple([number[i.key] for i in reads])
                 has_outputs = has_outputs or type(op) is FunctionOutput
             else:
                 operand, links = op, ()
-                if isinstance(op, FromArray) and node.key not in asked:
+                if isinstance(op, FromArray) and key not in asked:
                     known = arrays.setdefault((id(op.array), node.chunks), len(nodes))
                     if known < len(nodes):
-                        number[node.key] = known
+                        number[key] = known
                         stack.pop()
                         continue
             stack.pop()
             if node.has_unknown_lengths:
                 node.resolve_lengths()
-            number[node.key] = len(nodes)
+            number[key] = len(nodes)
             nodes.append(node)
             operands.append(operand)
             inputs.append(links)
