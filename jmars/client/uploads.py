@@ -10,13 +10,17 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 
 from jmars.client import cluster_registry
 from jmars.client.cluster_link import ClusterLink
 from jmars.client.job import Job
 from jmars.errors import ChunkLostError
-from jmars.tensor.from_array import FromArray
+from jmars.tensor.from_array import COPIED, FromArray
 from jmars.tensor.operand import TensorData
+from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.tensor_graph import LinkedGraph
 
 __all__ = ["Uploads", "move_here"]
@@ -51,7 +55,7 @@ class Uploads:
                 job.when_done(lambda _: self._drop(sent) if next(ended) == len(running) else None)
 
     def send(self, data: Sequence[TensorData]) -> None:
-        """Within `once`, store the NumPy arrays of nodes under their own keys.
+        """Within `once`, store the NumPy arrays of nodes under their own keys; of large sliced arrays the slices.
 
         Raises
         ------
@@ -62,6 +66,8 @@ class Uploads:
             return
         seen: set[int] = set()
         stack = list(data)
+        leaves: list[TensorData] = []
+        readers: dict[int, list[TensorData]] = {}  # of leaves, by id
         while stack:
             node = stack.pop()
             if id(node) in seen or self._cluster.retains(node):
@@ -69,10 +75,19 @@ class Uploads:
             seen.add(id(node))
             stack += node.op.inputs
             if isinstance(node.op, FromArray):
-                node.op.check()
-                self._shared.upload(node.key, node.op.array, node.chunks)
-                self._cluster.retain([node])
-                self._sent.append(node.key)
+                leaves.append(node)
+            for one in node.op.inputs:
+                if isinstance(one.op, FromArray):
+                    readers.setdefault(id(one), []).append(node)
+        asked = set(map(id, data))
+        for node in leaves:
+            assert isinstance(node.op, FromArray)
+            node.op.check()
+            slices = None if id(node) in asked else _slices(node.op.array, readers[id(node)])
+            for one, array in slices or [(node, node.op.array)]:
+                self._shared.upload(one.key, array, one.chunks)
+                self._cluster.retain([one])
+                self._sent.append(one.key)
 
     def upload(self, linked: LinkedGraph, keys: list[str], uploaded: list[str], results: list[str]) -> None:
         """Store the NumPy arrays of linked nodes: a result under its key, inputs under new keys.
@@ -101,6 +116,21 @@ class Uploads:
     def _drop(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._cluster.release(key)
+
+
+def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[tuple[TensorData, Any]] | None:
+    """Nodes and values of the slices that read a large array; None where another operand reads it, or where the slices
+    have more elements than the array.
+    """
+    if array.nbytes <= COPIED:
+        return None
+    found = []
+    for node in readers:
+        if not isinstance(node.op, Slice):
+            return None
+        index = tuple(slice(*entry) if isinstance(entry, tuple) else entry for entry in node.op.index)
+        found.append((node, np.asarray(array[index])))
+    return found if sum(part.nbytes for _, part in found) <= array.nbytes else None
 
 
 def move_here(cluster: ClusterLink, data: Sequence[TensorData]) -> None:

@@ -1,29 +1,33 @@
 """NumPy arrays of the user in a `%%jmars` cell: tensors meanwhile, and arrays with the cell's writes afterwards.
 
 Arrays that share memory enter as views of one buffer. After the cell each array that the cell wrote gets its new values
-in place, so that all names, views and containers show them, as in NumPy; and a tensor that is a view of an array
-becomes that view of the array.
+in place (a large array in the written slices), so that all names, views and containers show them, as in NumPy; and a
+tensor that is a view of an array becomes that view of the array.
 Source: docs/decisions/0044-arrays-written-by-cells.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.notebook.view_steps import host_of, overlaps_itself, path_to, root_of, shares_memory
 from jmars.tensor.buffers import Place, View
-from jmars.tensor.from_array import FromArray
+from jmars.tensor.from_array import COPIED, FromArray
+from jmars.tensor.operand import TensorData
+from jmars.tensor.ops.index.setitem import SetSlice
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["UserArrays"]
 
 Array = np.ndarray[Any, Any]
+MOST_WRITES = 1000  # writes of a cell to slices of an array that are written back one by one
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,41 @@ class _Entered:
 
     array: Array
     tensor: Tensor
-    leaf: FromArray  # the values at the start of the cell
+    start: TensorData  # the values at the start of the cell
+    leaf: FromArray  # its operand
     name: str
 
     @property
     def is_written(self) -> bool:
         return self.tensor.state().place.buffer.version > 0
+
+    def writes(self) -> list[_Write] | None:
+        """The cell's writes to slices, the first one first; None where the whole array is to be written back.
+
+        Writing back slices of a large array needs their values only.
+        """
+        found: list[_Write] = []
+        node, left = self.tensor.data, self.array.size // 2
+        while node.key != self.start.key and self.array.nbytes > COPIED:
+            if not isinstance(node.op, SetSlice) or node.computed or len(found) == MOST_WRITES:
+                return None
+            before, *value = node.op.inputs
+            entries = [slice(*e) if isinstance(e, tuple) else slice(e, e + 1) for e in node.op.index]
+            left -= math.prod(len(range(n)[e]) for n, e in zip(node.shape, entries))
+            if left < 0:
+                return None
+            number = node.op.number
+            constant = None if number is None else np.frombuffer(number, node.dtype)[0]
+            found.append(_Write(tuple(entries), Tensor(value[0]) if value else constant))
+            node = before
+        return found[::-1] or None
+
+
+class _Write(NamedTuple):
+    """A write to a slice."""
+
+    place: tuple[slice, ...]
+    value: Any  # a tensor that broadcasts to the slice, or a number
 
 
 class UserArrays:
@@ -58,6 +91,7 @@ class UserArrays:
         self._own: dict[int, _Entered] = {}  # by id of the buffer
         self._lazy: dict[int, tuple[Array, Tensor]] = {}  # by id of the array
         self._array: dict[int, Array] = {}  # by id of the tensor
+        self._writes: dict[int, list[_Write] | None] = {}  # by id of the buffer: `written`
         self._beside: list[tuple[str, Array]] = []  # memory that tensors of other kinds read
 
     def enter(self, named: Sequence[tuple[str, Array, SourceLine | None]]) -> dict[str, Tensor]:
@@ -94,14 +128,14 @@ class UserArrays:
                 self._note(array, self._enter_whole(array, name, line))
 
     def _enter_whole(self, array: Array, name: str, line: SourceLine | None) -> Tensor:
-        tensor = as_tensor(array, line=line)
+        tensor = as_tensor(array, line=line, lazily=True)
         leaf, buffer = tensor.data.op, tensor.state().place.buffer
         assert isinstance(leaf, FromArray)
         buffer.writeable = array.flags.writeable
         ours = Tensor(tensor.data)
         ours.restore(tensor.state())
         buffer.share(ours)  # so that the buffer stays whole, whatever handles the cell drops or gives another shape
-        self._own[id(buffer)] = _Entered(array, ours, leaf, name)
+        self._own[id(buffer)] = _Entered(array, ours, tensor.data, leaf, name)
         return tensor
 
     def _note(self, array: Array, tensor: Tensor) -> None:
@@ -118,7 +152,7 @@ class UserArrays:
         return next((name for name, array in known if array is not memory and shares_memory(array, memory)), None)
 
     def written(self) -> list[Tensor]:
-        """The tensors of written arrays, whole.
+        """The tensors to compute: of written arrays, whole, or of the written slices.
 
         Raises
         ------
@@ -140,7 +174,15 @@ class UserArrays:
                 raise UnsupportedError(
                     f"the cell writes to {one.name!r}, whose elements share memory with one another; write to a copy"
                 )
-        return [one.tensor for one in found]
+        self._writes = {id(one.tensor.state().place.buffer): one.writes() for one in found}
+        tensors: list[Tensor] = []
+        for one in found:
+            writes = self._writes_of(one)
+            tensors += [one.tensor] if writes is None else [w.value for w in writes if isinstance(w.value, Tensor)]
+        return tensors
+
+    def _writes_of(self, one: _Entered) -> list[_Write] | None:
+        return self._writes[id(one.tensor.state().place.buffer)]
 
     def is_written(self, tensor: Tensor) -> bool:
         """Whether the cell wrote to the array of which a tensor is a view."""
@@ -182,7 +224,14 @@ class UserArrays:
         """
         __tracebackhide__ = True
         written = [one for one in self._own.values() if one.is_written]
-        values = [fetch(one.tensor.data, False) for one in written]  # all of them, before any array changes
+        values: list[list[tuple[Any, Any]]] = []  # index and value; all of them, before any array changes
+        for one in written:
+            writes = self._writes_of(one)
+            if writes is None:
+                values.append([(..., fetch(one.tensor.data, False))])
+            else:
+                given = [fetch(w.value.data, False) if isinstance(w.value, Tensor) else w.value for w in writes]
+                values.append([(w.place, value) for w, value in zip(writes, given, strict=True)])
         for one in written:
             if not one.leaf.is_unchanged(one.array):
                 raise ArrayChangedError(
@@ -191,8 +240,9 @@ class UserArrays:
                 )
             if not one.array.flags.writeable:
                 raise ValueError(f"{one.name!r} was made read-only while the cell ran that writes to it")
-        for one, value in zip(written, values, strict=True):
-            np.copyto(one.array, value, casting="equiv")
+        for one, parts in zip(written, values, strict=True):
+            for place, value in parts:
+                np.copyto(one.array[place], value, casting="equiv")
 
 
 def _groups(arrays: Sequence[Array]) -> Iterator[list[Array]]:

@@ -2,13 +2,13 @@
 
 A tensor must not see later writes to the array, since NumPy would have computed at once. Arrays up to 16 MiB are
 copied, once for each content. For larger arrays a checksum is kept, and if the array has changed when its chunks are
-sent, an error says so.
+sent, an error says so. A small part of a large array becomes a leaf of its own: the rest is neither read nor sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -26,6 +26,8 @@ from jmars.tensor.source_line import SourceLine
 __all__ = ["COPIED", "FromArray", "copied_bytes", "is_own", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
+PARTS = 4 * COPIED  # bytes of the parts of a large array that are copied
+PENDING = -1  # checksum of an array that no operand has read yet
 _SHARED = 2**16  # bytes from which equal arrays share a copy
 _BLOCK = 4 * 2**20  # bytes per step of the checksum
 _copies: WeakValueDictionary[tuple[Any, ...], np.ndarray[Any, Any]] = WeakValueDictionary()  # by content
@@ -38,19 +40,44 @@ class FromArray(Operand):
     name: ClassVar[str] = "array"
     array: np.ndarray[Any, Any]
     checksum: int | None = None  # of a large array at the time it was taken; None for others
+    copied: list[int] = field(default_factory=list)  # bytes of the parts that were copied
 
     @classmethod
-    def take(cls, array: np.ndarray[Any, Any], owned: bool, line: SourceLine | None = None) -> FromArray:
-        """Make the operand of an array; `owned`: no other code can write to the array, so it needs no copy."""
+    def take(
+        cls, array: np.ndarray[Any, Any], owned: bool, line: SourceLine | None = None, lazily: bool = False
+    ) -> FromArray:
+        """Make the operand of an array.
+
+        Parameters
+        ----------
+        array, line
+            The array and the user's line.
+        owned
+            Whether no other code can write to the array, so that it needs no copy.
+        lazily
+            Whether a large array is taken when the first operand reads it.
+        """
         if owned or (isinstance(array, np.memmap) and not array.flags.writeable):
             return cls(array=array, line=line)
         if array.nbytes <= COPIED:
             return cls(array=_copy(array), line=line)
-        return cls(array=array, checksum=_checksum(array), line=line)
+        return cls(array=array, checksum=PENDING if lazily else _checksum(array), line=line)
+
+    def note_reader(self) -> None:
+        """Take an array that was to be taken lazily."""
+        if self.checksum == PENDING:
+            object.__setattr__(self, "checksum", _checksum(self.array))
+
+    def part(self, index: tuple[Any, ...], nbytes: int) -> FromArray | None:
+        """The operand of `array[index]`, of `nbytes` bytes; None where the array is small, or the parts are large."""
+        if self.array.nbytes <= COPIED or nbytes > COPIED or sum(self.copied) + nbytes > PARTS:
+            return None
+        self.copied.append(nbytes)
+        return FromArray(array=_copy(np.asarray(self.array[index])))
 
     def check(self) -> None:
         """Raise ArrayChangedError if the array has changed since it was taken."""
-        if self.checksum is not None and _checksum(self.array) != self.checksum:
+        if self.checksum not in (None, PENDING) and _checksum(self.array) != self.checksum:
             where = f" in line {self.line.lineno} ({self.line.text.strip()})" if self.line is not None else ""
             raise ArrayChangedError(
                 f"an array of shape {self.array.shape} was used{where} and changed before its values were sent to the "
@@ -60,7 +87,7 @@ class FromArray(Operand):
     def is_unchanged(self, array: np.ndarray[Any, Any]) -> bool:
         """Whether an array has the values that this operand took from it."""
         mine = _checksum(self.array) if self.checksum is None else self.checksum
-        return mine == _checksum(array.astype(self.array.dtype, copy=False))
+        return mine == PENDING or mine == _checksum(array.astype(self.array.dtype, copy=False))
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Raise GraphError: the array must be uploaded first."""
@@ -113,10 +140,10 @@ def copied_bytes() -> int:
 def _checksum(array: np.ndarray[Any, Any]) -> int:
     """Compute xxh3, 128 bits, of the elements, some rows at a time to avoid a copy of the array."""
     found = xxhash.xxh3_128()
-    for field in _fields(np.atleast_1d(array)):
-        rows = max(1, _BLOCK * len(field) // max(1, field.nbytes))
-        for start in range(0, len(field), rows):
-            part = np.ascontiguousarray(field[start : start + rows])
+    for column in _fields(np.atleast_1d(array)):
+        rows = max(1, _BLOCK * len(column) // max(1, column.nbytes))
+        for start in range(0, len(column), rows):
+            part = np.ascontiguousarray(column[start : start + rows])
             found.update(part.reshape(-1).view(np.uint8).data)
     return found.intdigest()
 

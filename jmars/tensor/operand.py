@@ -182,6 +182,9 @@ class Operand:
         """
         raise NotImplementedError
 
+    def note_reader(self) -> None:
+        """Note that an operand reads the output."""
+
     def sliced(self, output: TensorData, index: Sequence[int | slice]) -> tuple[TensorData, list[int | slice]] | None:
         """Return a node with a part of `output` that computes less, and the index of `output[index]` in the part; None:
         there is no such node.
@@ -210,5 +213,7 @@ def new_data(op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunk
         object.__setattr__(op, "line", source_line())
     if op.annotation is None and (annotation := current_annotation()) is not None:
         object.__setattr__(op, "annotation", annotation)
+    for one in op.inputs:
+        one.op.note_reader()
     assert tuple(map(sum, chunks)) == shape or tuple(map(axis_length, chunks)) == shape, (op.label, shape, chunks)
     return TensorData(op, shape, dtype, chunks)

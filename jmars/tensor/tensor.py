@@ -328,6 +328,7 @@ def as_tensor(
     chunk_size: ChunkSize = None,
     chunks: ChunkSize = None,
     line: SourceLine | None = None,
+    lazily: bool = False,
 ) -> Tensor:
     """Convert an array, list or number to a tensor; a tensor is returned as it is, unless dtype or chunks differ.
 
@@ -352,7 +353,7 @@ def as_tensor(
         array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
     owned = is_own(array, value)
-    made = Tensor(new_data(FromArray.take(array, owned, line), array.shape, array.dtype, splits))
+    made = Tensor(new_data(FromArray.take(array, owned, line, lazily), array.shape, array.dtype, splits))
     made._place = Buffer(made.data, None if array.flags.c_contiguous else array.strides, is_array=True)
     return made
 

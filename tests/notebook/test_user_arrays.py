@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jmars.client import uploads
+from jmars.client.shared import SharedMemory
 from jmars.errors import ArrayChangedError, UnsupportedError
+from jmars.notebook import user_arrays
 from jmars.notebook.view_steps import host_of, path_to
-from jmars.tensor import Tensor
+from jmars.tensor import Tensor, from_array
 
 SETUP = """import numpy as np
 a = np.arange(24.0).reshape(4, 6)
@@ -31,6 +34,50 @@ WRITES = [
     "a.sort(axis=1)",
     "whole = held['a']",
 ]
+
+
+PARTS = [
+    "a[1, 2] = 5.0",
+    "a[1, 2] += a[3, 3]",
+    "row[0] = 1; row[1] = row[0] + 2; total = a[1, :2].sum()",
+    "a[0] = a[2] * 2\na[2] = a[0, 1]\nprint(a[2, 3])",
+    "a[2] = 1\nprint(a.sum())\na[3, 0] = a[2, 0]",
+    "column[1] = 9; few = float(a[[1, 3]].sum()); one = float(a[1, 2])",
+    "a[0, ::-2] = np.arange(3.0); last = a[0, 1:4][::-1].tolist()",
+    "back[0, 0] = 3.0",
+    "turned[2, 1:3] = -1\nfirst = column[1:3].sum()",
+]
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Has small arrays treated as large ones, of which parts are read and written."""
+    for module in (from_array, user_arrays, uploads):
+        monkeypatch.setattr(module, "COPIED", 32)
+    monkeypatch.setattr(from_array, "PARTS", 200)
+
+
+@pytest.mark.parametrize("text", [*WRITES, *PARTS])
+def test_large_arrays_show_what_numpy_shows(notebook, large, text):
+    test_all_names_show_what_numpy_shows(notebook, text)
+
+
+def test_what_a_cell_reads_and_writes_of_a_large_array_travels(notebook, monkeypatch):
+    notebook("import numpy as np\na = np.arange(3_000_000.0).reshape(3000, 1000)")
+    notebook("%%jmars\n1 + 1")
+    sent = []
+    upload = SharedMemory.upload
+
+    def counted(self, key, array, splits):
+        sent.append(array.nbytes)
+        upload(self, key, array, splits)
+
+    monkeypatch.setattr(SharedMemory, "upload", counted)
+    notebook("%%jmars\none, five, column = a[5, 5], a[10:15].sum(), a[:, 3].max()\na[7] = a[8] * 2\na[0, 0] = -1.0")
+    assert sum(sent) <= 200_000
+    assert np.array_equal(notebook["a"][7], notebook["a"][8] * 2) and notebook["a"][0, 0] == -1
+    notebook("%%jmars\nhalf = a[:1500].sum()")
+    assert sum(sent) <= 13_000_000
 
 
 @pytest.mark.parametrize("text", WRITES)

@@ -7,8 +7,11 @@ import gc
 import numpy as np
 import pytest
 
+import jmars.tensor as mt
+from jmars.errors import ArrayChangedError
 from jmars.tensor import from_array
 from jmars.tensor.from_array import FromArray
+from jmars.tensor.tensor import as_tensor
 
 
 def leaf(array):
@@ -41,3 +44,29 @@ def test_a_copy_goes_with_its_last_leaf_and_nobody_writes_to_it():
 def test_small_arrays_are_copied_each():
     array = np.arange(5)
     assert leaf(array).array is not leaf(array).array
+
+
+def test_small_parts_of_a_large_array_are_leaves(monkeypatch):
+    monkeypatch.setattr(from_array, "COPIED", 1000)
+    monkeypatch.setattr(from_array, "PARTS", 2000)
+    array = np.arange(1000.0).reshape(10, 100)
+    x = mt.asarray(array)
+    row, columns, large = x[3], x[:, [1, 2]], x[:5]
+    assert not row.data.op.inputs and not columns.data.op.inputs and large.data.op.inputs
+    array[3, 0] = -1  # NumPy would have copied the columns, and shown the write in the row: parts are taken at once
+    assert row.data.op.array[0] == 300 and columns.data.op.array.shape == (10, 2)
+    assert sum(not x[k].data.op.inputs for k in range(10)) == 1  # the copies have a bound
+
+
+def test_an_array_is_taken_lazily_by_its_first_reader(monkeypatch):
+    monkeypatch.setattr(from_array, "COPIED", 1000)
+    array = np.arange(1000.0)
+    x = as_tensor(array, lazily=True)
+    assert x.data.op.checksum == from_array.PENDING and x[0].data.op.array == 0
+    assert x.data.op.checksum == from_array.PENDING
+    array[0] = 5
+    y = x + 1
+    array[0] = 6
+    assert x.data.op.checksum != from_array.PENDING and y.data.op.inputs == (x.data,)
+    with pytest.raises(ArrayChangedError):
+        x.data.op.check()

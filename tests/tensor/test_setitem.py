@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.tensor.ops.index import setitem as setitem_module
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import basic_indices, cut, cut_arrays, same
 from tests.tensor.engine import tiled
@@ -203,3 +206,32 @@ def test_text_of_any_length_is_written(dtype, index, value):
     x = mt.asarray(array.copy(), chunk_size=4)
     x[index] = array[index] = value
     same(x, array)
+
+
+@given(st.data())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_reads_between_writes_have_numpys_values(monkeypatch, data):
+    monkeypatch.setattr(setitem_module, "FEW", data.draw(st.sampled_from([1, 4])))
+    monkeypatch.setattr(setitem_module, "PASSED", data.draw(st.integers(1, 4)))
+    a = np.arange(30.0).reshape(6, 5)
+    x = mt.asarray(a, chunk_size=data.draw(st.integers(1, 6)))
+    a = a.copy()
+    for number in range(data.draw(st.integers(1, 6))):
+        read, write = data.draw(basic_indices(a.shape)), data.draw(basic_indices(a.shape))
+        same(x[read] + 0, a[read] + 0)
+        if data.draw(st.booleans()) and a[write].size:
+            value = np.random.default_rng(number).random(a[write].shape)
+            x[write], a[write] = mt.asarray(value), value
+        else:
+            x[write], a[write] = number, number
+        same(x[write] + 0, a[write] + 0)
+    same(x, a)
+
+
+def test_a_row_after_the_write_of_a_row_is_read_from_its_value(engine):
+    a = mt.zeros((1000, 10))
+    for k in range(1, 200):
+        a[k] = a[k - 1] + 1
+    graph = TensorGraph.of([a[199].data])
+    assert all(math.prod(meta.shape) <= 10 for meta, read in zip(graph.metas, graph.inputs, strict=True) if read)
+    same(a[199], np.full(10, 199.0))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.tensor import Tensor
@@ -89,8 +90,11 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
         if isinstance(entry, slice):
             chunks.append(tuple(part.taken for part in parts))
     kept = tuple(entry if isinstance(entry, int | None) else (entry.start, entry.stop, entry.step) for entry in index)
-    op = Slice(kept, inputs=(x.data,))
-    return Tensor(new_data(op, tuple(map(sum, chunks)), x.dtype, tuple(chunks)))
+    shape = tuple(map(sum, chunks))
+    leaf = None
+    if isinstance(x.data.op, FromArray):
+        leaf = x.data.op.part(tuple(index), math.prod(shape) * x.dtype.itemsize)
+    return Tensor(new_data(leaf or Slice(kept, inputs=(x.data,)), shape, x.dtype, tuple(chunks)))
 
 
 @dataclass(frozen=True, eq=False)

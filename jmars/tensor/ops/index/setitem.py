@@ -5,6 +5,7 @@ Chunks without written elements are passed on; chunks that are overwritten compl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.buffers import basic_index
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.infer import loses_imaginary
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast, where
@@ -36,6 +37,8 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["copyto", "setitem"]
 
 Array = np.ndarray[Any, Any]
+FEW = 64  # a slice of an array with at most one of so many elements has few
+PASSED = 64  # writes that a slice of the result passes, to what was before
 
 
 @offers("method.setitem")
@@ -170,6 +173,28 @@ class SetSlice(Operand):
         """Identifies the operand by index and number."""
         return ("setitem", self.index, self.number)
 
+    def sliced(self, output: TensorData, index: Sequence[int | slice]) -> tuple[TensorData, list[int | slice]] | None:
+        """Reads few elements from the value of the write that wrote them, or from before the writes beside them.
+
+        Larger slices are read after the writes, so that the arrays before need not be kept.
+        """
+        asked = [_positions(entry, n) for entry, n in zip(index, output.shape)]
+        if math.prod(map(len, asked)) * FEW > math.prod(output.shape):
+            return None
+        op, before = self, None
+        for _ in range(PASSED):
+            written = [_positions(slice(*e) if isinstance(e, tuple) else e, n) for e, n in zip(op.index, output.shape)]
+            if not any(_apart(one, other) for one, other in zip(asked, written)):
+                value = op.inputs[1:]
+                if value and all(map(_is_inside, asked, written, value[0].shape)):
+                    return value[0], [_within(*axis) for axis in zip(index, value[0].shape, asked, written)]
+                break
+            before = op.inputs[0]
+            if not isinstance(before.op, SetSlice) or before.computed:
+                break
+            op = before.op
+        return None if before is None else (before, list(index))
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk with written elements."""
         target, *values = inputs
@@ -210,6 +235,30 @@ class SetSlice(Operand):
         result = target.ids.copy()
         result[place] = ids
         return result
+
+
+def _positions(entry: int | slice, n: int) -> range:
+    """Positions that an entry of an index selects along an axis."""
+    return range(n)[entry] if isinstance(entry, slice) else range(entry, entry + 1)
+
+
+def _apart(one: range, other: range) -> bool:
+    """Whether two ranges lie apart: no position is between the ends of both."""
+    return not one or not other or max(one) < min(other) or max(other) < min(one)
+
+
+def _is_inside(asked: range, written: range, n: int) -> bool:
+    """Whether all positions were written, with a value of `n` elements along the axis, one for each position."""
+    return written.step == 1 and n == len(written) and asked[0] in written and asked[-1] in written
+
+
+def _within(entry: int | slice, n: int, asked: range, written: range) -> int | slice:
+    """The entry of an index, of an array, in the value that was written at `written`."""
+    start = written[0]
+    if isinstance(entry, int):
+        return entry - start
+    stop = asked.stop - start
+    return slice(asked.start - start, stop if stop >= 0 else None, asked.step)
 
 
 def overwrite_chunk(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:

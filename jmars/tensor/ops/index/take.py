@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.splits import chunk_bytes, split_axis
@@ -54,8 +55,11 @@ def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
         like_source = -(-len(positions) // len(ends))
         splits = split_axis(len(positions), max(most, min(like_source, chunk_bytes() // max(across, 1)), 1))
     chunks = (*x.chunks[:axis], splits, *x.chunks[axis + 1 :])
-    op = Take(positions, axis, inputs=(x.data,))
-    return Tensor(new_data(op, tuple(map(sum, chunks)), x.dtype, chunks))
+    shape = tuple(map(sum, chunks))
+    leaf = None
+    if isinstance(x.data.op, FromArray):
+        leaf = x.data.op.part((*[slice(None)] * axis, positions), math.prod(shape) * x.dtype.itemsize)
+    return Tensor(new_data(leaf or Take(positions, axis, inputs=(x.data,)), shape, x.dtype, chunks))
 
 
 def positions_in_chunks(positions: Ints, lengths: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
