@@ -45,6 +45,8 @@ class ViewStep:
         Equal for equal steps from one place; None where that is not known.
     permutes
         Whether axes change their order in memory.
+    copies_parts
+        Whether an index of the view gives a copy, as of NumPy's `x.flat`.
     """
 
     read: Callable[[TensorData], TensorData]
@@ -52,6 +54,7 @@ class ViewStep:
     layout: Callable[[Array], Array]
     key: Hashable = None
     permutes: bool = False
+    copies_parts: bool = False
 
 
 class Buffer:
@@ -338,6 +341,13 @@ def can_ravel(place: Place, order: str = "C") -> bool:
         return True
     layout = layout_of(place)
     return layout is not None and bool(layout.flags.c_contiguous if order == "C" else layout.flags.f_contiguous)
+
+
+def fits_order(place: Place, order: str) -> bool:
+    """Whether the elements lie in order "C" or "F", or with "A" in one of the two; with "K" any order fits."""
+    if order == "K" or (order in "CA" and isinstance(place, Buffer) and not place.permuted):
+        return True
+    return any(can_ravel(place, one) for one in ("CF" if order == "A" else order))
 
 
 def strides_like(

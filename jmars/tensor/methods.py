@@ -58,8 +58,8 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
-        """Cast the elements to a dtype."""
-        return call("method.astype", self, dtype, casting=casting)
+        """Cast the elements to a dtype; the tensor itself with `copy=False` where dtype and order fit."""
+        return call("method.astype", self, dtype, casting=casting, copy=copy, order=order)
 
     def copy(self, order: str = "C") -> Any:
         """Copy: writes to the copy do not change this tensor."""
@@ -75,6 +75,8 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def conj(self) -> Any:
         """Complex conjugates; a real tensor is returned as it is."""
+        if self.dtype.kind not in "biufc":
+            raise TypeError("cannot conjugate non-numeric dtype")
         return call("conjugate", self) if self.dtype.kind == "c" else self
 
     conjugate = conj

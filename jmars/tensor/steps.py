@@ -12,9 +12,9 @@ import numpy as np
 
 from jmars.tensor.buffers import ViewStep
 from jmars.tensor.operand import TensorData
-from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor import Tensor, index_step
 
-__all__ = ["share", "step"]
+__all__ = ["share", "step", "view"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +25,7 @@ def step(
     layout: Callable[[Array], Array],
     key: Hashable = None,
     permutes: bool = False,
+    copies_parts: bool = False,
 ) -> ViewStep:
     """A `ViewStep` by functions of tensors instead of nodes; parameters as the attributes of `ViewStep`."""
 
@@ -32,9 +33,15 @@ def step(
         assert write is not None
         return write(Tensor(whole), Tensor(part)).data
 
-    return ViewStep(lambda whole: read(Tensor(whole)).data, None if write is None else put, layout, key, permutes)
+    reading, writing = (lambda whole: read(Tensor(whole)).data), None if write is None else put
+    return ViewStep(reading, writing, layout, key, permutes, copies_parts)
 
 
 def share(part: Tensor, whole: Any, made_by: ViewStep) -> Tensor:
     """Make `part` a view of `whole`, unless that is no tensor; returns `part`."""
     return part._as_view_of(whole, made_by) if isinstance(whole, Tensor) and whole is not part else part
+
+
+def view(x: Tensor) -> Tensor:
+    """A new handle of the same memory, as NumPy's `x[...]`."""
+    return share(Tensor(x.data), x, index_step((Ellipsis,)))

@@ -228,6 +228,8 @@ class Tensor(TensorMethods, TensorOperators):
         if not self.data.shape and _is_int_or_slice(index) and self._has_parts():
             return self._of_scalar()[index]
         part = cast(Tensor, call("method.getitem", self, index))
+        if isinstance(self._place, View) and self._place.step.copies_parts:
+            return part
         entries = basic_index(index)
         if entries is None and isinstance(part._place, Buffer) and not part.data.has_unknown_lengths:
             part._place.strides = taken_strides(self._place, index, part.shape, part.itemsize)
@@ -238,6 +240,8 @@ class Tensor(TensorMethods, TensorOperators):
         return part._as_view_of(self, index_step(entries))
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if not self._place.is_array:
+            raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
         if write_element(self, index, value):
             return
         self._check_writeable()
@@ -274,6 +278,8 @@ class Tensor(TensorMethods, TensorOperators):
 
     def _assign(self, value: Tensor, casting: str = "same_kind", ufunc: str = "copyto") -> Tensor:
         """Assign `value`, cast and broadcast to this tensor's dtype and shape, as `out=` does."""
+        if not self._place.is_array:
+            raise TypeError("return arrays must be of ArrayType")  # NumPy's words of its scalars
         if not np.can_cast(value.dtype, self.dtype, cast(Any, casting)):
             raise TypeError(
                 f"Cannot cast ufunc {ufunc!r} output from {value.dtype!r} to {self.dtype!r} "
@@ -316,10 +322,10 @@ class Tensor(TensorMethods, TensorOperators):
         return found(*args, **kwargs)
 
     def __copy__(self) -> Tensor:
-        return Tensor(self.data)
+        return cast(Tensor, call("copy", self))
 
     def __deepcopy__(self, memo: Any) -> Tensor:
-        return Tensor(self.data)
+        return cast(Tensor, call("copy", self))
 
 
 def as_tensor(

@@ -50,6 +50,12 @@ def weights(kind: str) -> Array:
     return np.abs(values) if values.dtype.kind in "ifcm" else values
 
 
+def holes(kind: str) -> Array:
+    """Values with NaN and infinities, where the dtype has them."""
+    inexact = np.dtype(kind).kind in "fc"
+    return np.array([1, np.nan, np.inf, -np.inf]).astype(kind) if inexact else some(kind, 4)
+
+
 MASK = some("?")
 CALLS: dict[str, Callable[[Any, Any, str, str], Any]] = {
     "gradient, coordinates": lambda xp, w, a, b: xp.gradient(w(some(a)), w(rising(b))),
@@ -93,6 +99,7 @@ CALLS: dict[str, Callable[[Any, Any, str, str], Any]] = {
     "clip": lambda xp, w, a, b: xp.clip(w(some(a)), some(b)[1], w(some(b))),
     "isclose": lambda xp, w, a, b: xp.isclose(w(some(a)), w(some(b))),
     "isclose, tolerance": lambda xp, w, a, b: xp.isclose(w(some(a)), w(some(a)[::-1]), rtol=w(some(b))),
+    "nan_to_num": lambda xp, w, a, b: xp.nan_to_num(w(holes(a)), nan=some(b)[0], posinf=w(some(b, 4))),
     "select": lambda xp, w, a, b: xp.select([w(MASK), w(~MASK)], [w(some(a)), w(some(b))], some(b)[0]),
     "choose": lambda xp, w, a, b: xp.choose(w(MASK.astype(int)), [w(some(a)), w(some(b))]),
     "where": lambda xp, w, a, b: xp.where(w(MASK), w(some(a)), some(b)[0]),

@@ -13,8 +13,8 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.written_values import converted
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
-from jmars.tensor.steps import share
-from jmars.tensor.tensor import Tensor, as_tensor, index_step
+from jmars.tensor.steps import view
+from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["array", "asarray", "filled", "masked_array", "masked_where"]
 
@@ -34,7 +34,9 @@ def masked_array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: 
         A tensor, an array (masked or not), or nested lists that may contain `numpy.ma.masked`.
     mask
         True at masked elements; as many elements as the data, or a single element for all.
-    dtype, ndmin, fill_value, keep_mask, hard_mask
+    copy
+        False: the result shares memory with data and mask of a tensor, unless their dtype or chunks change.
+    dtype, order, ndmin, fill_value, keep_mask, hard_mask
         As in numpy.ma.
     chunk_size, chunks
         Chunk sizes of data and mask; see `jmars.tensor.splits.decide_splits`.
@@ -53,18 +55,20 @@ def masked_array(data: Any = None, mask: Any = nomask, dtype: Any = None, copy: 
         data = call("ma.stack", data) if _holds_tensors(data) else np.ma.array(data, dtype=dtype)
     own = mask_of(data)
     x = data_of(data)
-    x = call("array", x, dtype, copy=copy, ndmin=ndmin, chunk_size=chunk_size, chunks=chunks)
-    x = x if copy else share(x, data_of(data), index_step((Ellipsis,)))
+    options = {"copy": copy or None, "order": order or "K", "ndmin": ndmin, "chunk_size": chunk_size, "chunks": chunks}
+    x = view(call("array", x, dtype, **options))
     if own is not None:
+        own = Tensor(own.data) if copy else view(own)
         own = own if own.ndim == x.ndim else call("reshape", own, x.shape)
         own = own if own.data.chunks == x.data.chunks else own.rechunk(chunks=x.chunks)
     if mask is nomask:
         found = own if keep_mask else None
     else:
-        found = _mask_for(mask, x)
-        found = combined_mask(found, own) if keep_mask and own is not None else found
+        found = combined_mask(_mask_for(mask, x), own if keep_mask else None)
+        assert found is not None
+        found = Tensor(found.data)
     like = data if isinstance(data, MaskedTensor) else None
-    made = MaskedTensor(x, None if found is None else Tensor(found.data))
+    made = MaskedTensor(x, found)
     if isinstance(data, np.ma.MaskedArray):
         made._fill_value, made._hardmask = data._fill_value, data.hardmask  # type: ignore[attr-defined]
     elif like is not None:
@@ -109,12 +113,16 @@ def _holds_tensors(values: Any) -> bool:
     return any(isinstance(one, MaskedTensor | Tensor) for one in values)
 
 
-@offers("ma.asarray", "ma.asanyarray")
+@offers("ma.asanyarray")
 def asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
-    """`numpy.ma.asarray`: convert to a masked array; masked arrays are returned unchanged."""
-    if isinstance(a, MaskedTensor) and dtype in (None, a.dtype):
-        return a
-    return masked_array(a, dtype=dtype)
+    """`numpy.ma.asanyarray`: convert to a masked array; masked arrays are returned unchanged."""
+    return a if isinstance(a, MaskedTensor) and dtype in (None, a.dtype) else new_asarray(a, dtype, order)
+
+
+@offers("ma.asarray")
+def new_asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
+    """`numpy.ma.asarray`: a new masked array of the same memory, or of a copy for another dtype or order."""
+    return masked_array(a, dtype=dtype, order=order or "C")
 
 
 @offers("ma.copy")
@@ -136,7 +144,7 @@ def filled(a: Any, fill_value: Any = None) -> Tensor:
     """`numpy.ma.filled`: return the data as a tensor, with masked elements replaced by a fill value."""
     data, mask = as_tensor(data_of(a)), mask_of(a)
     if mask is None:
-        return Tensor(data.data)
+        return data  # as numpy.ma: no copy
     if fill_value is None:
         fill_value = asarray(a)._fill_value
     if np.ndim(fill_value):
@@ -204,7 +212,7 @@ def mask_or(m1: Any, m2: Any, copy: bool = False, shrink: bool = True) -> Any:
 
 @offers("ma.masked_where")
 def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_where`: mask elements of `a` where the condition is true or masked.
+    """`numpy.ma.masked_where`: mask elements of `a` where the condition is true or masked; in `a` without a copy.
 
     Raises
     ------
@@ -215,13 +223,21 @@ def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
     x = as_tensor(data_of(a))
     if wanted.ndim and wanted.data.shape != x.data.shape and wanted.shape != x.shape:
         raise IndexError(f"Inconsistent shape between the condition and the input (got {wanted.shape} and {x.shape})")
-    return masked_like(x, combined_mask(_mask_for(wanted, x), mask_of(a)), a)
+    mask = combined_mask(_mask_for(wanted, x), mask_of(a))
+    assert mask is not None
+    made = masked_like(x, mask, a)
+    if not copy:
+        made._data = view(x)
+        if isinstance(a, MaskedTensor):
+            a.mask = mask
+            made._mask = view(a.mask)
+    return made
 
 
 def _by_comparison(name: str, compare: str) -> Callable[..., MaskedTensor]:
     @offers(f"ma.{name}")
     def function(x: Any, value: Any, copy: bool = True) -> MaskedTensor:
-        made = masked_where(call(f"ma.{compare}", x, value), x)
+        made = masked_where(call(f"ma.{compare}", x, value), x, copy)
         if name == "masked_equal":
             made.fill_value = value
         return made
@@ -240,7 +256,7 @@ def masked_inside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
     """`numpy.ma.masked_inside`: mask elements between two bounds, inclusive."""
     low, high = sorted((v1, v2))
     value = filled(x)
-    return masked_where((value >= low) & (value <= high), x)
+    return masked_where((value >= low) & (value <= high), x, copy)
 
 
 @offers("ma.masked_outside")
@@ -248,13 +264,13 @@ def masked_outside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
     """`numpy.ma.masked_outside`: mask elements outside two bounds."""
     low, high = sorted((v1, v2))
     value = filled(x)
-    return masked_where((value < low) | (value > high), x)
+    return masked_where((value < low) | (value > high), x, copy)
 
 
 @offers("ma.masked_invalid")
 def masked_invalid(a: Any, copy: bool = True) -> MaskedTensor:
     """`numpy.ma.masked_invalid`: mask elements that are not finite."""
-    return masked_where(~ufunc("isfinite")(as_tensor(data_of(a))), a)
+    return masked_where(~ufunc("isfinite")(as_tensor(data_of(a))), a, copy)
 
 
 @offers("ma.masked_values")
@@ -263,16 +279,22 @@ def masked_values(x: Any, value: Any, rtol: float = 1e-05, atol: float = 1e-08, 
     """`numpy.ma.masked_values`: mask floats close to a value, and integers equal to it."""
     new = filled(x, value)
     close = call("isclose", new, value, rtol, atol) if new.dtype.kind == "f" else new == value
-    return array(new, mask=close, fill_value=value)
+    return array(new, mask=close, fill_value=value, copy=copy)
 
 
 @offers("ma.fix_invalid")
 def fix_invalid(a: Any, mask: Any = nomask, copy: bool = True, fill_value: Any = None) -> MaskedTensor:
-    """`numpy.ma.fix_invalid`: mask elements that are not finite, and replace them by the fill value."""
-    x = array(a, mask=mask)
+    """`numpy.ma.fix_invalid`: mask elements that are not finite, and replace them by the fill value; in `a` without a
+    copy."""
+    x = array(a, mask=mask, copy=copy)
     wrong = ~ufunc("isfinite")(x.data)
     fill = x.fill_value if fill_value is None else fill_value
-    return masked_like(astype(where(wrong, fill, x.data), x.dtype), combined_mask(x._mask, wrong), x)
+    x._data[...] = where(wrong, fill, x.data)
+    if x._mask is None:
+        x._mask = wrong
+    else:
+        x._mask[...] = x._mask | wrong
+    return x
 
 
 @offers("ma.masked_all")

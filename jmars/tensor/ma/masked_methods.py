@@ -37,7 +37,8 @@ def _binary(name: str) -> tuple[Any, Any, Any]:
     def in_place(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        return self._take(call("ma.operator", name, self, other))
+        made = call("ma.operator", name, self, other)
+        return self._take(made) if self._data._place.is_array else made  # NumPy's scalars are rebound
 
     return forward, reflected, in_place
 

@@ -20,8 +20,8 @@ from jmars.tensor.ops.reduce.reduction import all_
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
-from jmars.tensor.steps import share, step
-from jmars.tensor.tensor import Tensor, as_tensor, index_step
+from jmars.tensor.steps import share, step, view
+from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["array", "asarray", "from_dlpack", "tensor"]
 
@@ -79,15 +79,24 @@ def _in_order(x: Tensor, order: str | None) -> Tensor:
 @takes_like
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
             chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.asarray`: returns a tensor as it is, takes other arrays by reference, in chunks of `chunk_size`."""
+    """`np.asarray`: returns a tensor as it is, takes other arrays by reference, in chunks of `chunk_size`.
+
+    Raises
+    ------
+    ValueError
+        If `copy` is False and dtype or order in memory need a copy.
+    """
     check_device(device)
     if copy:
         return array(a, dtype, order=order or "K", chunk_size=chunk_size, chunks=chunks)
+    if copy is False and not _is_as_asked(a, dtype, order):
+        raise ValueError("Unable to avoid copy while creating an array as requested.")  # NumPy's words
     if isinstance(a, list | tuple) and _holds_tensors(a):
         a = stack([asarray(entry, dtype) for entry in a])
     if not isinstance(a, Tensor):
         return _in_order(as_tensor(a, dtype, chunk_size, chunks), order)
-    x = _in_order(a if dtype is None or a.dtype == cast_dtype(a.dtype, dtype) else astype(a, dtype), order)
+    x = a if a._place.is_array else _copied(a)  # of NumPy's scalars
+    x = _in_order(x if dtype is None or x.dtype == cast_dtype(x.dtype, dtype) else astype(x, dtype), order)
     if chunk_size is None and chunks is None:
         return x
     cutting = step(
@@ -96,6 +105,21 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
         lambda array: array,
     )
     return share(rechunk(x, chunk_size, chunks), x, cutting)
+
+
+def _copied(x: Tensor) -> Tensor:
+    """A new array, also of a scalar."""
+    made = Tensor(x.data)
+    made._place.buffer.is_array = True
+    return made
+
+
+def _is_as_asked(a: Any, dtype: Any, order: str | None) -> bool:
+    """Whether an array has the dtype and the order in memory."""
+    if not isinstance(a, Tensor):
+        return isinstance(a, np.ndarray) and np.asarray(a, dtype, order) is a  # type: ignore[arg-type]
+    of_dtype = dtype is None or a.dtype == cast_dtype(a.dtype, dtype)
+    return a._place.is_array and of_dtype and _in_order(a, order) is a
 
 
 @offers("asarray_chkfinite")
@@ -111,12 +135,13 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Te
 @takes_like
 def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
           ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
-    """`np.array`: makes a tensor of an array, list or number; for a tensor, a new handle.
+    """`np.array`: makes a tensor of an array, list or number; for a tensor, a copy unless `copy` is not True.
 
     Parameters
     ----------
     a
-        With `copy` other than True an array is taken by reference, with its values at the time of submission.
+        With `copy` other than True a tensor is returned as it is where dtype and order fit, and an array is taken by
+        reference, with its values at the time of submission.
     chunk_size, chunks
         Chunk size of the tensor; see `jmars.tensor.splits.decide_splits`.
 
@@ -127,10 +152,12 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     """
     if copy and isinstance(a, np.ndarray):
         a = a.copy(order="K")
-    x = asarray(a, dtype, chunk_size=chunk_size, chunks=chunks)
-    if x.ndim < ndmin:
-        x = x.reshape((1,) * (ndmin - x.ndim) + x.shape)
-    return Tensor(x.data)._laid_out_like([x._place], order or "K", is_copy=True)
+    if copy:
+        x = asarray(a, dtype, chunk_size=chunk_size, chunks=chunks)
+        x = _copied(x)._laid_out_like([x._place], order or "K", is_copy=True)
+    else:
+        x = asarray(a, dtype, order, copy=copy, chunk_size=chunk_size, chunks=chunks)
+    return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
 
 
 @offers("method.view")
@@ -143,7 +170,7 @@ def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
         NumPy's, where the elements of the last axis do not make up whole elements, or do not lie side by side.
     """
     if dtype is None:
-        return share(Tensor(x.data), x, index_step((Ellipsis,)))
+        return view(x)
     kind = np.dtype(dtype)
     if kind.itemsize != x.dtype.itemsize:
         assert x.size >= 0  # lengths are known from here on
@@ -184,7 +211,7 @@ def tensor(data: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: C
 
 @offers("from_dlpack")
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """`np.from_dlpack`: takes an array of another library by reference; for a tensor, a new handle.
+    """`np.from_dlpack`: takes an array of another library by reference; for a tensor, a view.
 
     Parameters
     ----------
@@ -204,7 +231,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     (3,)
     """
     if isinstance(x, Tensor):
-        return Tensor(x.to_device(device or "cpu").data)
+        if x.dtype.kind not in "biufc":
+            raise BufferError("DLPack only supports signed/unsigned integers, float and complex dtypes.")
+        there = x.to_device(device or "cpu")
+        return array(there) if copy else view(there)
     return as_tensor(np.from_dlpack(x, device=device, copy=copy))
 
 

@@ -298,7 +298,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     """`np.meshgrid`, with the chunks of its arguments."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    lines = [as_tensor(x).ravel() for x in xi]
+    lines = [as_tensor(x).reshape(-1) for x in xi]
     place = list(range(len(lines)))
     if indexing == "xy" and len(lines) > 1:
         place[:2] = [1, 0]

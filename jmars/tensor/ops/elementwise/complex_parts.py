@@ -7,18 +7,16 @@ from typing import Any, cast
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.steps import share, step
-from jmars.tensor.tensor import Tensor, as_tensor, index_step
+from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["imag", "real"]
 
 
 @offers("real")
 def real(val: Any) -> Tensor:
-    """`np.real`: a view."""
+    """`np.real`: a view of a complex array, a real array itself."""
     x = as_tensor(val)
-    if x.dtype.kind == "c":
-        return _half("real", x, val)
-    return share(Tensor(x.data), val, index_step((Ellipsis,)))
+    return _half("real", x, val) if x.dtype.kind == "c" else x
 
 
 @offers("imag")

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from jmars.tensor.buffers import fits_order
 from jmars.tensor.infer import cast_dtype, is_text_or_record, kind_of, loses_imaginary, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
@@ -187,6 +188,14 @@ def power(x: Any, exponent: Any, out: Any = None) -> Any:
 
 
 @offers("where")
+def where_array(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue) -> Tensor:
+    """`np.where`, whose result is an array also without axes."""
+    found = where(condition, x, y)
+    if isinstance(found, Tensor):
+        found._place.buffer.is_array = True
+    return found
+
+
 def where(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue) -> Tensor:
     """`np.where(condition, x, y)`; `np.where(condition)` is `nonzero`."""
     if x is np._NoValue and y is np._NoValue:
@@ -209,6 +218,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
         limits = np.iinfo(value.kind)
         a_min = None if type(a_min) is int and a_min <= limits.min else a_min
         a_max = None if type(a_max) is int and a_max >= limits.max else a_max
+    if a_min is None and a_max is None:
+        value = formula.apply("positive", value, signature=keywords.signature, casting=keywords.casting)
     for name, bound in (("maximum", a_min), ("minimum", a_max)):
         if bound is not None:
             value = formula.apply(name, value, formula.read(bound), signature=chosen, casting=keywords.casting)
@@ -247,10 +258,20 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 @offers("method.astype", "astype")
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", device: Any = None) -> Tensor:
-    """`x.astype`: casts the elements to another dtype."""
-    x = as_tensor(x)
-    dtype = cast_dtype(x.dtype, dtype, casting)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", device: Any = None,
+           order: str = "K") -> Tensor:  # fmt: skip
+    """`x.astype`: casts the elements to another dtype; `x` itself with `copy=False` where dtype and order fit."""
+    given = as_tensor(x)
+    dtype = cast_dtype(given.dtype, dtype, casting)
+    if not copy and given.dtype == dtype and fits_order(given._place, order):
+        return given
+    made = _astype(given, dtype)._laid_out_like([given._place], order, is_copy=True)
+    made._place.buffer.is_array = given._place.is_array
+    return made
+
+
+def _astype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """Casts the elements; always returns a new handle."""
     if loses_imaginary(x.dtype, dtype):
         text = "Casting complex values to real discards the imaginary part"
         warn_user(text, np.exceptions.ComplexWarning)
@@ -344,24 +365,37 @@ def iscomplex(x: Any) -> Tensor:
 
 
 @offers("nan_to_num")
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
-    """`np.nan_to_num`: replaces NaN and infinities in a new tensor, also with `copy=False`."""
-    x = as_tensor(x)
-    if x.dtype.kind == "c":
-        real, imag = (nan_to_num(part, copy, nan, posinf, neginf) for part in (x.real, x.imag))
-        return cast(Tensor, real + imag * 1j)
-    if x.dtype.kind != "f":
-        return Tensor(x.data)
-    limits = np.finfo(x.dtype)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """`np.nan_to_num`: replaces NaN and infinities, with `copy=False` in `x`, which is returned."""
+    made = call("array", x, copy=copy)
+    if made.dtype.kind in "fc":
+        limits = np.finfo(made.dtype)
+        puts = (nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf)
+        for part in (made.real, made.imag) if made.dtype.kind == "c" else (made,):
+            part[...] = _finite(part, puts)
+    if isinstance(x, np.ndarray) and not copy:
+        made = assign_out(made, x, "nan_to_num")
+    return made if made.ndim else made[()]
+
+
+def _finite(x: Tensor, puts: tuple[Any, Any, Any]) -> Tensor:
+    """Replaces NaN, infinity and minus infinity.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the dtype or the shape of a replacement does not fit.
+    """
     formula = Formula("nan_to_num")
     value = result = formula.read(x)
-    for found, put in (
-        (formula.apply("isnan", value), nan),
-        (formula.apply("equal", value, formula.read(np.inf)), limits.max if posinf is None else posinf),
-        (formula.apply("equal", value, formula.read(-np.inf)), limits.min if neginf is None else neginf),
-    ):
+    tests = (
+        formula.apply("isnan", value),
+        formula.apply("equal", value, formula.read(np.inf)),
+        formula.apply("equal", value, formula.read(-np.inf)),
+    )
+    for found, put in zip(tests, puts):
         result = formula.where(found, formula.read(copied(put, x.dtype, "same_kind")), result)
-    return formula.tensor(result)
+    return formula.tensor(result, x.shape, x.chunks)
 
 
 @offers("isclose")

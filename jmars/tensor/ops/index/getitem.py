@@ -22,7 +22,7 @@ from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel, reshape
 from jmars.tensor.protocols import offers
-from jmars.tensor.steps import share, step
+from jmars.tensor.steps import share, step, view
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
 __all__ = ["Index", "getitem", "take"]
@@ -237,6 +237,8 @@ def flip(m: Any, axis: Any = None) -> Tensor:
     x = as_tensor(m)
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     entries = tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim))
+    if not x.ndim:
+        return Tensor(x.data)  # NumPy's scalar
     return share(slice_tensor(x, entries), m, index_step(entries))
 
 
@@ -260,14 +262,18 @@ def flipud(m: Any) -> Tensor:
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     """`np.rot90`."""
     x = as_tensor(m)
-    if len(axes) != 2 or axes[0] % x.ndim == axes[1] % x.ndim:
+    if len(axes) != 2:
+        raise ValueError("len(axes) must be 2.")
+    if axes[0] == axes[1] or abs(axes[0] - axes[1]) == x.ndim:
         raise ValueError("Axes must be different.")
+    if any(not -x.ndim <= axis < x.ndim for axis in axes):
+        raise ValueError(f"Axes={axes} out of range for array of ndim={x.ndim}.")
     first, second = (normal_axis(axis, x.ndim) for axis in axes)
     order = list(range(x.ndim))
     order[first], order[second] = second, first
     match k % 4:
         case 0:
-            return share(Tensor(x.data), m, index_step((Ellipsis,)))
+            return view(x)
         case 1:
             return _permute_axes(flip(x, second), order)
         case 2:

@@ -20,6 +20,7 @@ from jmars.tensor.ops.shape.axes import moveaxis
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["cross", "dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "trace", "vdot"]
@@ -200,12 +201,31 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     for x in tensors:
         if not np.can_cast(x.dtype, kind, cast(Any, casting)):
             raise TypeError(f"Cannot cast from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
+    if len(tensors) == 1 and set(result) == set(terms[0]) and kind == tensors[0].dtype and result:
+        return assign_out(_relabelled(tensors[0], terms[0], result), out, "einsum", casting)
     labels = [tuple(ord(c) for c in term) for term in terms]
     labels, numbers = _renumber(labels)
     value = contract("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
     if order != "K":
         value._laid_out_like([x._place for x in tensors], order)
     return assign_out(value, out, "einsum", casting)
+
+
+def _relabelled(x: Tensor, given: str, result: str) -> Tensor:
+    """Transposes and diagonals of `x`, as a view: all axes stay, with an axis for axes of the same letter."""
+    if len(given) == len(result):
+        return FUNCTIONS["transpose"](x, [given.index(c) for c in result])  # type: ignore[no-any-return]
+
+    def read(whole: Tensor) -> Tensor:
+        labels, numbers = _renumber([tuple(map(ord, given))])
+        return Tensor(contract("einsum", [whole], labels, tuple(numbers[ord(c)] for c in result), x.dtype).data)
+
+    def write(whole: Tensor, part: Tensor) -> Tensor:
+        positions = np.ogrid[tuple(slice(n) for n in part.shape)]
+        at = tuple(positions[result.index(c)] for c in given)
+        return FUNCTIONS["method.setitem"](whole, at, part)  # type: ignore[no-any-return]
+
+    return share(read(x), x, step(read, write, lambda array: np.einsum(f"{given}->{result}", array), permutes=True))
 
 
 def _as_text(operands: Sequence[Any]) -> list[Any]:

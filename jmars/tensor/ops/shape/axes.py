@@ -199,6 +199,8 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else normal_axes(axis, x.ndim)
     if any(x.shape[i] != 1 for i in gone):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    if axis is None and not gone:
+        return x
     result = reshape_chunks(x, tuple(lengths for i, lengths in enumerate(x.chunks) if i not in gone))
     squeezing = step(
         lambda whole: squeeze(whole, tuple(gone)),
@@ -264,4 +266,6 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     """`np.broadcast_arrays`."""
     tensors = [as_tensor(a) for a in args]
     shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    if all(x.shape == shape for x in tensors):
+        return tuple(tensors)
     return tuple(broadcast_to(x, shape) for x in tensors)

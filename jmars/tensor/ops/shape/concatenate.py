@@ -265,12 +265,16 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
 @offers("vsplit")
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     """`np.vsplit`."""
+    if np.ndim(ary) < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return split(ary, indices_or_sections, 0)
 
 
 @offers("dsplit")
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     """`np.dsplit`."""
+    if np.ndim(ary) < 3:
+        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
     return split(ary, indices_or_sections, 2)
 
 

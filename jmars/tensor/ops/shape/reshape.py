@@ -88,7 +88,9 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     if copy or not can_reshape(x._place, whole):
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")  # NumPy's words
-        return Tensor(result.data)
+        made = Tensor(result.data)
+        made._place.buffer.is_array = True
+        return made
     return share(result, a, _reshaping(whole, chunk_size, chunks))
 
 
@@ -128,6 +130,7 @@ def flat_view(x: Tensor) -> Tensor:
         lambda whole: reshape(whole, -1),
         lambda whole, part: rechunk(reshape(part, whole.shape), chunks=whole.chunks),
         lambda array: np.empty(0, array.dtype),
+        copies_parts=True,
     )
     return share(Tensor(reshape(x, -1).data), x, flattening)
 

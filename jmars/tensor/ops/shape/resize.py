@@ -35,7 +35,7 @@ def resize(a: Any, new_shape: Any) -> Tensor:
     if not x.size:
         return full(shape, 0, x.dtype)
     line = concatenate([x] * -(-size // x.size))[:size] if size else x[:0]
-    return Tensor(line.reshape(shape).data)
+    return line.reshape(shape, copy=True)  # type: ignore[no-any-return]
 
 
 @offers("method.resized")
@@ -92,7 +92,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
 
 @offers("trim_zeros")
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """`np.trim_zeros`: removes zeros at the ends of axes; computes at once how many."""
+    """`np.trim_zeros`: a view without the zeros at the ends of axes; computes at once how many."""
     x, trim = as_tensor(filt), trim.lower()
     if trim not in {"fb", "bf", "f", "b"}:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
@@ -107,5 +107,5 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
         if len(there):
             low, high = low if "f" in trim else 0, high if "b" in trim else x.shape[i]
         cut = slice(low, high)
-        x = slice_axis(x, i, cut)
-    return filt[cut] if isinstance(filt, list | tuple) and x.ndim == 1 else Tensor(x.data)
+        x = x[(*[slice(None)] * i, cut)]
+    return filt[cut] if isinstance(filt, list | tuple) and x.ndim == 1 else x

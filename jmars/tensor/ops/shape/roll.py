@@ -36,7 +36,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     """
     x = as_tensor(a)
     if axis is None:
-        return Tensor(reshape(roll(ravel(x), shift, 0), x.shape).data)
+        return reshape(roll(ravel(x), shift, 0), x.shape, copy=True)
     axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
     shifts = dict.fromkeys(axes, 0)
     for n, i in np.broadcast(shift, axes):
