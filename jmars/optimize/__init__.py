@@ -3,6 +3,7 @@
 passes                 all passes in order: `compile_graph`
 common_subexpressions  equal tensors are computed once
 slice_pushdown         slices of random arrays are generated without the whole array
+write_chains           joins writes to slices of an array, one after the other
 tensor_fusion          fuses elementwise tensors with equal chunks
 tile                   tensors to chunks
 prune                  drops chunks that no result needs

@@ -1,7 +1,8 @@
 """`compile_graph`: compiles a tensor graph to the chunk graph that runs, by passes that are plain functions.
 
-merge equal tensors -> push down slices -> fuse tensors -> tile -> prune -> fuse operands -> rematerialise -> mark for
-machine code -> rank. The result keeps the graph without pruning and fusion too, for the live view and for errors.
+merge equal tensors -> push down slices -> join writes -> fuse tensors -> tile -> prune -> fuse operands ->
+rematerialise -> mark for machine code -> rank. The result keeps the graph without pruning and fusion too, for the live
+view and for errors.
 Source: docs/explanation/seeds.md, "Graph preparation", "Configuration", "Preparing the graph".
 """
 
@@ -32,6 +33,7 @@ from jmars.optimize.rematerialise import Rematerialised, rematerialise
 from jmars.optimize.slice_pushdown import push_down_slices
 from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.optimize.tile import tile
+from jmars.optimize.write_chains import join_writes
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.operand import Operand
@@ -195,6 +197,8 @@ def compile_graph(
         graph = merge_equal(graph)
     if switch["fuse_enabled"] and switch["redraw"]:
         graph = push_down_slices(graph)
+    if switch["fuse_enabled"] and switch["fuse_tileable"]:
+        graph = join_writes(graph)
     unfused, fused = graph, list(range(len(graph.operands)))
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph, fused = fuse_tensors(graph, limits)

@@ -5,10 +5,11 @@ Chunks without written elements are passed on; chunks that are overwritten compl
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,6 +236,89 @@ class SetSlice(Operand):
         result = target.ids.copy()
         result[place] = ids
         return result
+
+
+@dataclass(frozen=True, eq=False)
+class SetSlices(Operand):
+    """Replaces slices one after the other, by numbers or by the further inputs: the operands of `SetSlice`, joined."""
+
+    writes: tuple[tuple[tuple[Any, ...], bytes | None], ...]  # index and number of each
+    name: ClassVar[str] = "setitem"
+
+    def token(self) -> Hashable:
+        """Identifies the operand by indices and numbers."""
+        return ("setitems", self.writes)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk with written elements."""
+        target, *values = inputs
+        given = iter(values)
+        writes_by_chunk: dict[tuple[int, ...], list[_ChunkWrite]] = {}
+        for index, number in self.writes:
+            value = next(given) if number is None else None
+            entries = [slice(*e) if isinstance(e, tuple) else e for e in index]
+            cuts = [axis_slices(lengths, entry) for lengths, entry in zip(target.splits, entries)]
+            steps = [1 if isinstance(e, int) or e.step is None else int(e.step) for e in entries]
+            broad = [value is None or own == (1,) for own in (value.splits if value is not None else cuts)]
+            for place in itertools.product(*(range(len(parts)) for parts in cuts)):
+                parts = [axis[i] for axis, i in zip(cuts, place)]
+                if all(part.taken for part in parts):
+                    at = tuple(0 if one else i for one, i in zip(broad, place))
+                    write = _ChunkWrite(
+                        tuple((part.taken, step) for part, step in zip(parts, steps)),
+                        tuple(part.start for part in parts),
+                        number,
+                        -1 if value is None else int(value.ids[at]),
+                        () if value is None else tuple(1 if one else part.taken for one, part in zip(broad, parts)),
+                    )
+                    before = writes_by_chunk.setdefault(tuple(part.chunk for part in parts), [])
+                    if all(part.taken == part.length for part in parts):
+                        before.clear()
+                    before.append(write)
+        ids = target.ids.copy()
+        for chunk, writes in writes_by_chunk.items():
+            shape = tuple(axis[i] for axis, i in zip(target.splits, chunk))
+            ids[chunk] = self._add(builder, ChunkType(shape, target.dtype), int(target.ids[chunk]), writes)
+        return ids
+
+    def _add(self, builder: ChunkGraphBuilder, chunk: ChunkType, before: int, writes: Sequence[_ChunkWrite]) -> int:
+        is_read = any(n != count for n, (count, _) in zip(chunk.shape, writes[0].part))
+        types = {before: chunk} if is_read else {}
+        types |= {write.value: ChunkType(write.shape, chunk.dtype) for write in writes if write.value >= 0}
+        slots = {one: slot for slot, one in enumerate(types)}
+        params = (is_read, tuple((write.part, slots.get(write.value, -1)) for write in writes))
+        arg = tuple((write.start, write.number or b"") for write in writes)
+        step = Call(write_slices, params, tuple(range(len(types))), chunk, True)
+        return builder.add(single(self.name, list(types.values()), step), list(types), (arg,))
+
+
+class _ChunkWrite(NamedTuple):
+    """A write to a chunk."""
+
+    part: tuple[tuple[int, int], ...]  # count and step along each axis
+    start: tuple[int, ...]
+    number: bytes | None
+    value: int  # chunk of the value; -1 for a number
+    shape: tuple[int, ...]  # of that chunk
+
+
+def write_slices(
+    out: Array,
+    inputs: Sequence[Array],
+    params: tuple[bool, Sequence[tuple[tuple[tuple[int, int], ...], int]]],
+    arg: Sequence[tuple[tuple[int, ...], bytes]],
+) -> None:
+    """Writes slices of a chunk one after the other.
+
+    `params`: whether the first input is the chunk before, and (count, step) for each axis with the input of the value,
+    -1 for a number. `arg`: the starts and the numbers.
+    """
+    is_read, writes = params
+    if is_read:
+        np.copyto(out, inputs[0])
+    for (part, slot), (start, number) in zip(writes, arg, strict=True):
+        place = tuple(local_slice(at, count, step) for at, (count, step) in zip(start, part))
+        out[place] = inputs[slot] if slot >= 0 else np.frombuffer(number, out.dtype)[0]
 
 
 def _positions(entry: int | slice, n: int) -> range:
