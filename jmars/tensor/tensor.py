@@ -121,7 +121,7 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         check_size(self)
-        value = np.asarray(self.fetch())  # fetch() of a tensor without axes returns a scalar
+        value = np.asarray(self.fetch(), self.dtype)  # fetch() of a tensor without axes returns a scalar
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def item(self, *args: Any) -> Any:

@@ -239,3 +239,9 @@ def test_a_number_that_no_element_can_be_is_compared_with_each(name, number):
     same(compare(number, x), compare(number, array))
     same(compare(x + 1, number).sum(axis=0), compare(array + 1, number).sum(axis=0))
     same(compare(x, number) & (x > 2), compare(array, number) & (array > 2))
+
+
+def test_equivalent_casting_of_a_number_is_refused_as_by_numpy() -> None:
+    """NumPy 2.4 crashes where the loop's dtypes are asked for in this way."""
+    with pytest.raises(TypeError, match="cannot cast Python int to int32 under the casting rule 'equiv'"):
+        jt.add(3, jt.ones(2, dtype="i1"), dtype="i4", casting="equiv")

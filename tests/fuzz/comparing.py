@@ -1,0 +1,174 @@
+"""Runs statements with NumPy and with jmars, and says in which way jmars differs."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import ChunkSizeError, UnsupportedError
+from jmars.notebook.numpy_names import resolve
+from jmars.tensor.tensor import Tensor, as_tensor
+from tests.fuzz.values import Drawing, Made, drawn_arrays, inf, nan
+
+CONSTANTS = {"nan": nan, "inf": inf}
+FINE = {"f2": 3e-2, "f4": 2e-4, "f8": 1e-8, "c8": 2e-4, "c16": 1e-8}
+REFUSALS = (UnsupportedError, ChunkSizeError)  # a clear error where NumPy gives a value
+
+
+@dataclass
+class Tally:
+    """Counts of outcomes: values that agree, errors of NumPy, refusals of jmars alone.
+
+    A statement with several faults may meet any of them first, so each error `of_arguments` stands for each other.
+    """
+
+    of_arguments: tuple[type[Exception], ...] = (TypeError, ValueError, LookupError, ArithmeticError)
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+
+def attempt(line: str, space: dict[str, Any]) -> Any:
+    """The value of a line, computed, None for a statement; or the error that it raises."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                code = compile(line, "<statement>", "eval")
+            except SyntaxError:
+                exec(compile(line, "<statement>", "exec"), space)
+                return None
+            value = eval(code, space)
+            return value, [np.asarray(one) for one in _leaves(value)]
+    except Exception as error:
+        return error
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [one for part in value for one in _leaves(part)] if type(value) in (list, tuple) else [value]
+
+
+def compare(line: str, ours: Any, theirs: Any, tally: Tally) -> str:
+    """What differs between two outcomes of a line, in words; empty if they agree."""
+    if isinstance(theirs, MemoryError):
+        return ""
+    if isinstance(theirs, Exception):
+        tally.counts["refused by NumPy"] += 1
+        if not isinstance(ours, Exception):
+            return f"NumPy raises {theirs!r}, and jmars gives {_shown(ours)}"
+        family = tuple(one for one in type(theirs).__mro__ if one.__module__ == "builtins" and one not in _ROOTS)
+        if isinstance(ours, (*family, *tally.of_arguments, *REFUSALS)):
+            return ""
+        return f"NumPy raises {theirs!r}, and jmars raises {ours!r}"
+    if isinstance(ours, REFUSALS):
+        tally.refused[line] += 1
+        return ""
+    if isinstance(ours, Exception):
+        return f"jmars raises {ours!r}, and NumPy gives {_shown(theirs)}"
+    tally.counts["values"] += 1
+    return "" if theirs is None else differs(ours[0], theirs[0])
+
+
+_ROOTS = (Exception, BaseException, object)
+
+
+def _shown(outcome: Any) -> str:
+    return "no error" if outcome is None else repr(outcome[0])
+
+
+def differs(ours: Any, theirs: Any) -> str:
+    """In which way a value differs from NumPy's; empty if it does not."""
+    if isinstance(theirs, tuple | list):
+        if not isinstance(ours, tuple | list) or len(ours) != len(theirs):
+            return f"{ours!r} in place of {theirs!r}"
+        return next((found for one, other in zip(ours, theirs) if (found := differs(one, other))), "")
+    if not isinstance(theirs, np.ndarray | np.generic | bool | int | float | complex):
+        return "" if _same_object(ours, theirs) else f"{ours!r} in place of {theirs!r}"
+    if isinstance(theirs, int | float) and type(theirs) in (int, float) and isinstance(ours, Tensor | np.ndarray):
+        return f"{ours!r} in place of the Python number {theirs!r}"
+    value, expected = np.asarray(ours), np.asarray(theirs)
+    if isinstance(ours, Tensor) and (ours.dtype, ours.shape) != (value.dtype, value.shape):
+        return f"announced {ours.dtype} {ours.shape}, computed {value.dtype} {value.shape}"
+    if (value.dtype, value.shape) != (expected.dtype, expected.shape):
+        return f"{value.dtype.str} {value.shape} in place of {expected.dtype.str} {expected.shape}: {value!r}, {expected!r}"
+    return "" if _equal(value, expected) else f"{value!r} in place of {expected!r}"
+
+
+def _same_object(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, Tensor):
+        return False
+    try:
+        return bool(ours == theirs)
+    except ValueError:
+        return repr(ours) == repr(theirs)
+
+
+def _equal(value: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> bool:
+    if value.dtype.names:
+        return all(_equal(value[name], expected[name]) for name in value.dtype.names)
+    if value.dtype.kind not in "fc":
+        return np.array_equal(value, expected, equal_nan=value.dtype.kind in "mM")
+    fine = FINE[value.dtype.str[1:]] if value.dtype.str[1:] in FINE else 1e-8
+    with np.errstate(all="ignore"):
+        there = np.abs(expected[np.isfinite(expected)]).astype("f8")
+        near = fine * max(1.0, float(there.max(initial=0.0)))
+        return bool(np.allclose(value, expected, rtol=fine, atol=near, equal_nan=True))
+
+
+@dataclass
+class Pair:
+    """The same names on both sides: NumPy's arrays, and tensors cut as drawn."""
+
+    ours: dict[str, Any]
+    theirs: dict[str, Any]
+
+    @classmethod
+    def of(cls, arrays: dict[str, Made]) -> Pair:
+        """Tensors and arrays of the same values; neither side shares memory with the other."""
+        theirs = {name: copy.deepcopy(made.array) for name, made in arrays.items()}
+        ours = {name: as_tensor(made.array, chunks=made.splits) for name, made in arrays.items()}
+        lazy = resolve("numpy")
+        return cls({"np": lazy, **CONSTANTS, **ours}, {"np": np, **CONSTANTS, **theirs})
+
+    def side_effects(self, names: Sequence[str]) -> str:
+        """Which of the names has another value than by NumPy."""
+        for name in names:
+            if found := differs(self.ours[name], self.theirs[name]):
+                return f"after it, {name} is {found}"
+        return ""
+
+
+@dataclass
+class Tried:
+    """A drawn statement and the arrays that it may name."""
+
+    arrays: dict[str, Made]
+    line: str
+
+    @classmethod
+    def drawn(cls, d: Drawing, statement: Callable[[Drawing, Sequence[str]], str], finite: bool = False) -> Tried:
+        """A statement on two or three arrays, of finite numbers if asked: LAPACK may go on for ever with others."""
+        arrays = drawn_arrays(d, finite)
+        return cls(arrays, statement(d, list(arrays)))
+
+    @property
+    def text(self) -> str:
+        """The program that shows the difference."""
+        lines = [f"{name} = {one.text}  # cut {one.splits}" for name, one in self.arrays.items()]
+        return "\n".join([*(one for one in lines if one[0] in self.line), self.line])
+
+    def difference(self, tally: Tally) -> str:
+        """What jmars does otherwise than NumPy, in words; empty if nothing."""
+        pair = Pair.of(self.arrays)
+        theirs = attempt(self.line, pair.theirs)
+        ours = attempt(self.line, pair.ours)
+        if found := compare(self.line, ours, theirs, tally):
+            return found
+        if isinstance(theirs, Exception) or isinstance(ours, Exception) or "overwrite_input=True" in self.line:
+            return ""
+        return pair.side_effects([name for name in self.arrays if name in self.line])
