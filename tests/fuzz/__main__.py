@@ -1,4 +1,4 @@
-"""Survey: the shortest statement of each function that differs from NumPy: python -m tests.fuzz [--examples N] [--seed S] [NAME ...]."""
+"""Survey: the shortest statement of each function that differs from NumPy: `python -m tests.fuzz --examples 100`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def survey(name: str, statement: Statement, many: int, seed: int, each: bool) ->
     engine, tally, found = OneByOne(), Tally(), []
     set_engine(engine)
     for k in range(many):
-        tried = Tried.drawn(Drawing(random.Random(f"{seed} {name} {k}").randint), statement, finite=name in statements.OF_FINITE)
+        tried = Tried.drawn(
+            Drawing(random.Random(f"{seed} {name} {k}").randint), statement, finite=name in statements.OF_FINITE
+        )
         LAST.write_text(tried.text)
         try:
             difference = tried.difference(tally)

@@ -95,7 +95,8 @@ def differs(ours: Any, theirs: Any) -> str:
     if isinstance(ours, Tensor) and (ours.dtype, ours.shape) != (value.dtype, value.shape):
         return f"announced {ours.dtype} {ours.shape}, computed {value.dtype} {value.shape}"
     if (value.dtype, value.shape) != (expected.dtype, expected.shape):
-        return f"{value.dtype.str} {value.shape} in place of {expected.dtype.str} {expected.shape}: {value!r}, {expected!r}"
+        kinds = f"{value.dtype.str} {value.shape} in place of {expected.dtype.str} {expected.shape}"
+        return f"{kinds}: {value!r}, {expected!r}"
     return "" if _equal(value, expected) else f"{value!r} in place of {expected!r}"
 
 
@@ -113,7 +114,7 @@ def _equal(value: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> bool:
         return all(_equal(value[name], expected[name]) for name in value.dtype.names)
     if value.dtype.kind not in "fc":
         return np.array_equal(value, expected, equal_nan=value.dtype.kind in "mM")
-    fine = FINE[value.dtype.str[1:]] if value.dtype.str[1:] in FINE else 1e-8
+    fine = FINE.get(value.dtype.str[1:], 1e-8)
     with np.errstate(all="ignore"):
         there = np.abs(expected[np.isfinite(expected)]).astype("f8")
         near = fine * max(1.0, float(there.max(initial=0.0)))
