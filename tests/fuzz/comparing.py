@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import copy
+import os
+import random
+import tempfile
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +20,13 @@ import numpy as np
 from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.notebook.numpy_names import resolve
 from jmars.tensor.tensor import Tensor, as_tensor
+from tests.fuzz import statements
 from tests.fuzz.values import Drawing, Made, drawn_arrays, inf, nan
+from tests.tensor.engine import OneByOne
 
 CONSTANTS = {"nan": nan, "inf": inf}
 FINE = {"f2": 3e-2, "f4": 2e-4, "f8": 1e-8, "c8": 2e-4, "c16": 1e-8}
+LAST = Path(tempfile.gettempdir(), f"jmars-fuzz-{os.getpid()}")  # the statement that runs
 REFUSALS = (UnsupportedError, ChunkSizeError)  # a clear error where NumPy gives a value
 
 
@@ -173,3 +182,21 @@ class Tried:
         if isinstance(theirs, Exception) or isinstance(ours, Exception) or "overwrite_input=True" in self.line:
             return ""
         return pair.side_effects([name for name in self.arrays if name in self.line])
+
+
+def differences(name: str, examples: int, seed: int, engine: OneByOne, tally: Tally) -> list[tuple[str, str]]:
+    """Drawn statements of a function, or of another sort, that differ from NumPy, with words; shortest first."""
+    found = []
+    for k in range(examples):
+        d = Drawing(random.Random(f"{seed} {name} {k}").randint)
+        tried = Tried.drawn(d, partial(statements.statement, name), finite=name in statements.OF_FINITE)
+        LAST.write_text(tried.text)
+        try:
+            difference = tried.difference(tally)
+        except Exception:
+            difference = traceback.format_exc()
+        if difference:
+            found.append((tried.text, difference))
+        engine.chunks.clear()
+    LAST.unlink(missing_ok=True)
+    return sorted(found, key=lambda one: len(one[0]))

@@ -158,3 +158,11 @@ def write(d: Drawing, names: Sequence[str]) -> str:
         f"np.nan_to_num({x}, copy=False)",
         f"{x}.T[...] = {value}",
     )
+
+
+OTHERS = {"write": write, "method": method, "expression": expression}
+
+
+def statement(name: str, d: Drawing, names: Sequence[str]) -> str:
+    """A statement of a function, or of one of the other sorts."""
+    return OTHERS[name](d, names) if name in OTHERS else call(d, name, names)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from hypothesis import strategies as st
 
 T = TypeVar("T")
 Splits = tuple[tuple[int, ...], ...]
@@ -46,9 +45,9 @@ RECORDS = {0: [(0, 0.5), (2, -1.0), (-3, 2.0), (1, nan)], 1: [((1, 2), "a"), ((0
 
 @dataclass
 class Drawing:
-    """Choices, made by Hypothesis in tests (`hypothesis_integers`) or by a generator (`Random.randint`)."""
+    """Choices, all made by one function, so that a seed gives the same program."""
 
-    int: Callable[[int, int], int]  # a number from the first to the second
+    int: Callable[[int, int], int]  # a number from the first to the second, as Random.randint gives it
 
     def one(self, *values: T) -> T:
         """One of these."""
@@ -67,11 +66,6 @@ class Drawing:
             return (n,)
         edges = sorted({self.int(1, n - 1) for _ in range(self.int(0, 3))})
         return tuple(int(k) for k in np.diff([0, *edges, n]))
-
-
-def hypothesis_integers(draw: Any) -> Callable[[int, int], int]:
-    """The draws of a Hypothesis test, `data.draw`."""
-    return lambda low, high: draw(st.integers(low, high))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
