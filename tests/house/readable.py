@@ -16,7 +16,7 @@ INDEFINITE = frozenset(
     """
     who whom whose what which those these one ones it its each another others somebody nobody everybody anybody
     something nothing everything anything
-    """.split()
+    """.split()  # noqa: SIM905
 )
 MOST_INDEFINITE = 2.5  # per 100 words of docstrings; dask has 1.7, distributed 1.9, jupyter_server 1.1
 MOST_LEVELS = {"memory": 8, "dispatch": 8, "processes": 8}  # folder: import levels inside

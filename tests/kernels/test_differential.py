@@ -26,14 +26,14 @@ HOSTILE = {
     "b": [True, False],
     "c": [0j, 1 + 2j, complex(np.nan, 1), complex(np.inf, -1), -3 - 0j],
 }
-DTYPES = """? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16""".split()
+DTYPES = """? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16""".split()  # noqa: SIM905
 UFUNCS = """
     add subtract multiply divide floor_divide remainder negative absolute square sqrt reciprocal maximum minimum fmax
     fmin less less_equal greater greater_equal equal not_equal logical_and logical_or logical_xor logical_not
     bitwise_and bitwise_or bitwise_xor invert isnan isinf isfinite signbit sign floor ceil trunc rint copysign
     conjugate positive fabs heaviside gcd left_shift right_shift
     exp log sin cos tanh arctan2 hypot log1p expm1 cbrt logaddexp
-""".split()
+""".split()  # noqa: SIM905
 EXACT = sorted(OPERATIONS.keys() - FORMULAS.keys())  # what machine code computes to the last bit
 needs_llvm = pytest.mark.skipif(not llvm_there(), reason="machine code needs the extra jit")
 SIZES = [0, 1, 13, 40_000]  # the last is more than two blocks

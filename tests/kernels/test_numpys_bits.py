@@ -20,11 +20,11 @@ from jmars.kernels.program import Elementwise, single
 UNARY = """
     sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p sqrt
     cbrt square reciprocal absolute sign negative floor rint
-""".split()
+""".split()  # noqa: SIM905
 BINARY = """
     add subtract multiply divide true_divide power float_power arctan2 hypot logaddexp logaddexp2 floor_divide remainder
     fmod maximum fmin copysign nextafter
-""".split()
+""".split()  # noqa: SIM905
 BACKENDS = ["auto", "numpy", "numexpr", *(["llvm"] if llvm_there() else [])]
 
 

@@ -35,7 +35,7 @@ OBJECTS = {
 PLAIN = """
     exp sqrt negative isnan deg2rad sum mean std var max min ptp prod median any all cumsum argmax round ravel sort
     unique diff copy shape ndim size ones_like isfinite nanmean nan_to_num transpose count_nonzero squeeze
-""".split()
+""".split()  # noqa: SIM905
 FUNCTIONS = {
     **{name: lambda np, x, name=name: getattr(np, name)(x) for name in PLAIN},
     "of two": lambda np, x: np.maximum(x, x[::-1]) if not isinstance(x, xr.Dataset) else np.maximum(x, x),

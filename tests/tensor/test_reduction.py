@@ -15,8 +15,8 @@ from jmars.tensor.tensor_graph import TensorGraph
 from tests.cases import case
 from tests.tensor.engine import tiled
 
-NAMES = "sum prod min max mean var std any all argmin argmax nanmin nanmax".split()
-DTYPES = "? i1 i4 i8 u1 u8 f2 f4 f8 c8 c16".split()
+NAMES = "sum prod min max mean var std any all argmin argmax nanmin nanmax".split()  # noqa: SIM905
+DTYPES = "? i1 i4 i8 u1 u8 f2 f4 f8 c8 c16".split()  # noqa: SIM905
 
 
 def close(ours, theirs) -> None:
