@@ -4,7 +4,8 @@
     ├── ChunkSizeError (ValueError)            a chunk_size that does not fit the array
     ├── GraphError (ValueError)                a graph that cannot run
     ├── UnsupportedError (NotImplementedError, TypeError)   a NumPy function that jmars lacks
-    │   └── MissingNameError (AttributeError)  a method or attribute of NumPy's arrays that jmars lacks
+    │   ├── MissingNameError (AttributeError)  a method or attribute of NumPy's arrays that jmars lacks
+    │   └── ObjectArrayError                   an array whose elements are no plain bytes, as Python objects
     ├── ArrayChangedError (ValueError)         a NumPy array changed before the cluster had read it
     ├── SettingError (ValueError)              an unknown setting, or a wrong value
     ├── NotReadyError (RuntimeError)           a value is needed where none can be computed
@@ -61,6 +62,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingNameError",
     "NotReadyError",
+    "ObjectArrayError",
     "OperandError",
     "ProtocolError",
     "SettingError",
@@ -115,6 +117,10 @@ class UnsupportedError(JmarsError, NotImplementedError, TypeError):
 
 class MissingNameError(UnsupportedError, AttributeError):
     """A method or attribute of NumPy's arrays that jmars lacks: `hasattr` is False, and the text says what to use."""
+
+
+class ObjectArrayError(UnsupportedError):
+    """An array whose elements are no plain bytes of a fixed length, as Python objects, would be distributed."""
 
 
 class ArrayChangedError(JmarsError, ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.errors import ObjectArrayError
 
 __all__ = ["refuse_pointers"]
 
@@ -28,7 +28,7 @@ def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
 
     Raises
     ------
-    UnsupportedError
+    ObjectArrayError
         For objects and text of variable length, also within records, for void, and for dtypes of other libraries.
 
     Examples
@@ -37,11 +37,11 @@ def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
     >>> refuse_pointers(np.dtype([("owner", object)]))
     Traceback (most recent call last):
     ...
-    jmars.errors.UnsupportedError: an array of dtype [('owner', 'O')] cannot be distributed: ...
+    jmars.errors.ObjectArrayError: an array of dtype [('owner', 'O')] cannot be distributed: ...
     """
     if (dtype.kind in _KINDS or dtype.names) and not dtype.hasobject:
         return
-    raise UnsupportedError(
+    raise ObjectArrayError(
         f"an array of dtype {dtype} cannot be distributed{where}: the processes of a cluster share plain bytes "
         "(numbers, booleans, times, text of a fixed length, records of these), and its elements are "
         f"{_elements(dtype)}. {_advice(dtype)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.errors import ObjectArrayError, UnsupportedError
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.tensor.source_line import source_line
@@ -123,7 +123,7 @@ def ufunc_dtypes(
         outs = result if isinstance(result, tuple) else (result,)
         found = (*(np.asarray(one).dtype for one in empty), *(one.dtype for one in outs))
     if any(loop.kind == "O" for loop in found):
-        raise UnsupportedError(f"{name} of {kinds} gives objects, which cannot be distributed; convert with astype")
+        raise ObjectArrayError(f"{name} of {kinds} gives objects, which cannot be distributed; convert with astype")
     return found
 
 

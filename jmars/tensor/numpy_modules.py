@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.composite import Composite
-from jmars.tensor.protocols import FUNCTIONS, unsupported
+from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["PASSED_ON", "NumPyModule", "as_values", "import_name", "numpys_own", "with_values"]
@@ -140,6 +140,7 @@ def with_values(function: Callable[..., Any]) -> Callable[..., Any]:
     return of_values
 
 
+@offers("method.values")
 def as_values(value: Any) -> Any:
     """The value with arrays, or NumPy's scalars, in place of tensors, also in tuples, lists and dicts."""
     if isinstance(value, Tensor):

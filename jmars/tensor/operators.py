@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Callable
 from typing import Any, SupportsIndex
@@ -58,6 +59,17 @@ def _repeating(direction: Callable[[str], Operator]) -> Operator:
     return method
 
 
+def _equality(name: str) -> Operator:
+    compare = _forward(name)
+
+    def method(self: Any, other: Any) -> Any:
+        if other is None:  # equal to no element
+            return call("full_like", self, name == "not_equal", dtype=bool)
+        return compare(self, other)
+
+    return method
+
+
 class TensorOperators:
     """What `Tensor` inherits; its attributes are those of `Tensor`."""
 
@@ -80,7 +92,7 @@ class TensorOperators:
     __rshift__, __rrshift__, __irshift__ = _forward("right_shift"), _reflected("right_shift"), _in_place("right_shift")
     __lt__, __le__ = _forward("less"), _forward("less_equal")
     __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
-    __eq__, __ne__ = _forward("equal"), _forward("not_equal")
+    __eq__, __ne__ = _equality("equal"), _equality("not_equal")
 
     def __neg__(self) -> Any:
         return call("negative", self)
@@ -105,6 +117,6 @@ class TensorOperators:
 
 def _is_operand(value: Any) -> bool:
     """Whether tensors support arithmetic with `value`; else the operator returns NotImplemented."""
-    if isinstance(value, TensorOperators | np.ndarray | np.generic | bool | int | float | complex):
+    if isinstance(value, TensorOperators | np.ndarray | np.generic | bool | int | float | complex | numbers.Number):
         return True
     return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)

@@ -9,13 +9,16 @@ Source: NEP 13, NEP 18.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.errors import ObjectArrayError, UnsupportedError
 from jmars.tensor.duck_arrays import DuckArrayError, dispatch
+from jmars.tensor.engine import can_compute
 from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
 from jmars.tensor.unknown import Origin
 
@@ -40,8 +43,9 @@ def offers(*names: str) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         known = [numpys for name in names if (numpys := _named(name)) is not None]
-        alone = _hooked(names[0], function)
-        offered = next((_hooked(names[0], function, numpys) for numpys in known if is_overridable(numpys)), alone)
+        theirs = _OF_OBJECTS.get(names[0], known[0] if known and not names[0].startswith("random.") else None)
+        alone = _hooked(names[0], function, theirs)
+        offered = next((_hooked(names[0], function, theirs, one) for one in known if is_overridable(one)), alone)
         FUNCTIONS.update(dict.fromkeys(names, offered))
         for numpys in known:  # np.ma.expand_dims is np.expand_dims: the first registration counts
             _BY_NUMPY.setdefault(numpys, (offered, alone))
@@ -78,8 +82,11 @@ def set_mask_hook(hook: MaskHook) -> None:
     _mask_hook = hook
 
 
-def _hooked(name: str, function: Callable[..., Any], numpys: Any = None) -> Callable[..., Any]:
-    """Wrap a function with dispatch on overriding arguments (through NumPy's function `numpys`) and the hooks."""
+def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = None) -> Callable[..., Any]:
+    """Wrap a function with dispatch on overriding arguments (through NumPy's function `numpys`) and the hooks.
+
+    NumPy's function `theirs` computes with arrays of objects.
+    """
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
@@ -93,8 +100,42 @@ def _hooked(name: str, function: Callable[..., Any], numpys: Any = None) -> Call
             return function(*args, **kwargs)
         except DuckArrayError as error:  # sparse arrays and other duck arrays
             return dispatch(error, name, args, kwargs)
+        except ObjectArrayError:  # NumPy computes with objects, in this process
+            if theirs is None or not can_compute() or _is_inside(offered):
+                raise
+            if _writes_to_tensor(name, theirs, args, kwargs):
+                raise
+        return theirs(*call("method.values", args), **call("method.values", kwargs))
 
     return offered
+
+
+def _of_ufunc(method: str) -> Callable[..., Any]:
+    return lambda ufunc, *args, **kwargs: getattr(ufunc, method)(*args, **kwargs)
+
+
+# NumPy's functions for arrays of objects, by the names of methods.
+_OF_OBJECTS: dict[str, Any] = {"method.astype": lambda x, *args, **kwargs: np.asarray(x).astype(*args, **kwargs)[()]}
+_OF_OBJECTS |= {f"method.{name}": _of_ufunc(name) for name in ("reduce", "accumulate", "reduceat", "outer", "at")}
+_WRITES = frozenset({"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"})
+
+
+def _is_inside(offered: Callable[..., Any]) -> bool:
+    """Whether another function of the table called this function, and goes on with the result as a tensor."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not offered.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _writes_to_tensor(name: str, theirs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a tensor among the arguments is written, so that a copy of the value would not do."""
+    written: list[Any] = list(args[theirs.nin :]) if isinstance(theirs, np.ufunc) else []
+    written += args[:1] if name.removeprefix("ma.") in _WRITES else []
+    written += args[1:2] if name == "method.at" else []
+    out = kwargs.get("out")
+    written += out if isinstance(out, tuple) else [out]
+    return any(type(one).__module__.startswith("jmars.") for one in written)
 
 
 def _entering(value: Any) -> Any:

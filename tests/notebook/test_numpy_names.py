@@ -7,6 +7,18 @@ import pytest
 from tests.notebook.conftest import in_process
 
 CELLS = {
+    "objects": """
+from fractions import Fraction
+a = np.array([{}, None, "x"], dtype=object)
+b = np.empty(2, dtype=object)
+b[0], b[1] = [1, 2], "y"
+half = np.array([Fraction(1, 2), Fraction(1, 3)])
+print(a, a[0], len(a), type(a), b, half.sum(), np.sum(half), half * np.arange(2), np.arange(2) + Fraction(1, 2))
+print(np.full(3, None), np.arange(3).astype(object) + 2**70, a != None)
+print(np.array([2**70, 1]), np.array([[1], [2, 3]], dtype=object))
+print(np.where(np.arange(3) > 1, a, 0), np.vectorize(lambda v: {"a": v})(np.arange(2)), np.arange(2) == None)
+f = np.frompyfunc(lambda a, b: a + b, 2, 1)
+print(f.outer(np.arange(2), np.arange(3)), f(np.arange(2), 1) * 2, f.reduce(np.arange(4)))""",
     "functions of arrays around them": """
 w = np.arange(3.)
 m = w.mean()

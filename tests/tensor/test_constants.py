@@ -69,4 +69,4 @@ def test_wrong_shapes_and_values_are_refused():
     with pytest.raises(ChunkSizeError):
         mt.ones(3, chunk_size=2, chunks=2)
     with pytest.raises(UnsupportedError):
-        mt.array([object()])
+        mt.as_tensor([object()])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
 
 TABLE, LINE, FEW = np.arange(12.0).reshape(3, 4), np.array([1.0, 3.0, 5.0]), np.array([1, 2, 0])
 # (NumPy or ours, what makes an array of it): the call
@@ -65,9 +64,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "an index": lambda m, w: w(TABLE)[w([0, 2]), w([1, 1])],
     "random.poisson": lambda m, w: m.random.default_rng(0).poisson(w(LINE), size=3) * 0,
     "random.choice": lambda m, w: m.random.default_rng(0).choice(w(LINE), 3, p=w([0.2, 0.3, 0.5])),
-}
-REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "roots": lambda m, w: m.roots(w(LINE)),
+    "polymul": lambda m, w: m.polymul(w(LINE), w([1.0, 2.0])),
 }
 
 
@@ -77,9 +75,3 @@ def test_parameters_may_be_tensors(name):
     found = CALLS[name](mt, lambda array: mt.asarray(np.asarray(array), chunk_size=2))
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-9, atol=1e-12)
     assert found.dtype == expected.dtype
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_those_that_may_not_are_refused_by_name(name):
-    with pytest.raises(UnsupportedError, match=rf"np\.{name}.*x\.fetch"):
-        REFUSED[name](mt, lambda array: mt.asarray(np.asarray(array), chunk_size=2))

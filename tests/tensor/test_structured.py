@@ -115,7 +115,7 @@ def test_what_cannot_be_is_said():
     with pytest.raises(ValueError, match="broadcast"):
         x["d"] = [1, 2, 3]
     with pytest.raises(UnsupportedError, match="convert it with astype"):
-        mt.asarray(np.array([(1, None)], "i4, O"))
+        mt.as_tensor(np.array([(1, None)], "i4, O"))
     for call in (lambda: x + 1, lambda: x.sum(), lambda: x.mean(), lambda: x.std(), lambda: x.max(), lambda: mt.sqrt(x),
                  lambda: x.cumsum(), lambda: mt.matmul(x, x), lambda: mt.median(x), lambda: x < x):  # fmt: skip
         with pytest.raises((TypeError, UnsupportedError)):

@@ -157,7 +157,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     lost = mask_of(condition)
     masks = [True if one is masked else mask_of(one) for one in (x, y)]
     value = choose_by(wanted, *data)
-    if masks == [None, None] and lost is None:
+    if all(one is None for one in masks) and lost is None:
         return MaskedTensor(value, None)
     chosen = choose_by(wanted, *(False if mask is None else mask for mask in masks))
     return masked_like(value, combined_mask(astype(chosen, np.dtype(bool)), lost))

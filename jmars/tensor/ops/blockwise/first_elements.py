@@ -17,7 +17,7 @@ from jmars.tensor.infer import kind_of, result_type
 from jmars.tensor.ops.blockwise.map_blocks import in_block, pickled, unpickled
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["call_with_first", "first_element"]
+__all__ = ["call_with_first", "called_here", "first_element"]
 
 Array = np.ndarray[Any, Any]
 
@@ -56,11 +56,9 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
         The function's own, of its call with the first elements; of a call with ones a ValueError, whose `advice` says
         what to give instead.
     """
-    copy = unpickled(pickled(function))
-    token = in_block.set(True)
     try:
         with np.errstate(all="ignore"):  # the workers call it with these elements, too
-            return copy(*first, *args, **kwargs)
+            return called_here(function, *first, *args, **kwargs)
     except Exception as error:
         if can_compute():
             raise
@@ -68,5 +66,13 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
         raise ValueError(
             f"{name} was called with ones to learn its results, and it raised {type(error).__name__}: {error}; {advice}"
         ) from error
+
+
+def called_here(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Returns the results of a copy of `function` in this process, as a worker would call it."""
+    copy = unpickled(pickled(function))  # in a cell the original's `np` is lazy
+    token = in_block.set(True)
+    try:
+        return copy(*args, **kwargs)
     finally:
         in_block.reset(token)

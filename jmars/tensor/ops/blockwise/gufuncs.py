@@ -14,8 +14,9 @@ import numpy as np
 
 from jmars.model.record import record
 from jmars.tensor.infer import check_dtype
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.blockwise.first_elements import call_with_first, first_element
+from jmars.tensor.ops.blockwise.first_elements import call_with_first, called_here, first_element
 from jmars.tensor.ops.blockwise.map_blocks import in_block, map_blocks, pickled, unpickled
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -299,6 +300,9 @@ class vectorize:  # NumPy's name
             named = {name: _fetch(x) for name, x in kwargs.items() if name not in names}
             function = _PartialFunction(self.pyfunc, tuple(fixed), named, tuple(positions), tuple(names))
         kinds = self.otypes if self.otypes is not None else self._learned(function, given)
+        if any(kind.hasobject for kind in kinds):  # NumPy's array of objects, in this process
+            own = np.vectorize(self.pyfunc, self.otypes, excluded=set(self.excluded), signature=self.signature)
+            return called_here(own, *as_values(args), **as_values(kwargs))
         if self.signature is not None:
             return apply_gufunc(function, self.signature, *given, vectorize=True, output_dtypes=kinds)
         if len(kinds) == 1 and any(isinstance(x, Tensor) for x in given):  # of unknown lengths, too

@@ -1,18 +1,19 @@
 """`PythonObjects`: the results of a ufunc of `np.frompyfunc`, an array of Python objects that is not made yet.
 
 Chunks hold plain bytes, so objects stay out of them. `.astype(float)` makes a tensor: the workers call the function and
-convert its results. Whoever needs the objects themselves gets NumPy's array of objects, made in this process.
+convert its results. Any other use makes NumPy's array of objects, in this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.errors import ObjectArrayError, UnsupportedError
 from jmars.tensor.composite import Composite
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.blockwise.map_blocks import in_block, pickled, unpickled
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -25,18 +26,35 @@ Array = np.ndarray[Any, Any]
 
 
 def python_objects(ufunc: PythonUfunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a ufunc of `np.frompyfunc` with tensors; returns `PythonObjects` for each output."""
-    if method != "__call__" or kwargs:
-        more = f".{method}" if method != "__call__" else f" with {', '.join(kwargs)}"
+    """Call a ufunc of `np.frompyfunc` with tensors; returns `PythonObjects` for each output.
+
+    A method, as `outer`, and a call with keywords give NumPy's arrays, at once.
+
+    Raises
+    ------
+    UnsupportedError
+        If the results would be written into a tensor.
+    """
+    if method == "at" or kwargs.get("out") is not None:
         raise UnsupportedError(
-            f"a function of np.frompyfunc{more} is not in jmars; call it as f(x).astype(dtype), or with the value, "
-            "f(x.fetch())"
+            "a function of np.frompyfunc does not write into tensors in jmars; assign f(x).astype(dtype)"
         )
+    if method != "__call__" or kwargs:
+        return _called(ufunc, method, as_values(inputs), as_values(kwargs))
     found = tuple(PythonObjects(ufunc, part, inputs) for part in range(ufunc.nout))
     return found[0] if len(found) == 1 else found
 
 
-class PythonObjects(Composite):
+def _called(ufunc: PythonUfunc, method: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The results of a copy of a ufunc, or of its method, for NumPy's arrays."""
+    token = in_block.set(True)  # in a cell the original's `np` is lazy
+    try:
+        return getattr(unpickled(pickled(ufunc)).ufunc, method)(*args, **kwargs)
+    finally:
+        in_block.reset(token)
+
+
+class PythonObjects(Composite, np.lib.mixins.NDArrayOperatorsMixin):
     """An array of Python objects: an output of a function of `np.frompyfunc` for each element of its inputs.
 
     Examples
@@ -49,12 +67,13 @@ class PythonObjects(Composite):
     (['0x0', '0x1', '0x2'], ['0x0', '0x1', '0x2'])
     """
 
-    __slots__ = ("_inputs", "_part", "_ufunc")
+    __slots__ = ("_found", "_inputs", "_part", "_ufunc")
     __hash__ = None  # type: ignore[assignment]
     dtype = np.dtype(object)
 
     def __init__(self, ufunc: PythonUfunc, part: int, inputs: Sequence[Any]) -> None:
         self._ufunc, self._part = ufunc, part
+        self._found: Any = None  # NumPy's array, once it is made
         self._inputs = [Tensor(one.data) if isinstance(one, Tensor) else _taken(one) for one in inputs]
 
     @property
@@ -81,10 +100,8 @@ class PythonObjects(Composite):
             raise TypeError(f"Cannot cast array data from dtype('O') to {dtype!r} according to the rule {casting!r}")
         if dtype.hasobject:
             return self
-        if not dtype.itemsize:
-            raise UnsupportedError(
-                f"text of any length cannot be distributed; give the length, as astype({dtype.kind}20)"
-            )
+        if not dtype.itemsize:  # the longest text has the width
+            return self.fetch().astype(dtype)
         inputs = [one if isinstance(one, Tensor) else as_tensor(one) for one in self._inputs]
         made = call("map_blocks", _Converted(self._ufunc, self._part, dtype), *inputs, dtype=dtype, name=self._name)
         return made._laid_out_like([one._place for one in inputs], order)
@@ -95,7 +112,9 @@ class PythonObjects(Composite):
 
     def fetch(self) -> Any:
         """Return NumPy's array of objects; the function is called in this process."""
-        return self.decode([one.fetch() for one in self.parts()])
+        if self._found is None:
+            self._found = self.decode([one.fetch() for one in self.parts()])
+        return self._found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.fetch(), dtype)
@@ -110,19 +129,25 @@ class PythonObjects(Composite):
         return self.shape[0]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        raise self.refusal()
+        return getattr(ufunc, method)(*as_values(inputs), **as_values(kwargs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        raise self.refusal()
+        return function(*as_values(args), **as_values(kwargs))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.fetch()[as_values(index)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetch())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self.refusal()
+        return getattr(self.fetch(), name)
 
     def refusal(self) -> UnsupportedError:
         """Make the error for a use of the objects as a tensor."""
-        return UnsupportedError(
+        return ObjectArrayError(
             f"{self._name} of np.frompyfunc gives Python objects, which cannot be distributed; convert them, "
             f".astype(float), or take NumPy's array of objects, .fetch()"
         )
@@ -137,11 +162,7 @@ class PythonObjects(Composite):
         """Call the function with the values of the tensors."""
         fetched = iter(values)
         given = [next(fetched) if isinstance(one, Tensor) else one for one in self._inputs]
-        token = in_block.set(True)
-        try:
-            found = unpickled(pickled(self._ufunc)).ufunc(*given)  # in a cell the original's `np` is lazy
-        finally:
-            in_block.reset(token)
+        found = _called(self._ufunc, "__call__", given, {})
         return found[self._part] if self._ufunc.nout > 1 else found
 
     def formatted(self, write: Callable[[Any], str]) -> str:

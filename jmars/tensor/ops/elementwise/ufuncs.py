@@ -153,7 +153,7 @@ def _ufunc_method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
             del kwargs["initial"]
         if next(overriding_args((array, *args, *kwargs.values())), None) is not None:
             return call_numpy(getattr(theirs, name), (array, *args), kwargs, as_tensor)
-        return call(f"method.{name}", theirs, array if name == "at" else as_tensor(array), *args, **kwargs)
+        return call(f"method.{name}", theirs, array, *args, **kwargs)
 
     return method
 
