@@ -116,6 +116,13 @@ class JobView(anywidget.AnyWidget):
         self._on_cancel, self._on_background, self._on_answer = on_cancel, on_background, on_answer
         self.on_msg(self._asked)
 
+    def close(self) -> None:
+        """Close the widget and its layout, a widget of its own that ipywidgets would keep for ever."""
+        layout = self.layout
+        super().close()
+        if layout is not None:
+            layout.close()
+
     @classmethod
     def check(cls) -> None:
         """Raises FileNotFoundError if the front end was not built."""

@@ -46,6 +46,21 @@ class EventLog:
         while len(self._events) > self._limit or (self._held > self._budget and len(self._events) > 1):
             self._held -= self._events.popleft()[1]
 
+    def drop_oldest(self, is_forgotten: Callable[[str], bool]) -> None:
+        """Drop the oldest events up to the first event of a job that is remembered.
+
+        Examples
+        --------
+        >>> log = EventLog(now=lambda: 0.0)
+        >>> for job in ("", "job-1", "", "job-2", ""):
+        ...     log.append("JobMoved", job, {})
+        >>> log.drop_oldest(lambda job: job == "job-1")
+        >>> [event[3] for event in log.read(3)[0]]
+        ['job-2', '']
+        """
+        while self._events and (not self._events[0][0][3] or is_forgotten(self._events[0][0][3])):
+            self._held -= self._events.popleft()[1]
+
     def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
         """Events after number `since`, oldest first, at most `limit`; and the number to read on from.
 

@@ -19,8 +19,11 @@ from jmars.tensor.tensor_graph import TensorGraph
 __all__ = ["Plans"]
 
 
+KEPT = 256  # plans: the memory of a kernel that runs ever new cells stays flat
+
+
 class Plans:
-    """Cache that evicts the least recently used plan.
+    """Cache that evicts the least recently used plan, bounded in plans and bytes.
 
     Attributes
     ----------
@@ -72,7 +75,7 @@ class Plans:
                 return
             self.size += prepared.size
             self._kept[structure] = prepared
-            while self.size > self.budget:
+            while self.size > self.budget or len(self._kept) > KEPT:
                 gone = self._kept.pop(next(iter(self._kept)))
                 self.size -= gone.size
                 self.dropped += 1

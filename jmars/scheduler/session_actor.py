@@ -280,6 +280,8 @@ class SessionActor:
         for name in ended[:-REMEMBERED_JOBS]:
             del self._over[name]
             del self._jobs[name]
+        if len(ended) > REMEMBERED_JOBS:
+            self.log.drop_oldest(lambda job: job not in self._jobs)
         self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
         for name in ended[-REMEMBERED_JOBS:-PICTURES]:
             self._jobs[name].forget_picture()

@@ -86,7 +86,7 @@ def _is_passed_over(module: str | None) -> bool:
     return module is not None and (module.startswith(_NOT_THE_USERS) or module in ("jmars", "numpy"))
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=128)  # the lines of a few cells
 def _known_line(filename: str, lineno: int, text: str) -> SourceLine:
     """The same object for the same line: a pickled graph holds it once."""
     return SourceLine(filename, lineno, text.strip())

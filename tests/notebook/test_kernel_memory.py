@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections import Counter
 
 import pytest
 
@@ -26,3 +28,26 @@ def test_a_kernel_keeps_an_array_once_however_many_cells_read_it():
             assert abs(float(notebook["kept_149"]) - total - 149e6) < 1e-3
         finally:
             notebook("%jmars stop")
+
+
+def test_three_hundred_cells_leave_no_objects_but_those_of_names_and_history():
+    with new_shell() as shell, config.using(display="none"):
+        notebook = Notebook(shell)
+        notebook("%load_ext jmars\nimport numpy as np\nbase = np.arange(4000.0)")
+        try:
+            notebook("%%jmars -w 1 --memory 256MiB\nx = base.reshape(40, 100)\ntotal = float((x @ x.T).sum())")
+            for k in range(300):
+                notebook(f"%%jmars\nx = base.reshape(40, 100) + {k % 3}\ntotal = float((x @ x.T).sum())")
+                if k == 99:
+                    before = _objects()
+            grown = {kind: n - before[kind] for kind, n in _objects().items() if n - before[kind] > 50}
+            assert not grown, grown  # of 200 cells
+        finally:
+            notebook("%jmars stop")
+
+
+def _objects() -> Counter[str]:
+    """Number of objects by class of jmars."""
+    gc.collect()
+    names = (f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects())
+    return Counter(name for name in names if name.startswith(("jmars.", "ipywidgets.", "weakref.", "_thread.")))

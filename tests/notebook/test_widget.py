@@ -1,6 +1,7 @@
 """The widget: its traits are the picture, its messages are what is clicked."""
 
 import pytest
+from ipywidgets.widgets.widget import _instances
 
 from jmars.notebook import widget
 from jmars.notebook.run_state import RunState
@@ -69,3 +70,10 @@ def test_an_unbuilt_front_end_is_said(monkeypatch):
     monkeypatch.setattr(widget, "_CODE", "")
     with pytest.raises(FileNotFoundError, match="jlpm build:prod"):
         JobView()
+
+
+def test_a_closed_view_leaves_no_widget():
+    before = len(_instances)
+    for _ in range(3):
+        JobView().close()
+    assert len(_instances) == before

@@ -47,3 +47,14 @@ def test_events_made_of_lists_count_as_much_as_those_made_of_bytes():
     kept, last = log.read(since=999)
     assert last == 1000 and len(kept) == 1
     assert 5 < len(log._events) < 50
+
+
+def test_events_of_forgotten_jobs_go_first_and_numbers_go_on():
+    events = log()
+    for job in ("", "job-1", "", "job-2", "job-1", ""):
+        events.append("JobMoved", job, {})
+    events.drop_oldest(lambda job: job == "job-1")
+    assert [event[0] for event in events.read(3)[0]] == [4, 5, 6]
+    events.drop_oldest(lambda job: True)
+    events.append("JobMoved", "job-3", {})
+    assert [event[0] for event in events.read(6)[0]] == [7]

@@ -15,6 +15,7 @@ from jmars.model.submission import Submission
 from jmars.plan import Profile
 from jmars.plan import Workers as PlanWorkers
 from jmars.scheduler import EventLog, Machine, SessionActor
+from jmars.scheduler import plans as plans_module
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared, prepare
 from jmars.scheduler.session_actor import PICTURES, SHOWN
@@ -175,6 +176,19 @@ def test_what_was_used_longest_ago_goes_first_and_the_bytes_are_counted():
     assert plans.size == 80 and len(plans) == 2 and plans.find(b"d") is None
     plans.keep(b"a", Sized(101))
     assert plans.size == 30 and plans.find(b"a") is None and plans.find(b"c") is c
+
+
+def test_of_many_small_plans_the_newest_are_kept(monkeypatch):
+    monkeypatch.setattr(plans_module, "KEPT", 3)
+
+    async def story():
+        one, port, _ = session(2**30)
+        for n in range(5):
+            port.run(one, await submitted(one, mt.ones(4 + n) + 1))
+        assert len(one.plans) == 3 and one.plans.dropped == 2
+        assert one.plans.size == sum(kept.size for kept in one.plans._kept.values())
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
