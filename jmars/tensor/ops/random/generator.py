@@ -222,13 +222,14 @@ class Generator:
         """Draws from a distribution of the tables in distributions.py."""
         given, size, rest = parameters(name, args, kwargs)
         cut = (rest.pop("chunk_size", None), rest.pop("chunks", None))
+        algorithm = [rest.pop("method", "marginals")] if name == "multivariate_hypergeometric" else []
         if rest:
             raise TypeError(f"{name}() got an unexpected keyword argument {next(iter(rest))!r}")
         if name in DISTRIBUTIONS:
             return self._draw_numbers(name, tuple(given), size, None, *cut)
         if any(isinstance(one, Tensor) for one in given):
             given = [one.fetch() if isinstance(one, Tensor) else one for one in given]
-        return self._draw(name, tuple(map(plain_argument, given)), size, None, *cut, vector=1)
+        return self._draw(name, (*map(plain_argument, given), *algorithm), size, None, *cut, vector=1)
 
     def _draw_numbers(self, name: str, given: tuple[Any, ...], size: Any, dtype: Any, chunk_size: ChunkSize,
                       chunks: ChunkSize) -> Tensor:  # fmt: skip
@@ -240,7 +241,8 @@ class Generator:
         if not _broadcasts(own, shape):
             raise ValueError(f"Output size {shape} is not compatible with broadcast dimensions of inputs {own}.")
         if math.prod(shape) <= SMALL and not any(isinstance(one, Tensor) for one in given):
-            return self._draw(name, tuple(map(plain_argument, given)), shape, dtype, chunk_size, chunks)
+            drawn = self._draw(name, tuple(map(plain_argument, given)), shape, dtype, -1, None)
+            return as_tensor(drawn, chunk_size=chunk_size, chunks=chunks)
         kinds = [np.ones(1, one.dtype) if isinstance(one, Tensor) else np.asarray(one) for one in given]
         trial = _trial_parameters(name, kinds)
         kind = check_dtype(dtype) if dtype is not None else sample(_probe, name, trial, (1,), _F8).dtype

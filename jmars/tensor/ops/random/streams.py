@@ -140,7 +140,7 @@ def sample(
         return np.asarray(function(*given, shape, dtype.type))
     function = getattr(drawer, "random_sample" if older and method == "random" else method)
     more: dict[str, Any] = {} if older or method not in _TYPED else {"dtype": dtype}
-    if method == "standard_exponential" and given:
+    if given and isinstance(given[-1], str):  # of an exponential or multivariate hypergeometric distribution
         more["method"] = given.pop()
     return np.asarray(function(*given, size=shape, **more))
 

@@ -80,7 +80,10 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: f
     x = as_tensor(a)
     if x.dtype.kind not in "fc":
         return var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
-    ddof = correction if is_given(correction) else ddof
+    if is_given(correction):
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
     mask = _not_nan(x, where)
     value = var(x, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
     enough = element_count(x, axis, keepdims, mask) > ddof

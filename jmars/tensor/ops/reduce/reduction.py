@@ -329,6 +329,8 @@ def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, kee
             correction: Any, *, root: bool) -> Any:  # fmt: skip
     x = as_tensor(a)
     if is_given(correction):
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     inner, result = _mean_dtypes(x.dtype, dtype)
     result = np.empty(0, result).real.dtype

@@ -66,6 +66,8 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     ((3, 1, 2),)
     """
     axis = None if axis is None else operator.index(axis)  # first, as NumPy: `concatenate(x, y)` is about the axis
+    if out is not None and dtype is not None:
+        raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
     if isinstance(arrays, Tensor):
         arrays = list(arrays)
     parts = [as_tensor(a) for a in arrays]
@@ -79,7 +81,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     for i, x in enumerate(parts):
         if x.ndim != parts[0].ndim:
             raise ValueError(
-                "all the input array dimensions must match exactly, but along dimension 0, the array at index 0 has "
+                "all the input arrays must have same number of dimensions, but the array at index 0 has "
                 f"{parts[0].ndim} dimension(s) and the array at index {i} has {x.ndim} dimension(s)"
             )
         for other in range(x.ndim):
@@ -94,6 +96,8 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
     result = _concatenate(parts, axis)
+    if out is not None and out.shape != result.shape:
+        raise ValueError("Output array is the wrong shape")
     return assign_out(result, out, "concatenate", casting)  # type: ignore[no-any-return]
 
 
@@ -146,7 +150,9 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     >>> stack([ones(2), ones(2), ones(2)]).chunks
     ((3,), (2,))
     """
-    parts = [as_tensor(a) for a in arrays]
+    if out is not None and dtype is not None:
+        raise TypeError("stack() only takes `out` or `dtype` as an argument, but both were provided.")
+    parts = [as_tensor(a) for a in _sequence(arrays)]
     if not parts:
         raise ValueError("need at least one array to stack")
     if len({x.shape for x in parts}) > 1:
@@ -159,29 +165,36 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     return assign_out(joined, out, "stack", casting)  # type: ignore[no-any-return]
 
 
+def _sequence(arrays: Any) -> Any:
+    """The arrays to stack; raises TypeError for a generator, as NumPy."""
+    if not hasattr(arrays, "__getitem__"):
+        raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
+    return arrays
+
+
 @offers("hstack")
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
     """`np.hstack`."""
-    parts = [atleast_1d(a) for a in tup]
+    parts = [atleast_1d(a) for a in _sequence(tup)]
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @offers("vstack")
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
     """`np.vstack`."""
-    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+    return concatenate([atleast_2d(a) for a in _sequence(tup)], 0, dtype=dtype, casting=casting)
 
 
 @offers("dstack")
 def dstack(tup: Any) -> Tensor:
     """`np.dstack`."""
-    return concatenate([atleast_3d(a) for a in tup], 2)
+    return concatenate([atleast_3d(a) for a in _sequence(tup)], 2)
 
 
 @offers("column_stack")
 def column_stack(tup: Any) -> Tensor:
     """`np.column_stack`."""
-    parts = [as_tensor(a) for a in tup]
+    parts = [as_tensor(a) for a in _sequence(tup)]
     return concatenate([x if x.ndim > 1 else expand_dims(atleast_1d(x), 1) for x in parts], 1)
 
 
@@ -195,24 +208,43 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 def block(arrays: Any) -> Tensor:
     """`np.block`: joins nested lists of arrays, the innermost along the last axis."""
 
-    def depth(entry: Any) -> int:
-        return 1 + max(map(depth, entry)) if isinstance(entry, list) and entry else 0
-
     def least(entry: Any) -> int:
         return max(map(least, entry)) if isinstance(entry, list) and entry else as_tensor(entry).ndim
 
-    levels = depth(arrays)
+    levels, empty = _depth(arrays, "arrays")
+    if empty:
+        raise ValueError(f"List at {empty} cannot be empty")
     ndim = max(levels, least(arrays))
 
     def joined(entry: Any, level: int) -> Tensor:
         if level < levels:
-            if not isinstance(entry, list) or not entry:
-                raise ValueError("List depths are mismatched, or a list is empty; nest all arrays equally deep")
             return concatenate([joined(part, level + 1) for part in entry], level - levels)
         x = as_tensor(entry)
         return expand_dims(x, tuple(range(ndim - x.ndim))) if x.ndim < ndim else x
 
     return Tensor(joined(arrays, 0).data)
+
+
+def _depth(entry: Any, path: str) -> tuple[int, str]:
+    """Depth of nested lists, and where an innermost list is empty; raises as `np.block`."""
+    if isinstance(entry, tuple):
+        raise TypeError(
+            f"{path} is a tuple. Only lists can be used to arrange blocks, and np.block does not allow implicit "
+            "conversion from tuple to ndarray."
+        )
+    if not isinstance(entry, list):
+        return 0, ""
+    if not entry:
+        return 1, path
+    found = [_depth(part, f"{path}[{i}]") for i, part in enumerate(entry)]
+    level, first = path.count("[") + 1, found[0][0]
+    for i, (depth, _) in enumerate(found):
+        if depth != first:
+            raise ValueError(
+                f"List depths are mismatched. First element was at depth {level + first}, but there is an element at "
+                f"depth {level + depth} ({path}[{i}])"
+            )
+    return 1 + first, next((at for _, at in found if at), "")
 
 
 @offers("unstack")

@@ -27,6 +27,7 @@ from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.roll import roll
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import axis_length
 
@@ -162,14 +163,30 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None,
     return _transform_axis("ihfft", a, n, axis, norm, out)
 
 
+_AXES_WITH_LENGTHS = (
+    "`axes` should not be `None` if `s` is not `None` (Deprecated in NumPy 2.0). In a future version of NumPy, this "
+    "will raise an error and `s[i]` will correspond to the size along the transformed axis specified by `axes[i]`. To "
+    "retain current behaviour, pass a sequence [0, ..., k-1] to `axes` for an array of dimension k."
+)
+_NONE_IN_LENGTHS = (
+    "Passing an array containing `None` values to `s` is deprecated in NumPy 2.0 and will raise an error in a future "
+    "version of NumPy. To use the default behaviour of the corresponding 1-D transform, pass the value matching the "
+    "default for its `n` parameter. To use the default behaviour for every axis, the `s` argument can be omitted."
+)
+
+
 def _normalize_axes(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
     """Normalises lengths `s` and axes of a transform over several axes, as NumPy does."""
     if axes is None:
+        if s is not None:
+            warn_user(_AXES_WITH_LENGTHS, DeprecationWarning)
         axes = range(x.ndim) if s is None else range(-len(s), 0)
     axes = [normal_axis(axis, x.ndim) for axis in axes]
     lengths: list[int | None] = [None] * len(axes) if s is None else list(s)
     if len(lengths) != len(axes):
         raise ValueError("Shape and axes have different lengths.")
+    if s is not None and None in lengths:
+        warn_user(_NONE_IN_LENGTHS, DeprecationWarning)
     found = [x.shape[axis] if n in (None, -1) else n for n, axis in zip(lengths, axes)]
     if invreal and found and (s is None or lengths[-1] is None):
         found[-1] = 2 * (x.shape[axes[-1]] - 1)
