@@ -77,7 +77,7 @@ class UfuncReducer:
         if self.count is None:
             np.copyto(out, state, casting="unsafe")
         else:
-            np.true_divide(state, self.count, out=out, casting="unsafe")
+            np.true_divide(state, np.intp(self.count), out=out, casting="unsafe")
 
 
 @record
@@ -142,8 +142,10 @@ class MomentReducer:
 
     def finish(self, state: Array, out: Array) -> None:
         """Divide by n - ddof; 0 where that is negative, as NumPy does."""
-        value = state["m2"] / np.maximum(state["n"] - self.ddof, 0)
-        np.copyto(out, np.sqrt(value) if self.root else value, casting="unsafe")
+        squares = state["m2"].astype(_real(out.dtype))  # so that it overflows where NumPy's sum does
+        np.true_divide(squares, np.maximum(state["n"] - self.ddof, 0), out=out, casting="unsafe")
+        if self.root:
+            np.sqrt(out, out=out)
 
 
 @record

@@ -174,7 +174,7 @@ def test_ufuncs_reduce():
 def test_wrong_axes_are_refused_at_once():
     with pytest.raises(np.exceptions.AxisError):
         jt.ones(3).sum(axis=1)
-    with pytest.raises(ValueError, match="repeated axis"):
+    with pytest.raises(ValueError, match="duplicate value"):
         jt.ones((3, 3)).sum(axis=(0, 0))
 
 
@@ -185,7 +185,7 @@ def test_what_does_not_count_and_where_it_begins():
     assert out.fetch() == 15
     close(np.var(t, where=mask, mean=5.0), np.var(x, where=mask, mean=5.0))
     assert np.min(t[:0], initial=7).fetch() == 7
-    with pytest.raises(ValueError, match="initial="):
+    with pytest.raises(ValueError, match="initial"):
         np.max(t, where=mask)
 
 

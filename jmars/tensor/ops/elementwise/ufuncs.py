@@ -25,7 +25,18 @@ from jmars.tensor.protocols import call, offers
 from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["UFUNCS", "astype", "clip", "isclose", "nan_to_num", "power", "round", "ufunc", "where"]
+__all__ = [
+    "UFUNCS",
+    "astype",
+    "astype_unsafe",
+    "clip",
+    "isclose",
+    "nan_to_num",
+    "power",
+    "round",
+    "ufunc",
+    "where",
+]
 
 # name in NumPy, other names of the same function
 UFUNCS: tuple[tuple[str, ...], ...] = (
@@ -289,6 +300,14 @@ def _astype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
 def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
     """Casts `x` to `dtype` and broadcasts it to `shape`; always returns a new handle."""
     return _cast(x, dtype, shape, chunks, 0)
+
+
+def astype_unsafe(x: Tensor, dtype: Any) -> Tensor:
+    """Casts as NumPy's reductions do, without a warning of lost imaginary parts; returns `x` itself for its dtype."""
+    if x.dtype == dtype:
+        return x
+    formula = Formula("astype")
+    return formula.tensor(formula.cast(formula.read(x), np.dtype(dtype)))
 
 
 def _cast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any, warns: int) -> Tensor:

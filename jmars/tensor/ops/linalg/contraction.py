@@ -25,7 +25,7 @@ from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
-from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe
 from jmars.tensor.ops.shape.axes import Transpose
 from jmars.tensor.splits import chunk_bytes, common_splits, refined
 from jmars.tensor.tensor import Tensor
@@ -55,8 +55,10 @@ def contract(
     result
         Labels of the result's axes.
     dtype
-        dtype of products and sums.
+        dtype of products and sums; those of float16 are float32, as in NumPy, and are rounded once.
     """
+    if dtype == np.dtype("f2"):
+        return astype_unsafe(contract(name, operands, labels, result, np.dtype("f4")), dtype)
     if check_dtype(dtype).kind in "SUV":
         np.matmul(np.zeros((1, 1), dtype), np.zeros((1, 1), dtype))  # raises what NumPy raises
     lengths: dict[int, int] = {}

@@ -12,10 +12,12 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import kind_of
 from jmars.tensor.infer import result_type as common_dtype
+from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.index.getitem import diagonal
 from jmars.tensor.ops.linalg.contraction import contract
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import sum_
+from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import moveaxis
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.ops.shape.reshape import ravel
@@ -108,7 +110,9 @@ def vdot(a: Any, b: Any, /) -> Tensor:
 def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
     """`np.vecdot`: products of vectors along an axis, the first conjugated."""
     a, b, dtype = _product_inputs("vecdot", x1, x2)
-    return sum_((a.conj() if a.dtype.kind == "c" else a) * b, axis, dtype)  # type: ignore[no-any-return]
+    inner = np.dtype("f4") if dtype == np.dtype("f2") else dtype
+    a, b = astype_unsafe(a, inner), astype_unsafe(b, inner)
+    return astype_unsafe(sum_((a.conj() if inner.kind == "c" else a) * b, axis, inner), dtype)
 
 
 @offers("inner")
@@ -279,7 +283,11 @@ def _renumber(labels: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]],
 @offers("trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """`np.trace`: sum along a diagonal."""
-    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype, out)
+    x = as_tensor(a)
+    trial("trace", x, axis1=axis1, axis2=axis2, dtype=dtype, out=out)
+    dtype = dtype if dtype is None else trial("trace", x, axis1=axis1, axis2=axis2, dtype=dtype)
+    dtype = None if dtype is not None and dtype.kind == "m" else dtype  # NumPy's sum takes no unit
+    return sum_(diagonal(x, offset, axis1, axis2), -1, dtype, out)
 
 
 @offers("linalg.diagonal")

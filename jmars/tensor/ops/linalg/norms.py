@@ -14,6 +14,7 @@ from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import all_, max_, min_, sum_
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
+from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -116,8 +117,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`np.linalg.norm`: vector norm along one axis, matrix norm along two; without `ord` and `axis` of all elements."""
     data = as_tensor(x)
-    if axis is None and ord is None:
-        return vector_norm(data, keepdims=keepdims)
+    if axis is None and (ord is None or (ord in ("f", "fro") and data.ndim == 2) or (ord == 2 and data.ndim == 1)):
+        return _root_of_dot(data, keepdims)
     axes = tuple(range(data.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
@@ -129,6 +130,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         )
     found = matrix_norm(moveaxis(data, axes, (-2, -1)), ord=ord)
     return expand_dims(found, axes) if keepdims else found
+
+
+def _root_of_dot(data: Tensor, keepdims: bool) -> Tensor:
+    """Root of the product of all elements with themselves, which NumPy takes of parts of complex elements apart."""
+    flat = ravel(data if data.dtype.kind in "fc" else astype(data, float))
+    parts = [flat.real, flat.imag] if flat.dtype.kind == "c" else [flat]
+    root = ufunc("sqrt")(functools.reduce(ufunc("add"), [FUNCTIONS["dot"](one, one) for one in parts]))
+    return root.reshape((1,) * data.ndim) if keepdims else root
 
 
 @offers("linalg.cond")

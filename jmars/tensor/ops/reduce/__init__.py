@@ -2,6 +2,7 @@
 
 In reading order:
 
+- trial.py: dtype and errors of a reduction, asked of NumPy
 - where_argument.py: the arguments `where=`, `initial=` and `mean=`
 - reduction.py: sums, extremes, means, variances, positions
 - derived_reductions.py: NaN-aware reductions, averages, `allclose`

@@ -6,6 +6,7 @@ chunk, so that scans do not wait for scans. Source: Blelloch 1990 (scan in two p
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -20,6 +21,8 @@ from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.reduce.reduction import write_out
+from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
@@ -64,7 +67,8 @@ class Scan(Operand):
                 return ChunkType((*kinds[k][:axis], n, *kinds[k][axis:]), dtype)
 
             types = [chunk(length, source.dtype)] + [chunk(1, output.dtype)] * carried
-            step = Call(function, params, tuple(range(len(types))), chunk(out, output.dtype))
+            work = chunk(length, output.dtype).nbytes if function is total and output.dtype == np.dtype("f2") else 0
+            step = Call(function, params, tuple(range(len(types))), chunk(out, output.dtype), work=work)
             return single(self.function, types, step)
 
         rows: list[NDArray[np.int64]] = []
@@ -89,14 +93,29 @@ class Scan(Operand):
 def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
     """Accumulates a chunk; starts from the second input, if given."""
     ufunc, axis = getattr(np, params[0]), params[1]
+    if out.dtype == np.dtype("f2"):
+        np.copyto(out, inputs[0], casting="unsafe")
+        if len(inputs) > 1 and out.size:
+            first = out[(slice(None),) * axis + (slice(0, 1),)]
+            ufunc(inputs[1], first, out=first)
+        ufunc.accumulate(out, axis=axis, out=out)
+        return
     ufunc.accumulate(inputs[0], axis=axis, dtype=_dtype_argument(out), out=out)
     if len(inputs) > 1:
         ufunc(inputs[1], out, out=out)
 
 
 def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
-    """Total of a chunk and of all chunks before it, the second input."""
+    """Total of a chunk and of all chunks before it, the second input.
+
+    Of float16 it is the last element of the scan: NumPy rounds each partial result, so 1 + 1 + ... ends at 2048.
+    """
     ufunc, axis = getattr(np, params[0]), params[1]
+    if out.dtype == np.dtype("f2") and inputs[0].shape[axis]:
+        scanned = np.empty(inputs[0].shape, out.dtype)
+        scan(scanned, inputs, params, arg)
+        np.copyto(out, scanned[(slice(None),) * axis + (slice(-1, None),)])
+        return
     ufunc.reduce(inputs[0], axis=axis, dtype=_dtype_argument(out), out=out, keepdims=True)
     if len(inputs) > 1:
         ufunc(inputs[1], out, out=out)
@@ -109,13 +128,19 @@ def _dtype_argument(out: Array) -> np.dtype[Any] | None:
 
 def _cumulate(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     x = as_tensor(a)
+    trial(name, x, axis=axis, dtype=dtype, out=out)
     if axis is None:
         x, axis = ravel(x), 0
-    axis = normal_axis(axis, x.ndim)
-    # short integers are summed in long ones, as `sum` does
-    kind = getattr(np, ufunc_name).reduce(np.zeros(1, x.dtype)).dtype if dtype is None else np.dtype(dtype)
-    result = Tensor(new_data(Scan(name, ufunc_name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
-    return assign_out(result, out, name)
+    axis = normal_axis(axis, x.ndim) if x.ndim else 0
+    by_out = dtype is None and is_given(out)
+    loop = loop_dtype(ufunc_name, x.dtype, None, out) if by_out else trial(name, x, axis=axis, dtype=dtype)
+    return accumulated_along(name, ufunc_name, x, axis, loop, out)
+
+
+def accumulated_along(name: str, ufunc_name: str, x: Tensor, axis: int, loop: np.dtype[Any], out: Any) -> Any:
+    """Accumulates in the dtype `loop`, and writes the result to `out`, cast as needed."""
+    scanned = Scan(name, ufunc_name, axis, inputs=(x.data,))
+    return write_out(Tensor(new_data(scanned, x.shape, loop, x.chunks)), name, out)
 
 
 @offers("cumsum")
@@ -208,10 +233,8 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, ou
 def _with_initial(name: str, function: Any, first: int, a: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
     x = as_tensor(a)
     x = x.reshape(1) if not x.ndim else x
-    if axis is None:
-        if x.ndim != 1:
-            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-        axis = 0
+    trial(name, x, axis=axis, dtype=dtype, out=out, include_initial=initial)
+    axis = 0 if axis is None else operator.index(axis[0] if isinstance(axis, tuple) else axis)
     value = function(x, axis, dtype, None if initial else out)
     if not initial:
         return value

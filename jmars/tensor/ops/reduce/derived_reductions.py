@@ -11,10 +11,24 @@ import numpy as np
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
-from jmars.tensor.ops.elementwise.ufuncs import astype, isclose, ufunc, where
-from jmars.tensor.ops.elementwise.ufuncs import where as choice
-from jmars.tensor.ops.reduce.reduction import all_, argmax, argmin, max_, mean, min_, normal_axes, prod, std, sum_, var
-from jmars.tensor.ops.reduce.where_argument import element_count, is_given
+from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe, isclose, ufunc, where
+from jmars.tensor.ops.reduce.reduction import (
+    accumulated,
+    all_,
+    argmax,
+    argmin,
+    max_,
+    mean,
+    min_,
+    normal_axes,
+    prod,
+    std,
+    sum_,
+    var,
+    write_out,
+)
+from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
+from jmars.tensor.ops.reduce.where_argument import divide_by_count, element_count, moment
 from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
@@ -63,42 +77,42 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 @offers("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
             where: Any = True) -> Any:  # fmt: skip
-    """`np.nanmean`: mean without NaN."""
+    """`np.nanmean`: mean without NaN; the sum is rounded to its dtype before it is divided."""
     x = as_tensor(a)
     if x.dtype.kind not in "fc":
         return mean(x, axis, dtype, out, keepdims, where=where)
+    trial("nanmean", x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
     mask = _not_nan(x, where)
-    total = sum_(x, axis, dtype, keepdims=keepdims, where=mask)
-    with np.errstate(invalid="ignore", divide="ignore"):  # as NumPy: the mean of NaN alone is NaN
-        return ufunc("divide")(total, element_count(x, axis, keepdims, mask).astype(total.dtype), out=out)
+    total = accumulated("nanmean", "add", x, loop_dtype("add", x.dtype, dtype, out), axis, keepdims, mask)
+    total = astype_unsafe(total, out.dtype) if is_given(out) else total
+    return write_out(divide_by_count(total, element_count(x, axis, keepdims, mask)), "nanmean", out)
 
 
 @offers("nanvar")
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
            where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
     """`np.nanvar`: variance without NaN; NaN where at most `ddof` elements remain."""
-    x = as_tensor(a)
-    if x.dtype.kind not in "fc":
-        return var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
-    if is_given(correction):
-        if ddof != 0:
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        ddof = correction
-    mask = _not_nan(x, where)
-    value = var(x, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
-    enough = element_count(x, axis, keepdims, mask) > ddof
-    return ufunc("positive")(choice(enough, value, value.dtype.type(np.nan)), out=out)
+    return _nan_moment("nanvar", var, a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 @offers("nanstd")
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
            where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
     """`np.nanstd`: the square root of `nanvar`."""
+    return _nan_moment("nanstd", std, a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+def _nan_moment(name: str, plain: Callable[..., Any], a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any,
+                where: Any, mean: Any, correction: Any) -> Any:  # fmt: skip
     x = as_tensor(a)
-    options = {"where": where, "mean": mean, "correction": correction}
     if x.dtype.kind not in "fc":
-        return std(x, axis, dtype, out, ddof, keepdims, **options)
-    return ufunc("sqrt")(nanvar(x, axis, dtype, None, ddof, keepdims, **options), out=out)
+        return plain(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    trial(name, x, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
+          correction=correction)  # fmt: skip
+    ddof = correction if is_given(correction) else ddof
+    mask = _not_nan(x, where)
+    value = moment(x, axis, dtype, out, ddof, keepdims, mask, mean, root=name == "nanstd", narrow=True)
+    return write_out(value, name, out)
 
 
 def _not_nan(x: Tensor, where: Any) -> Any:
@@ -115,24 +129,33 @@ def _not_nan(x: Tensor, where: Any) -> Any:
 @offers("ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """`np.ptp`: maximum minus minimum."""
-    return ufunc("subtract")(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims), out=out)
+    x = as_tensor(a)
+    trial("ptp", x, axis=axis, out=out, keepdims=keepdims)
+    most, least = max_(x, axis, keepdims=keepdims), min_(x, axis, keepdims=keepdims)
+    most = astype_unsafe(most, out.dtype) if is_given(out) else most
+    return write_out(ufunc("subtract")(most, least), "ptp", out)
 
 
 @offers("count_nonzero")
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """`np.count_nonzero`: a lazy tensor instead of an int."""
-    return sum_(as_tensor(a).astype(bool), axis, np.intp, keepdims=keepdims)
+    x = as_tensor(a)
+    trial("count_nonzero", x, axis=axis, keepdims=keepdims)
+    return sum_(astype_unsafe(x, bool), axis, np.intp, keepdims=keepdims)
 
 
 @offers("average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """`np.average`: mean, weighted if `weights` are given."""
     x = as_tensor(a)
+    given = weights if weights is None else as_tensor(weights)
+    trial("average", x, axis=axis, weights=given, keepdims=keepdims)
+    axis = None if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     if weights is None:
         value = mean(x, axis, keepdims=keepdims)
         count = math.prod(x.shape[i] for i in normal_axes(axis, x.ndim))
         return (value, full(value.shape, count, value.dtype, chunks=value.chunks)) if returned else value
-    w = as_tensor(weights)
+    w = as_tensor(given)
     if w.shape != x.shape:
         w = broadcast_weights(w, x, axis)
     dtype = np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else []))
@@ -209,6 +232,7 @@ def _arg_without_nan(
     name: str, function: Callable[..., Any], put: float, a: Any, axis: Any, out: Any, keepdims: Any
 ) -> Any:
     x = as_tensor(a)
+    trial(name, x, axis=axis, out=out, keepdims=keepdims)
     if x.dtype.kind not in "fc":
         return function(x, axis, out, keepdims=keepdims)
     is_nan = ufunc("isnan")(x)

@@ -20,13 +20,15 @@ from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind, run_reduction
+from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, element_count, is_given, moment
+from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
+from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, divide_by_count, element_count, moment
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import is_known, is_open
 
-__all__ = ["Reduction", "reduce"]
+__all__ = ["Reduction", "reduce", "write_out"]
 
 _WITH_IDENTITY = ("add", "multiply", "logical_or", "logical_and")
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
@@ -162,21 +164,19 @@ def reduce(
 ) -> Any:
     """Makes the tensor of a reduction, or writes it to `out`."""
     axes = normal_axes(axis, x.ndim)
-    if x.dtype.kind in "SUV":
-        getattr(np, name)(np.zeros(1, x.dtype))  # raises NumPy's error if text and records lack this reduction
     keepdims = bool(keepdims) and keepdims is not _NO_VALUE
     cut = x.data.chunks if _in_one_stage(x.data.chunks, axes, reducer) else x.chunks
     kept: Splits = tuple((1,) if i in axes else splits for i, splits in enumerate(cut))
     chunks = kept if keepdims else tuple(splits for i, splits in enumerate(cut) if i not in axes)
     op = Reduction(name, reducer, axes, keepdims, config.combine_size, inputs=(x.data,))
-    return _assign_out(Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks)), name, out)
+    return write_out(Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks)), name, out)
 
 
-def _assign_out(result: Tensor, name: str, out: Any) -> Any:
-    """Returns `result`, or `out` after writing it; as in NumPy the shapes must be equal."""
+def write_out(result: Tensor, name: str, out: Any) -> Any:
+    """Returns `result`, or `out` after writing it, cast as needed; as in NumPy the shapes must be equal."""
     if is_given(out) and out.shape != result.shape:
         raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
-    return assign_out(result, out, name, "same_kind" if name not in ("mean", "var", "std") else "unsafe")
+    return assign_out(result, out, name, "unsafe")
 
 
 def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bool:
@@ -198,26 +198,37 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
          where: Any = True) -> Any:  # fmt: skip
     """`np.sum`: integers are summed in int64 or uint64 at least, booleans are counted."""
-    return _accumulate("sum", "add", apply_where("sum", as_tensor(a), where, 0), axis, dtype, out, keepdims, initial)
+    return _accumulate("sum", "add", a, axis, dtype, out, keepdims, initial, where)
 
 
 @offers("prod")
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
          where: Any = True) -> Any:  # fmt: skip
     """`np.prod`."""
-    x = apply_where("prod", as_tensor(a), where, 1)
-    return _accumulate("prod", "multiply", x, axis, dtype, out, keepdims, initial)
+    return _accumulate("prod", "multiply", a, axis, dtype, out, keepdims, initial, where)
 
 
-def _accumulate(name: str, ufunc: str, x: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any) -> Any:
-    if dtype is None:
-        dtype = getattr(np, ufunc).reduce(np.zeros(1, x.dtype)).dtype
-    half = ufunc == "add" and np.dtype(dtype) == np.dtype("f2")  # added in float32 and rounded at the end, as in NumPy
-    inner = np.dtype("f4") if half else np.dtype(dtype)
-    if not is_given(initial):
-        return reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims, out)
-    total = reduce(name, x, axis, UfuncReducer(ufunc, inner), np.dtype(dtype), keepdims)
-    return _assign_out(apply_initial(ufunc, total, initial), name, out)
+def _accumulate(
+    name: str, ufunc: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any
+) -> Any:
+    x = as_tensor(a)
+    options = {"axis": axis, "keepdims": keepdims, "where": where}
+    trial(name, x, dtype=dtype, out=out, initial=initial, **options)
+    loop = loop_dtype(ufunc, x.dtype, dtype, out)
+    return write_out(accumulated(name, ufunc, x, loop, initial=initial, **options), name, out)
+
+
+def accumulated(
+    name: str, ufunc: str, x: Tensor, loop: np.dtype[Any], axis: Any, keepdims: Any, where: Any, initial: Any = None
+) -> Tensor:
+    """Sum ("add") or product ("multiply") in the dtype `loop`; that of float16 is rounded once, at the end."""
+    x = apply_where(name, x, where, 0 if ufunc == "add" else 1)
+    inner = loop
+    if loop == np.dtype("f2"):  # NumPy computes in float32
+        inner = np.dtype("f4")
+        x = astype_unsafe(x, loop)
+    total: Tensor = reduce(name, x, axis, UfuncReducer(ufunc, inner), inner if is_given(initial) else loop, keepdims)
+    return astype_unsafe(apply_initial(ufunc, total, initial), loop)
 
 
 @offers("min", "amin")
@@ -255,33 +266,36 @@ def nanmax(
 def _extreme(
     name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, initial: Any = None, where: Any = True
 ) -> Any:
-    empty = any(x.shape[i] == 0 for i in normal_axes(axis, x.ndim))
+    trial(name, x, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
+    loop = loop_dtype(ufunc, x.dtype, None, out)
     if not is_given(initial):
-        if where is not True and is_given(where):
-            raise ValueError(f"{name} has no identity, so with where= it needs initial=, its value for no elements")
-        if empty:
-            raise ValueError(f"zero-size array to reduction operation {ufunc} which has no identity")
-        return reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims, out)
-    if empty:  # the reduction of no elements is `initial`; `logical_or` gives the shape
+        return reduce(name, x, axis, UfuncReducer(ufunc, loop), loop, keepdims, out)
+    if any(x.shape[i] == 0 for i in normal_axes(axis, x.ndim)):
+        # the reduction of no elements is `initial`; `logical_or` gives the shape
         nothing = reduce(name, x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims)
-        return _assign_out(apply_where(name, nothing.astype(x.dtype), np.False_, initial), name, out)
-    x = apply_where(name, x, where, initial)
-    least = reduce(name, x, axis, UfuncReducer(ufunc, x.dtype), x.dtype, keepdims)
-    return _assign_out(apply_initial(ufunc, least, initial), name, out)
+        return write_out(apply_where(name, nothing.astype(loop), np.False_, initial), name, out)
+    x = astype_unsafe(x, loop)
+    least = reduce(name, apply_where(name, x, where, initial), axis, UfuncReducer(ufunc, loop), loop, keepdims)
+    return write_out(apply_initial(ufunc, least, initial), name, out)
 
 
 @offers("any")
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.any`; NaN counts as true."""
-    x = apply_where("any", as_tensor(a), where, 0)
-    return reduce("any", x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims, out)
+    return _truth("any", "logical_or", as_tensor(a), axis, out, keepdims, where)
 
 
 @offers("all")
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.all`; NaN counts as true."""
-    x = apply_where("all", as_tensor(a), where, 1)
-    return reduce("all", x, axis, UfuncReducer("logical_and", np.dtype(bool)), np.dtype(bool), keepdims, out)
+    return _truth("all", "logical_and", as_tensor(a), axis, out, keepdims, where)
+
+
+def _truth(name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
+    trial(name, x, axis=axis, out=out, keepdims=keepdims, where=where)
+    neutral: Any = ufunc == "logical_and"
+    x = apply_where(name, x, where, "T" * neutral if x.dtype.kind in "SU" else neutral)
+    return reduce(name, x, axis, UfuncReducer(ufunc, np.dtype(bool)), np.dtype(bool), keepdims, out)
 
 
 @offers("mean")
@@ -290,55 +304,60 @@ def mean(
 ) -> Any:
     """`np.mean`: integers in float64, float16 is summed in float32."""
     x = as_tensor(a)
-    inner, result = _mean_dtypes(x.dtype, dtype)
-    if where is not True and is_given(where):
-        total = sum_(x, axis, inner, keepdims=keepdims, where=where)
-        value = total / element_count(x, axis, keepdims, where).astype(total.real.dtype)
-        return _assign_out(value.astype(result), "mean", out)
-    axes, counting = normal_axes(axis, x.ndim), MeanReducer(inner)
+    result = trial("mean", x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
+    if dtype is None and x.dtype.kind in "biu":
+        dtype = np.dtype("f8")
+    elif dtype is None and x.dtype == np.dtype("f2"):
+        dtype = np.dtype("f4")
+    loop = loop_dtype("add", x.dtype, dtype, out)
+    masked = where is not True and is_given(where)
+    if masked or loop == np.dtype("f2") or (is_given(out) and out.dtype != loop):  # NumPy divides a rounded sum
+        total = accumulated("mean", "add", x, loop, axis, keepdims, where)
+        total = astype_unsafe(total, out.dtype) if is_given(out) else total
+        return write_out(divide_by_count(total, element_count(x, axis, keepdims, where), result), "mean", out)
+    axes, counting = normal_axes(axis, x.ndim), MeanReducer(loop)
     if not is_known(x.data.chunks) and _in_one_stage(x.data.chunks, axes, counting):
         return reduce("mean", x, axis, counting, result, keepdims, out)
     count = math.prod(x.shape[i] for i in axes)
-    return reduce("mean", x, axis, UfuncReducer("add", inner, count), result, keepdims, out)
-
-
-def _mean_dtypes(dtype: np.dtype[Any], wanted: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """dtypes of the sum and of the mean."""
-    if wanted is not None:
-        return np.dtype(wanted), np.dtype(wanted)
-    if dtype.kind in "biu":
-        return np.dtype("f8"), np.dtype("f8")
-    return (np.dtype("f4"), dtype) if dtype == np.dtype("f2") else (dtype, dtype)
+    return reduce("mean", x, axis, UfuncReducer("add", loop, count), result, keepdims, out)
 
 
 @offers("var")
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
         where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
     """`np.var`: divides by n - ddof; moments are combined in float64."""
-    return _moment("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction, root=False)
+    return _moment("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 @offers("std")
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
         where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
     """`np.std`: the square root of `var`."""
-    return _moment("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction, root=True)
+    return _moment("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, keepdims: Any, where: Any, mean: Any,
-            correction: Any, *, root: bool) -> Any:  # fmt: skip
+            correction: Any) -> Any:  # fmt: skip
     x = as_tensor(a)
-    if is_given(correction):
-        if ddof != 0:
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        ddof = correction
-    inner, result = _mean_dtypes(x.dtype, dtype)
-    result = np.empty(0, result).real.dtype
-    precise = np.result_type(inner, np.float64)  # float64 also for float32, so that combining loses nothing
-    if is_given(mean) or (where is not True and is_given(where)):
-        value = moment(x, axis, precise, ddof, keepdims, where, mean, root=root)
-        return _assign_out(value.astype(result), name, out)
-    return reduce(name, x, axis, MomentReducer(precise, ddof, root), result, keepdims, out)
+    result = trial(name, x, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
+                   correction=correction)  # fmt: skip
+    ddof = correction if is_given(correction) else ddof
+    dtype = np.dtype("f8") if dtype is None and x.dtype.kind in "biu" else dtype
+    loop = loop_dtype("add", x.dtype, dtype)
+    in_one_pass = (
+        not is_given(mean)
+        and (where is True or not is_given(where))
+        and isinstance(ddof, int | float | np.integer | np.floating)
+        and loop.kind in "fc"
+        and loop.itemsize > 2  # of float16 NumPy rounds the mean and each square
+        and (loop.kind == "c" or x.dtype.kind != "c")  # by a mean without imaginary part
+        and (not is_given(out) or out.dtype == trial(name, x, axis=axis, dtype=dtype))
+    )
+    if not in_one_pass:
+        return write_out(moment(x, axis, dtype, out, ddof, keepdims, where, mean, root=name == "std"), name, out)
+    precise = np.result_type(loop, np.float64)  # float64 also for float32, so that combining loses nothing
+    precise = precise if x.dtype.kind == "c" else np.empty(0, precise).real.dtype
+    return reduce(name, x, axis, MomentReducer(precise, ddof, name == "std"), result, keepdims, out)
 
 
 @offers("argmin")
@@ -355,8 +374,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 
 def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     x = as_tensor(a)
+    trial(name, x, axis=axis, out=out, keepdims=keepdims)
     axes = normal_axes(axis, x.ndim)
-    if any(x.shape[i] == 0 for i in axes):
-        raise ValueError(f"attempt to get {name} of an empty sequence")
     alone = axes[0] if axis is not None else None
     return reduce(name, x, axis, PositionReducer(name, x.dtype, alone, x.shape), np.dtype(np.intp), keepdims, out)

@@ -19,7 +19,8 @@ from jmars.tensor.ops.index.scatter import apply_at
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.cumulative import Scan
 from jmars.tensor.ops.reduce.reduction import all_, any_, max_, min_, nanmax, nanmin, normal_axes, prod, reduce, sum_
-from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, is_given
+from jmars.tensor.ops.reduce.trial import is_given
+from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis, squeeze
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers

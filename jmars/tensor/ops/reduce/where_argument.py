@@ -6,23 +6,20 @@ Source: NumPy `_core/_methods.py` (`_mean`, `_var`).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from jmars.tensor.ops.elementwise.formula import Formula
+from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
+from jmars.tensor.ops.reduce.trial import is_given, loop_dtype
 from jmars.tensor.ops.written_values import element
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.unknown import Unknown
 
-__all__ = ["apply_initial", "apply_where", "element_count", "is_given", "moment"]
-
-_NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
-
-
-def is_given(value: Any) -> bool:
-    """Whether an optional argument was given."""
-    return value is not None and value is not _NO_VALUE
+__all__ = ["apply_initial", "apply_where", "divide_by_count", "element_count", "moment"]
 
 
 def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
@@ -51,23 +48,48 @@ def apply_initial(ufunc: str, result: Tensor, initial: Any) -> Tensor:
 
 def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
     """Number of elements that take part in a reduction."""
-    mask = call("broadcast_to", True if where is True or not is_given(where) else where, x.shape)
+    if where is True or not is_given(where):
+        axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+        if not any(isinstance(x.shape[i], Unknown) for i in axes):
+            return np.intp(math.prod(x.shape[i] for i in axes))
+        where = True
+    mask = call("broadcast_to", where, x.shape)
     return call("sum", mask, axis, np.intp, keepdims=keepdims)
 
 
+def divide_by_count(total: Tensor, count: Any, dtype: Any = None) -> Tensor:
+    """A sum divided by a number of elements, in the sum's dtype or in `dtype`; 0 / 0 is NaN without a warning."""
+    with np.errstate(all="ignore"):
+        value = call("true_divide", total, count)
+        return astype_unsafe(astype_unsafe(value, total.dtype), dtype or total.dtype)
+
+
 def moment(
-    x: Tensor, axis: Any, inner: Any, ddof: float, keepdims: Any, where: Any, mean: Any, *, root: bool
-) -> Tensor:
-    """Variance, or with `root` the standard deviation, of the selected elements around `mean`, in `inner` precision."""
+    x: Tensor, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, *, root: bool,
+    narrow: bool = False,
+) -> Tensor:  # fmt: skip
+    """Variance, or with `root` the standard deviation, of the selected elements around `mean`.
+
+    Rounds where NumPy rounds: the mean and the sum of squares to `dtype`, the latter to that of `out`, and with
+    `narrow`, as `nanvar` does, distances to that of `x`. Then too few elements give NaN instead of a division by 0.
+    """
     if not is_given(mean):
-        total = call("sum", x, axis, inner, keepdims=True, where=where)
-        mean = call("divide", total, call("astype", element_count(x, axis, True, where), total.real.dtype))
-    distance = call("subtract", call("astype", x, inner), mean)
-    squares = call("square", distance.real)
-    if distance.dtype.kind == "c":
-        squares = squares + call("square", distance.imag)
-    total = call("sum", squares, axis, keepdims=keepdims, where=where)
-    count = call("maximum", element_count(x, axis, keepdims, where) - ddof, 0)
-    value = call("divide", total, call("astype", count, total.dtype))
-    found: Tensor = call("sqrt", value) if root else value
-    return found
+        mean = divide_by_count(
+            call("sum", x, axis, dtype, keepdims=True, where=where), element_count(x, axis, True, where)
+        )
+    distance = call("subtract", x, mean)
+    distance = astype_unsafe(distance, x.dtype) if narrow else distance
+    if x.dtype.kind != "c":
+        squares = call("square", distance)  # also where a complex dtype makes them complex
+    elif narrow:
+        squares = call("multiply", distance, call("conj", distance)).real
+    else:
+        squares = call("square", distance.real) + call("square", distance.imag)
+    loop = loop_dtype("add", squares.dtype, dtype, out)
+    total = call("sum", squares, axis, loop, keepdims=keepdims, where=where)
+    total = astype_unsafe(total, out.dtype) if is_given(out) else total
+    freedom = element_count(x, axis, keepdims, where) - ddof
+    value = divide_by_count(total, freedom if narrow else call("maximum", freedom, 0))
+    if narrow:
+        value = call("where", freedom <= 0, value.dtype.type(np.nan), value)
+    return astype_unsafe(call("sqrt", value), value.dtype) if root else value

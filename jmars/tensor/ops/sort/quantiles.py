@@ -13,6 +13,8 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.reduce.reduction import write_out
+from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.ops.sort.quantile_selection import MOST_QUANTILES, QuantileRequest, quantiles
@@ -29,12 +31,13 @@ Array = np.ndarray[Any, Any]
 def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:
     """Applies NumPy's function `name` to the axes `axis`, which are merged and brought into a single chunk."""
     x = as_tensor(a)
+    trial(name, x, *([] if q is None else [q]), axis=axis, out=out, keepdims=keepdims, **options)
     few = not name.startswith("nan") or np.size(q) <= MOST_QUANTILES  # sorting does not count the elements beside NaN
     if exceeds_chunk(x, axis) and options.get("method", "linear") == "linear" and x.dtype.kind in "fiu" and few:
         value = _quantiles_of_all(name, x, q)
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
-        return assign_out(value, out, name)
+        return write_out(value, name, out)
     lines, rest, axes = reduced_axes_last(x, axis)
     leading = np.shape(q) if q is not None else ()
     q = q.reshape(-1) if isinstance(q, np.ndarray) else q  # a Python number does not widen the dtype
@@ -45,8 +48,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
     value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
     if keepdims:
         value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
-    value = Tensor(value.data)
-    return assign_out(value, out, name)
+    return write_out(Tensor(value.data), name, out)
 
 
 def _apply_to_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Array:
