@@ -14,7 +14,7 @@ from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import all_, max_, min_, sum_
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
-from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -136,8 +136,8 @@ def _root_of_dot(data: Tensor, keepdims: bool) -> Tensor:
     """Root of the product of all elements with themselves, which NumPy takes of parts of complex elements apart."""
     flat = ravel(data if data.dtype.kind in "fc" else astype(data, float))
     parts = [flat.real, flat.imag] if flat.dtype.kind == "c" else [flat]
-    root = ufunc("sqrt")(functools.reduce(ufunc("add"), [FUNCTIONS["dot"](one, one) for one in parts]))
-    return root.reshape((1,) * data.ndim) if keepdims else root
+    root: Tensor = ufunc("sqrt")(functools.reduce(ufunc("add"), [FUNCTIONS["dot"](one, one) for one in parts]))
+    return reshape(root, (1,) * data.ndim) if keepdims else root
 
 
 @offers("linalg.cond")

@@ -86,11 +86,12 @@ dtype('int32') with casting rule 'same_kind'
     given = tuple(
         (name, type(one), _like(one) if name in _ARRAYS else one) for name, one in options.items() if is_given(one)
     )
+    key = function, tuple(map(_like, arrays)), given
     try:
-        hash(given)
-    except TypeError:  # a list of axes, which NumPy refuses, or an array
-        return _call(function, tuple(map(_like, arrays)), given)
-    return _called(function, tuple(map(_like, arrays)), given)
+        hash(key)
+    except TypeError:  # a list of axes, which NumPy refuses, or an array without axes
+        return _call(*key)
+    return _called(*key)
 
 
 def _call(function: str, arrays: tuple[Any, ...], given: tuple[tuple[str, type, Any], ...]) -> np.dtype[Any]:
