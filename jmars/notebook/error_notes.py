@@ -21,7 +21,7 @@ _UNHASHABLE = re.compile(r"unhashable type: '(MaskedTensor|DuckTensor)'")
 _BYTES = re.compile(
     r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'|object supporting the buffer API required"
 )
-_NUMBA = re.compile(r"[Cc]annot determine Numba type of <class 'jmars\.")
+_NUMBA = re.compile(r"setitem\(tensor\(")
 
 
 def note_for_lazy(error: BaseException) -> str | None:
@@ -35,10 +35,7 @@ def note_for_lazy(error: BaseException) -> str | None:
     if isinstance(error, TypeError) and _BYTES.search(text):
         return "the bytes of a lazy array lie on the cluster; give the value, memoryview(x.fetch()), or x.tobytes()"
     if _NUMBA.search(text):
-        return (
-            "functions of numba take NumPy arrays, and arrays of a cell are lazy; give the value, x.fetch(), or call "
-            "the function with each chunk, jmars.tensor.map_blocks(function, x)"
-        )
+        return "a tensor is read-only in a function of numba; give the value, x.fetch(), to a function that writes"
     return None
 
 

@@ -38,6 +38,7 @@ In reading order:
 - numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
+- numba_values.py: tensors as arguments of functions of numba, imported on first use
 - strings.py: functions of text, imported on first use
 - polynomial.py: the class of polynomials, imported on first use
 - array_api.py: the names of the array API standard

@@ -6,7 +6,9 @@ Methods of NumPy's arrays that are missing here raise `MissingNameError`, an Att
 from __future__ import annotations
 
 import builtins
+import importlib
 import math
+import threading
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +21,7 @@ from jmars.tensor.protocols import call
 
 __all__ = ["TensorMethods"]
 
+_numpy = threading.local()  # `asks`: id of the tensor that NumPy is about to convert
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
 
 
@@ -373,11 +376,33 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
             value = value.copy()  # DLPack before version 1 has no read-only flag
         return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
+    @property
+    def __array_interface__(self: Any) -> dict[str, Any]:
+        """Compute the value and describe it in memory, for libraries such as Pillow; NumPy calls `__array__` instead.
+
+        The memory is read-only.
+        """
+        if getattr(_numpy, "asks", None) == id(self):
+            _numpy.asks = None
+            raise AttributeError("NumPy converts a tensor by __array__")
+        self.execute()  # once for the description, and for the bytes that are read next
+        value = np.ascontiguousarray(self).reshape(self.shape)
+        held = value.reshape(-1).view(np.uint8) if value.itemsize else value
+        held.flags.writeable = False
+        return {**value.__array_interface__, "strides": value.strides, "data": held.data}
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type of a tensor for functions of numba: a read-only array, the value."""
+        return importlib.import_module("jmars.tensor.numba_values").type_of(self)
+
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the device of NumPy's arrays."""
         return np.empty(0).__dlpack_device__()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__array_struct__":  # NumPy asks for this, and then for `__array_interface__`
+            _numpy.asks = id(self)
         if not name.startswith("__") and hasattr(np.ndarray, name):
             raise MissingNameError(f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
         if not name.startswith("_") and not self._place.is_array and hasattr(self.dtype.type, name):

@@ -25,6 +25,7 @@ ENTRY_MODULES = {
     "jmars.client.xarray_manager": "entry point xarray.chunkmanagers",
     "jmars.notebook.lexer": "entry point pygments.lexers",
     "jmars.notebook.server.cluster_process": "python -m, started by the Jupyter server",
+    "jmars.tensor.numba_values": "numba asks a tensor for its type, imported by name",
     "jmars.tensor.ma": "np.ma in a cell, imported by name",
     "jmars.tensor.strings": "np.strings in a cell, imported by name",
     "jmars.tensor.polynomial": "np.polynomial in a cell, imported by name",
@@ -44,6 +45,7 @@ COMMAND_TABLES = ("jmars.__main__",)  # whose strings name modules and functions
 
 # Definitions that other libraries call by name, with the library.
 CALLED_FROM_OUTSIDE = {
+    "numba": {"_numba_type_"},
     "asyncio": {"connection_made", "connection_lost", "data_received", "eof_received", "pause_writing"}
     | {"resume_writing", "buffer_updated", "get_buffer"},
     "tornado": {"get", "post", "put", "delete", "head", "options", "patch", "prepare", "initialize", "on_message"}

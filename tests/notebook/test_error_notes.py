@@ -73,12 +73,13 @@ def test_a_memoryview_is_told_of_fetch(notebook):
     assert notebook("%%jmars\nx = np.arange(4)\nmemoryview(x.fetch()).shape") == (4,)
 
 
-def test_a_function_of_numba_is_told_of_fetch(notebook):
+def test_a_function_of_numba_that_writes_is_told_of_fetch(notebook):
     pytest.importorskip("numba")
-    notebook("import numpy as np, numba\n@numba.njit\ndef double(x):\n    return x * 2")
-    ran = notebook.run("%%jmars\nx = np.arange(4.0)\ndouble(x)")
-    assert "give the value, x.fetch()" in ran.text and "map_blocks(function, x)" in ran.text
-    assert notebook("%%jmars\nx = np.arange(4.0)\ndouble(x.fetch()).tolist()") == [0.0, 2.0, 4.0, 6.0]
+    notebook("import numpy as np, numba\n@numba.njit\ndef double(x):\n    y = np.zeros_like(x)\n    return y + x * 2")
+    assert notebook("%%jmars\nx = np.arange(4.0)\ndouble(x).tolist()") == [0.0, 2.0, 4.0, 6.0]
+    assert notebook("%%jmars\n@numba.njit\ndef half(x):\n    return np.sqrt(x) / 2\nhalf(x).tolist()")[1] == 0.5
+    ran = notebook.run("%%jmars\n@numba.njit\ndef write(x):\n    x[0] = 1\nwrite(x)")
+    assert "give the value, x.fetch()" in ran.text
 
 
 @pytest.fixture(scope="module")
