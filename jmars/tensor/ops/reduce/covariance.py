@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.infer import check_dtype
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe, ufunc
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.reduce.reduction import sum_
+from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.concatenate import concatenate
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["corrcoef", "cov"]
@@ -31,6 +33,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     rows = [_as_rows(m, rowvar, first=True), *([] if y is None else [_as_rows(y, rowvar, first=False)])]
     kind = np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
     check_dtype(kind)
+    trial("cov", rows[0], dtype=dtype)  # raises for dtypes that hold no means
     if not rows[0].shape[0]:
         return as_tensor(np.empty((0, 0)))
     x = astype(rows[0] if len(rows) == 1 else concatenate(rows), kind)
@@ -38,10 +41,12 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     weights, count = _weights(fweights, aweights, x.shape[1], ddof)
     weighed = x if weights is None else x * weights
     total = x.shape[1] if weights is None else weights.sum()
-    distance = x - sum_(weighed, 1, keepdims=True) / total
+    if count <= 0:
+        warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
+    distance = astype_unsafe(x - sum_(weighed, 1, keepdims=True) / total, kind)
     other = distance if weights is None else distance * weights
     other = other.conj().T if kind.kind == "c" else other.T
-    value = matmul(distance, other) * ufunc("true_divide")(1, np.float64(max(count, 0)))
+    value = astype_unsafe(matmul(distance, other) * ufunc("true_divide")(1, np.float64(max(count, 0))), kind)
     return Tensor(value.reshape(()).data) if value.shape == (1, 1) else value
 
 

@@ -25,6 +25,7 @@ from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, divide_by_count, element_count, moment
 from jmars.tensor.protocols import offers
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import is_known, is_open
 
@@ -311,6 +312,8 @@ def mean(
         dtype = np.dtype("f4")
     loop = loop_dtype("add", x.dtype, dtype, out)
     masked = where is not True and is_given(where)
+    if not masked:
+        warn_of_few(x, axis, 0, "Mean of empty slice")
     if masked or loop == np.dtype("f2") or (is_given(out) and out.dtype != loop):  # NumPy divides a rounded sum
         total = accumulated("mean", "add", x, loop, axis, keepdims, where)
         total = astype_unsafe(total, out.dtype) if is_given(out) else total
@@ -320,6 +323,13 @@ def mean(
         return reduce("mean", x, axis, counting, result, keepdims, out)
     count = math.prod(x.shape[i] for i in axes)
     return reduce("mean", x, axis, UfuncReducer("add", loop, count), result, keepdims, out)
+
+
+def warn_of_few(x: Tensor, axis: Any, most: Any, text: str) -> None:
+    """Warns at the user's line if the slices along `axis` have at most `most` elements, which is known at once."""
+    lengths = [x.data.shape[i] for i in normal_axes(axis, x.ndim)]
+    if is_known([lengths]) and np.all(math.prod(lengths) <= most):
+        warn_user(text, RuntimeWarning)
 
 
 @offers("var")
@@ -344,6 +354,8 @@ def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, kee
     ddof = correction if is_given(correction) else ddof
     dtype = np.dtype("f8") if dtype is None and x.dtype.kind in "biu" else dtype
     loop = loop_dtype("add", x.dtype, dtype)
+    if where is True or not is_given(where):
+        warn_of_few(x, axis, ddof, "Degrees of freedom <= 0 for slice")
     in_one_pass = (
         not is_given(mean)
         and (where is True or not is_given(where))

@@ -13,7 +13,7 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.reduce.reduction import write_out
+from jmars.tensor.ops.reduce.reduction import warn_of_few, write_out
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
 from jmars.tensor.ops.shape.reshape import reshape
@@ -32,6 +32,8 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
     """Applies NumPy's function `name` to the axes `axis`, which are merged and brought into a single chunk."""
     x = as_tensor(a)
     trial(name, x, *([] if q is None else [q]), axis=axis, out=out, keepdims=keepdims, **options)
+    if q is None:
+        warn_of_few(x, axis, 0, "Mean of empty slice")
     few = not name.startswith("nan") or np.size(q) <= MOST_QUANTILES  # sorting does not count the elements beside NaN
     if exceeds_chunk(x, axis) and options.get("method", "linear") == "linear" and x.dtype.kind in "fiu" and few:
         value = _quantiles_of_all(name, x, q)
