@@ -21,6 +21,7 @@ from jmars.deploy.launch_local import LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.deploy.roster import Roster
 from jmars.deploy.tickets import Ticket
+from jmars.errors import JmarsError
 
 __all__ = ["HostLaunches"]
 
@@ -28,6 +29,7 @@ Result = TypeVar("Result")
 
 log = logging.getLogger("jmars.host")
 
+RETURN_SECONDS = 5.0  # between two questions whether the process of a given-up host has ended
 LOCAL_LEASE = 8.0  # seconds of silence of the head, after which a host on this machine ends
 
 
@@ -61,6 +63,8 @@ class HostLaunches:
         self._known: list[str] = []  # addresses of this machine that hosts reach
         self._launched: dict[int, Launched] = {}
         self._recognizing: set[asyncio.Task[None]] = set()
+        self._placed: dict[int, Mapping[str, Any]] = {}  # places of hosts that were started
+        self._returning: dict[int, asyncio.Task[None]] = {}  # looks after hosts that were given up
 
     async def start(self) -> None:
         """Start hosts at all places.
@@ -128,7 +132,10 @@ class HostLaunches:
             lease,
             place["gpus"],
         )
+        before, self._placed[number] = self._launched.get(number), place
         self._launched[number] = await launcher.start(ticket.line(), name, process_settings(place["threads"]))
+        if before is not None:
+            await before.close()
         log.info("host %d (%s) runs: %s", number, launcher.place, self._launched[number].answer)
 
     def back(self, number: int) -> None:
@@ -138,6 +145,25 @@ class HostLaunches:
             task = asyncio.ensure_future(launched.recognize_again(self._roster.facts[number]["janitor"]))
             self._recognizing.add(task)
             task.add_done_callback(self._recognizing.discard)
+
+    def gave_up(self, number: int) -> None:
+        """A silent host was given up: start the host again once its process has ended, unless the host comes back."""
+        if number in self._placed and number not in self._returning:
+            task = self._returning[number] = asyncio.ensure_future(self._return(number))
+            task.add_done_callback(lambda _: self._returning.pop(number, None))
+
+    async def _return(self, number: int) -> None:
+        """Ask the place of a given-up host again and again; without a link there is no answer, and nothing happens."""
+        awaited = self._roster.silent  # without hosts that are back, or may not come back
+        while number in awaited and number in self._launched:
+            await asyncio.sleep(RETURN_SECONDS)
+            if await self.opinion(number) != "gone" or number not in awaited:
+                continue
+            log.info("the process of host %d has ended: it is started again", number)
+            try:
+                await self.add(self._placed[number], number)
+            except JmarsError as error:
+                log.warning("host %d could not be started again: %s", number, error)
 
     async def opinion(self, number: int) -> str:
         """What the control process of a host does: "running", "stopped", "gone"; "" where nobody can tell."""
@@ -149,12 +175,16 @@ class HostLaunches:
 
     async def end_host(self, number: int, patience: float) -> None:
         """Wait for the end of a host that was told to end; kill it after `patience` seconds."""
+        self._placed.pop(number, None)
         launched = self._launched.pop(number, None)  # None: another way than ours started it
         if launched is not None and not await launched.end(patience):
             log.warning("whether host %d has ended is not known; its lease ends it", number)
 
     async def end(self, patience: float) -> None:
         """Wait for the ends of all hosts, which were told to end; kill them after `patience` seconds."""
+        for task in list(self._returning.values()):
+            task.cancel()
+        self._placed.clear()
         ended = await asyncio.gather(*[one.end(patience) for one in self._launched.values()], return_exceptions=True)
         for number, sure in zip(self._launched, ended, strict=True):
             if sure is not True:

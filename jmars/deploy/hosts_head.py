@@ -79,6 +79,7 @@ class HostsHead(ClusterHead):
         self._states: dict[int, str] = {}  # of hosts, as events told them last
         self._elastic: ElasticHosts | None = None
         self._ends: asyncio.TimerHandle | None = None  # of a cluster without hosts
+        self._gave_up: Callable[[int], None] = lambda number: None  # called for a host given up for its silence
         self._chunk_of: Callable[[str, int], int | None] = lambda key, index: None  # of a kept tensor
 
     async def run(self, kernel_end: int) -> None:
@@ -104,7 +105,7 @@ class HostsHead(ClusterHead):
         bits = CommonBits(self.roster, self.orders["same_bits"], self.hosts_start_again)
         self.roster.environment = bits.environment
         launches = self.launches(enrolment, members.port)
-        self.roster.opinion, self.roster.back = launches.opinion, launches.back
+        self.roster.opinion, self.roster.back, self._gave_up = launches.opinion, launches.back, launches.gave_up
         order, output = self.orders.get("batch"), Path(self.folders.folder) / "batch"
         batch = BatchLaunch(order, self.roster, self._tickets, output) if order else None
         watching = [asyncio.ensure_future(self.roster.watch())]
@@ -184,6 +185,8 @@ class HostsHead(ClusterHead):
         self._events.moved(number, self.roster.names[number], state, why + awaited)
         if state == "lost":
             self._links.lost(number)
+            if number in self.roster.silent:
+                self._gave_up(number)
         if is_empty and not awaited:
             self.give_up("all of its hosts are gone")
 

@@ -157,6 +157,9 @@ class InsideLaunches:
     def back(self, number: int) -> None:
         """No effect: a guest does not start itself again."""
 
+    def gave_up(self, number: int) -> None:
+        """No effect: the engine starts another worker, and that gets a guest."""
+
     async def opinion(self, number: int) -> str:
         """State of a host's control process: "running", "stopped", "gone"; "" where no answer comes."""
         launched, berth = self._launched.get(number), self._in.get(number)

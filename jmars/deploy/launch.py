@@ -100,6 +100,10 @@ class Launches(Protocol):
         """A host is here again, in the same process, with another janitor."""
         ...
 
+    def gave_up(self, number: int) -> None:
+        """A silent host was given up; it may be started again."""
+        ...
+
     async def opinion(self, number: int) -> str:
         """State of a host's control process: "running", "stopped", "gone"; "" where no answer comes."""
         ...

@@ -78,6 +78,23 @@ def test_the_machine_is_lost_and_its_chunks_are_computed_again(
 
 
 @pytest.mark.long
+def test_a_host_that_has_ended_by_its_lease_is_started_again_when_the_link_returns(
+    cluster: jmars.Cluster, cable: Cable, far: Machine
+) -> None:
+    x = mt.random.rand(1000, 1000, chunk_size=250).execute()
+    value = x.fetch()
+    with cable.unplug(far):
+        until(lambda: not _far(far), 90)  # its lease is over
+        np.testing.assert_array_equal((x + 0).execute().fetch(), value)
+    until(lambda: [host["state"] for host in cluster.info()["hosts"]] == ["here", "here"], 60)
+    np.testing.assert_array_equal((x + 0).execute().fetch(), value)
+    done = [worker["done"] for worker in cluster.info()["workers"]]
+    assert len(done) == 2
+    cluster.close()
+    until(lambda: not _far(far))
+
+
+@pytest.mark.long
 def test_a_cable_that_is_plugged_in_again_soon_costs_nothing(
     cluster: jmars.Cluster, cable: Cable, far: Machine
 ) -> None:
