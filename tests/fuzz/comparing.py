@@ -98,7 +98,7 @@ def differs(ours: Any, theirs: Any) -> str:
         return next((found for one, other in zip(ours, theirs) if (found := differs(one, other))), "")
     if not isinstance(theirs, np.ndarray | np.generic | bool | int | float | complex):
         return "" if _same_object(ours, theirs) else f"{ours!r} in place of {theirs!r}"
-    if isinstance(theirs, int | float) and type(theirs) in (int, float) and isinstance(ours, Tensor | np.ndarray):
+    if isinstance(theirs, int | float) and type(theirs) in (int, float) and np.shape(ours):
         return f"{ours!r} in place of the Python number {theirs!r}"
     value, expected = np.asarray(ours), np.asarray(theirs)
     if isinstance(ours, Tensor) and (ours.dtype, ours.shape) != (value.dtype, value.shape):

@@ -16,7 +16,8 @@ from tests.fuzz.values import Drawing
 # Not compared: memory that nobody wrote, text, and arguments that no row of arguments.py draws.
 LEFT_OUT = set(
     "empty empty_like resize frombuffer fromiter fromfunction vectorize piecewise nditer apply_over_axes einsum_path "
-    "mask_indices ndarray poly1d array2string array_repr array_str show_config polynomial.Polynomial".split(" ")
+    "mask_indices broadcast ndenumerate unique_values ndarray poly1d array2string array_repr array_str show_config "
+    "polynomial.Polynomial".split(" ")
 )
 FILES = ("load", "save", "fromfile", "fromregex", "genfromtxt", "fromstring", "memmap", "lib.format")
 # NumPy 2.4 crashes, with `out` of an array without axes
@@ -36,7 +37,7 @@ INDICES = (
     "0 | -1 | 1: | ::-1 | ... | None | ..., 0 | [0, 0] | [1, -1] | :, 0 | :, ::2 | 1:0 | [[0], [1]] | 9 | True | () | "
     "0, 0 | [True, False] | 'x' | ['x', 'y'] | :, [0, -1] | ..., None, 0 | -9:2 | 0:1, ..., [0] | [] | 1.5"
 ).split(" | ")
-ATTRIBUTES = "real imag T mT flat[0] flat[:3] shape size dtype nbytes strides ndim".split(" ")
+ATTRIBUTES = "real imag T mT flat[0] flat[:3] shape size dtype nbytes ndim".split(" ")
 MANY = {"einsum", "broadcast_arrays", "broadcast_shapes", "ix_", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"}
 SUBSCRIPTS = "'ij->ji' | 'i,i' | 'ij,jk' | 'ii' | 'i,j->ij' | '...i->...' | 'ij->' | 'ijk,ik->j'".split(" | ")
 
@@ -78,30 +79,19 @@ def _parameters(name: str) -> list[tuple[str, bool]]:
 
 def call(d: Drawing, name: str, names: Sequence[str]) -> str:
     """A call of one function."""
-    args, options = [], []
+    args, options = [], {}
     for parameter, needed in _parameters(name):
         if needed:
-            if name == "einsum" and parameter == "operands":
-                continue
             args.append(argument(d, parameter, names))
         elif d.rarely(4) and not (parameter == "out" and name in CRASHES_OF_NUMPY):
-            options.append(f"{parameter}={argument(d, parameter, names)}")
-    if name in (
-        "einsum",
-        "broadcast_arrays",
-        "broadcast_shapes",
-        "ix_",
-        "meshgrid",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-    ):
+            options[parameter] = argument(d, parameter, names)
+    if isinstance(numpys(name), np.ufunc) and options.get("out", "None") == "None":
+        options.pop("where", "")  # the other elements are memory that nobody wrote
+    if name in MANY:
         args = [array(d, names) for _ in range(d.int(1, 2))]
-        if name == "einsum":
-            args.insert(
-                0, d.one("'ij->ji'", "'i,i'", "'ij,jk'", "'ii'", "'i,j->ij'", "'...i->...'", "'ij->'", "'ijk,ik->j'")
-            )
-    return f"np.{name}({', '.join(args + options)})"
+    if name == "einsum":
+        args.insert(0, d.one(*SUBSCRIPTS))
+    return f"np.{name}({', '.join([*args, *(f'{key}={value}' for key, value in options.items())])})"
 
 
 def method(d: Drawing, names: Sequence[str]) -> str:

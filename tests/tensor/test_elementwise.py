@@ -245,3 +245,10 @@ def test_equivalent_casting_of_a_number_is_refused_as_by_numpy() -> None:
     """NumPy 2.4 crashes where the loop's dtypes are asked for in this way."""
     with pytest.raises(TypeError, match="cannot cast Python int to int32 under the casting rule 'equiv'"):
         jt.add(3, jt.ones(2, dtype="i1"), dtype="i4", casting="equiv")
+
+
+def test_an_array_as_mask_must_be_boolean() -> None:
+    for xp, x in (np, np.ones(2)), (jt, jt.ones(2)):
+        with pytest.raises(TypeError, match=r"Cannot cast .* to dtype\('bool'\) according to the rule 'safe'"):
+            xp.add(x, 1, where=x, out=x)
+        assert xp.add(x, 1, where=[0, 1], out=x).tolist() == [1, 2]

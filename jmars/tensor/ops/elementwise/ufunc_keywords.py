@@ -23,6 +23,14 @@ _NAMES = ("out", "where", "casting", "order", "dtype", "subok", "signature", "si
 _UNDEFINED = "'where' used without 'out', expect unitialized memory in output. If this is intentional, use out=None."
 
 
+def _mask(where: Any) -> Any:
+    """The argument `where`; an array must be boolean, anything else counts by its truth, as in NumPy."""
+    dtype = getattr(where, "dtype", np.dtype(np.bool))
+    if dtype != np.bool:
+        raise TypeError(f"Cannot cast array data from {dtype!r} to dtype('bool') according to the rule 'safe'")
+    return where
+
+
 def _check_names(name: str, kwargs: dict[str, Any]) -> None:
     """Raise TypeError for a keyword that ufuncs lack, and for a `subok` that is no boolean, as NumPy does."""
     for key in kwargs:
@@ -103,7 +111,7 @@ class UfuncKeywords:
         for value, target in zip(values, self.outs, strict=True):
             if self.where is not True:
                 other = formula.read(np.zeros((), value.kind) if target is None else target)
-                value = formula.where(formula.read(self.where), value, formula.cast(other, value.kind))
+                value = formula.where(formula.read(_mask(self.where)), value, formula.cast(other, value.kind))
             result = formula.tensor(value, order=self.order)
             results.append(assign_out(result, target, self.name, self.casting))
         return results[0] if len(results) == 1 else tuple(results)
