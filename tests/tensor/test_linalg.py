@@ -211,3 +211,25 @@ def test_names_of_linalg_that_mean_something_else_elsewhere():
     np.testing.assert_array_equal(mt.linalg.trace(mt.asarray(x)), np.linalg.trace(x))
     with pytest.raises(ValueError, match="flatten"):
         mt.linalg.outer(mt.asarray(x), mt.asarray(x))
+
+
+@pytest.mark.parametrize("name, a, b", [("vecdot", (3,), ()), ("matvec", (3,), (3,)), ("vecmat", (), (3, 2))])
+def test_products_of_vectors_need_their_axes(name, a, b):
+    for xp in np, mt:
+        with pytest.raises(ValueError, match="does not have enough dimensions"):
+            getattr(xp, name)(xp.ones(a), xp.ones(b))
+
+
+@pytest.mark.parametrize(
+    "name, shapes", [("vecdot", [(2, 3), (3,)]), ("matvec", [(4, 3), (3,)]), ("vecmat", [(4,), (4, 3)])]
+)
+def test_products_of_vectors_take_numpys_keywords(name, shapes):
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(0, 9, shape).astype("i2") for shape in shapes)
+    ours = getattr(mt, name)(mt.array(a, chunk_size=2), mt.array(b, chunk_size=2), dtype="f4")
+    theirs = getattr(np, name)(a, b, dtype="f4")
+    np.testing.assert_array_equal(ours.fetch(), theirs)
+    assert ours.dtype == theirs.dtype
+    for xp, x in (np, a), (mt, mt.array(a)):
+        with pytest.raises(TypeError, match="Cannot cast"):
+            getattr(xp, name)(x, b, dtype="i1")

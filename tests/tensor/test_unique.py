@@ -116,3 +116,15 @@ def test_each_nan_has_a_number_of_its_own(kind, chunk):
 def test_what_is_not_offered_says_so():
     with pytest.raises(UnsupportedError, match="equal_nan"):
         np.unique(mt.ones(3, "c8"), return_inverse=True, equal_nan=False)
+
+
+def test_symmetric_difference_keeps_nans_as_numpy_does():
+    a, b = np.array([1.0, np.nan, 2.0, np.nan]), np.array([np.nan, 2.0, 5.0])
+    for unique in (False, True):
+        theirs = np.setxor1d(a, b, assume_unique=unique)
+        ours = mt.setxor1d(mt.array(a, chunk_size=2), mt.array(b, chunk_size=2), assume_unique=unique)
+        np.testing.assert_array_equal(ours.fetch(), theirs)
+
+
+def test_union_with_a_number_keeps_the_dtype():
+    assert mt.union1d(0.5, mt.ones(3, dtype="f4")).fetch().dtype == np.union1d(0.5, np.ones(3, "f4")).dtype == "f4"

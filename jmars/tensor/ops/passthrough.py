@@ -31,16 +31,21 @@ def isfortran(a: Any) -> bool:
 @offers("tril_indices_from")
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
     """`np.tril_indices_from`: NumPy arrays, made from the shape alone."""
-    return np.tril_indices(arr.shape[-2], k=k, m=arr.shape[-1])
+    return np.tril_indices_from(_shaped(arr), k)
 
 
 @offers("triu_indices_from")
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
     """`np.triu_indices_from`: NumPy arrays, made from the shape alone."""
-    return np.triu_indices(arr.shape[-2], k=k, m=arr.shape[-1])
+    return np.triu_indices_from(_shaped(arr), k)
 
 
 @offers("diag_indices_from")
 def diag_indices_from(arr: Any) -> Any:
     """`np.diag_indices_from`: NumPy arrays, made from the shape alone."""
-    return np.diag_indices(arr.shape[0], arr.ndim)
+    return np.diag_indices_from(_shaped(arr))
+
+
+def _shaped(arr: Any) -> np.ndarray[Any, Any]:
+    """An array of the same shape in a byte of memory."""
+    return np.broadcast_to(np.False_, arr.shape)

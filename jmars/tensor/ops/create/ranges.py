@@ -234,6 +234,8 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str
         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.eye`: a matrix with ones on a diagonal, in chunks of `chunk_size`."""
     check_device(device)
+    if order not in ("C", "F", None):
+        raise ValueError("only 'C' or 'F' order is permitted")
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
     is_one = _compare_positions("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks))
@@ -314,7 +316,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_size: ChunkSize = None,
             chunks: ChunkSize = None) -> Any:  # fmt: skip
     """`np.indices`: an index array per axis, stacked; `chunk_size` is the chunk size of a single index array."""
-    shape = shape_of(dimensions)
+    shape = shape_of(tuple(dimensions))
     splits = decide_splits(shape, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(shape, splits)]
     grids = meshgrid(*lines, sparse=sparse, indexing="ij")

@@ -67,7 +67,8 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
         raise UnsupportedError(f"np.matmul with {', '.join(kwargs)} is not in jmars; move the axes first")
     out = out[0] if isinstance(out, tuple) else out
     a, b, common = _product_inputs("matmul", x1, x2)
-    common = common if dtype is None else np.dtype(dtype)
+    if dtype is not None or casting != "same_kind":
+        common = trial("matmul", a, b, dtype=dtype, casting=casting)
     if not a.ndim or not b.ndim:
         raise ValueError("matmul: Input operand does not have enough dimensions (a number has none); use multiply")
     if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
@@ -107,12 +108,15 @@ def vdot(a: Any, b: Any, /) -> Tensor:
 
 
 @offers("vecdot", "linalg.vecdot")
-def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
+def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None,
+           casting: Any = "same_kind") -> Any:  # fmt: skip
     """`np.vecdot`: products of vectors along an axis, the first conjugated."""
-    a, b, dtype = _product_inputs("vecdot", x1, x2)
+    a, b, _ = _product_inputs("vecdot", x1, x2)
+    dtype = trial("vecdot", x1, x2, axis=axis, dtype=dtype, casting=casting)
     inner = np.dtype("f4") if dtype == np.dtype("f2") else dtype
     a, b = astype_unsafe(a, inner), astype_unsafe(b, inner)
-    return astype_unsafe(sum_((a.conj() if inner.kind == "c" else a) * b, axis, inner), dtype)
+    product = astype_unsafe(sum_((a.conj() if inner.kind == "c" else a) * b, axis, inner), dtype)
+    return _assign_out("vecdot", product, out)
 
 
 @offers("inner")

@@ -13,6 +13,7 @@ from jmars.tensor.ops.linalg.decompositions import EigResult, svd
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import all_, max_, min_, sum_
+from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import FUNCTIONS, offers
@@ -24,16 +25,20 @@ Array = np.ndarray[Any, Any]
 
 
 @offers("matvec")
-def matvec(x1: Any, x2: Any, /) -> Tensor:
+def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """`np.matvec`: matrices times vectors."""
-    return Tensor(matmul(as_tensor(x1), as_tensor(x2)[..., None])[..., 0].data)
+    kind = trial("matvec", x1, x2, dtype=dtype, casting=casting)
+    product = matmul(as_tensor(x1), as_tensor(x2)[..., None], dtype=kind)
+    return assign_out(Tensor(product[..., 0].data), out, "matvec")
 
 
 @offers("vecmat")
-def vecmat(x1: Any, x2: Any, /) -> Tensor:
+def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """`np.vecmat`: conjugated vectors times matrices."""
+    kind = trial("vecmat", x1, x2, dtype=dtype, casting=casting)
     x = as_tensor(x1)
-    return Tensor(matmul((x.conj() if x.dtype.kind == "c" else x)[..., None, :], as_tensor(x2))[..., 0, :].data)
+    product = matmul((x.conj() if x.dtype.kind == "c" else x)[..., None, :], as_tensor(x2), dtype=kind)
+    return assign_out(Tensor(product[..., 0, :].data), out, "vecmat")
 
 
 @offers("linalg.multi_dot")
@@ -156,12 +161,14 @@ def cond(x: Any, p: Any = None) -> Any:
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """`np.linalg.matrix_rank`: number of singular values above a tolerance, for each matrix."""
     data = as_tensor(A)
+    if tol is not None and rtol is not None:
+        raise ValueError("`tol` and `rtol` can't be both set.")
     if data.ndim < 2:
         return FUNCTIONS["astype"](ufunc("logical_not")(all_(data == 0)), int)
     values = svd(data, compute_uv=False, hermitian=hermitian)
     if tol is None:
         factor = max(data.shape[-2:]) * np.finfo(values.dtype).eps if rtol is None else as_tensor(rtol)[..., None]
-        tol = max_(values, -1, keepdims=True) * factor
+        tol = max_(values, -1, keepdims=True, initial=0) * factor
     else:
         tol = as_tensor(tol)[..., None]
     return sum_(values > tol, -1, np.intp)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.infer import cast_dtype
+from jmars.tensor.infer import cast_dtype, kind_of, result_type
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype
@@ -68,8 +68,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     axis = None if axis is None else operator.index(axis)  # first, as NumPy: `concatenate(x, y)` is about the axis
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    if isinstance(arrays, Tensor):
-        arrays = list(arrays)
+    arrays = list(arrays)
     parts = [as_tensor(a) for a in arrays]
     if not parts:
         raise ValueError("need at least one array to concatenate")
@@ -91,8 +90,8 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
                     f"dimension {other}, the array at index 0 has size {parts[0].shape[other]} and the array at index "
                     f"{i} has size {x.shape[other]}"
                 )
-    kinds = {x.dtype if dtype is None else cast_dtype(x.dtype, dtype, casting) for x in parts}
-    kind = kinds.pop() if len(kinds) == 1 and dtype is not None else np.result_type(*kinds)
+    kinds = {kind_of(x) if dtype is None else cast_dtype(y.dtype, dtype, casting) for x, y in zip(arrays, parts)}
+    kind = next(iter(kinds)) if len(kinds) == 1 and dtype is not None else result_type(*kinds)
     parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
     result = _concatenate(parts, axis)

@@ -9,6 +9,7 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
@@ -36,6 +37,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     >>> convolve(arange(5, chunk_size=2), [1, 1], "valid").fetch().tolist()
     [1, 3, 5, 7]
     """
+    trial("convolve", a, v, mode=mode)
     long, short = ravel(a), ravel(v)
     if not long.size or not short.size:
         raise ValueError(f"{'a' if not long.size else 'v'} cannot be empty")
@@ -80,6 +82,7 @@ def _convolve_piece(piece: Array, kernel: Array, first: int, size: int) -> Array
 @offers("correlate")
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """`np.correlate`: convolution with the second array reversed and conjugated."""
+    trial("correlate", a, v, mode=mode)
     x, y = ravel(a), ravel(v)
     turned = slice_axis(y, 0, slice(None, None, -1))
     turned = turned.conj() if y.dtype.kind == "c" else turned

@@ -121,7 +121,7 @@ def _one_chunk(origin: Origin, dtype: np.dtype[Any]) -> Any:
 @offers("union1d")
 def union1d(ar1: Any, ar2: Any) -> Any:
     """`np.union1d`: sorted distinct elements of both arrays."""
-    return call("unique", call("concatenate", [call("ravel", as_tensor(ar1)), call("ravel", as_tensor(ar2))]))
+    return call("unique", call("concatenate", [ar1, ar2], axis=None))
 
 
 @offers("intersect1d")
@@ -148,8 +148,8 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 @offers("setxor1d")
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """`np.setxor1d`: sorted distinct elements that are not common to both arrays."""
-    parts = [call("unique", as_tensor(one)) for one in (ar1, ar2)]
-    values, counts = call("unique", call("concatenate", parts), return_counts=True)
+    parts = [ar1, ar2] if assume_unique else [call("unique", as_tensor(one)) for one in (ar1, ar2)]
+    values, counts = call("unique", call("concatenate", parts, axis=None), return_counts=True, equal_nan=False)
     return values[counts == 1]
 
 
