@@ -232,4 +232,4 @@ def test_products_of_vectors_take_numpys_keywords(name, shapes):
     assert ours.dtype == theirs.dtype
     for xp, x in (np, a), (mt, mt.array(a)):
         with pytest.raises(TypeError, match="Cannot cast"):
-            getattr(xp, name)(x, b, dtype="i1")
+            getattr(xp, name)(x, b, dtype="u1")
