@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import math
+import pickle
 import threading
 from typing import Any, ClassVar
 
@@ -312,6 +313,22 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     def tobytes(self, order: str = "C") -> bytes:
         """Compute the tensor and return the bytes of its elements."""
         return np.asarray(self.fetch()).tobytes(order)  # type: ignore[arg-type]
+
+    def dumps(self) -> bytes:
+        """Compute the tensor and return the pickle of its value."""
+        return pickle.dumps(self)
+
+    def dump(self, file: Any) -> None:
+        """Compute the tensor and pickle its value to a file, a path or an open file."""
+        self.fetch().dump(file)
+
+    def byteswap(self, inplace: bool = False) -> Any:
+        """Swap the bytes of each element; the dtype stays."""
+        swapped = call("map_blocks", np.ndarray.byteswap, self, dtype=self.dtype, name="byteswap")
+        if not inplace:
+            return swapped
+        self[...] = swapped
+        return self
 
     def rechunk(self, chunk_size: Any = None, chunks: Any = None) -> Any:
         """Change the chunk sizes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import numbers
 import operator
@@ -117,6 +118,8 @@ class TensorOperators:
 
 def _is_operand(value: Any) -> bool:
     """Whether tensors support arithmetic with `value`; else the operator returns NotImplemented."""
-    if isinstance(value, TensorOperators | np.ndarray | np.generic | bool | int | float | complex | numbers.Number):
+    if isinstance(value, TensorOperators | np.ndarray | np.generic | bool | int | float | complex):
         return True
+    if isinstance(value, numbers.Number | datetime.date | datetime.timedelta):
+        return True  # objects to NumPy
     return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import operator
+import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +21,9 @@ from tests.tensor.table.comparing import agree, arguments, outcome
 from tests.tensor.table.draws import Call, Draw, Given, call
 
 # What memory looks like, which a tensor has none of; see docs/reference/numpy.md
-MEMORY = {"byteswap", "ctypes", "data", "dump", "dumps", "getfield", "setfield"}
+MEMORY = {"ctypes", "data", "getfield", "setfield"}
 TOLD = {"base", "flags", "setflags", "strides"}  # below
-ELSEWHERE = {"tofile", "resize"}  # tests/tensor/files, test_resize_in_place.py
+ELSEWHERE = {"tofile", "resize", "byteswap", "dump", "dumps"}  # tests/tensor/files, test_resize_in_place.py, below
 
 
 def test_all_methods_are_there_but_those_of_memory() -> None:
@@ -213,3 +217,24 @@ def test_all_elements_in_turn() -> None:
     x.flat = [7, 8]
     a.flat = [7, 8]
     np.testing.assert_array_equal(x.fetch(), a)
+
+
+def test_bytes_are_swapped() -> None:
+    a = np.arange(6, dtype="i4").reshape(2, 3)
+    x = mt.asarray(a, chunk_size=2)
+    assert x.byteswap().tolist() == a.byteswap().tolist()
+    assert x.byteswap(inplace=True) is x and x.tolist() == a.byteswap().tolist()
+
+
+def test_a_value_is_dumped(tmp_path: Path) -> None:
+    x = mt.arange(5, chunk_size=2)
+    assert pickle.loads(x.dumps()).tolist() == [0, 1, 2, 3, 4]
+    x.dump(tmp_path / "x")
+    assert pickle.loads((tmp_path / "x").read_bytes()).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_python_dates_are_compared_as_in_numpy() -> None:
+    days = np.array(["2024-01-01", "2023-01-01"], "M8[D]")
+    x, date = mt.asarray(days), datetime.date(2023, 6, 1)
+    for compare in (operator.gt, operator.le, operator.eq):
+        assert np.asarray(compare(x, date)).tolist() == compare(days, date).tolist()

@@ -19,6 +19,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.implicit_arrays import array_limit
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.io.npy import create_npy, fill, load_at, read_header
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
@@ -122,7 +123,8 @@ def savez_compressed(file: Any, *args: Any, allow_pickle: bool = False, **kwds: 
 
 def _pack(name: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], how: int) -> None:
     if not isinstance(file, str | os.PathLike):
-        raise UnsupportedError(f"np.{name} writes by path in jmars, so that workers can write too; give the path")
+        getattr(np, name)(file, *as_values(args), **as_values(kwds))  # from this process
+        return
     path = os.path.abspath(os.fspath(file))
     path = path if path.endswith(".npz") else f"{path}.npz"
     arrays = dict(kwds)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import new_data
 from jmars.tensor.ops.io.npy import Layout, LoadNpy, write_file
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -43,13 +42,10 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
         If the file does not exist.
     ValueError
         If the file is too short, or `shape` does not fit the number of elements.
-    UnsupportedError
-        For text (`sep`), open files, objects and records.
     """
-    if sep:
-        raise UnsupportedError("np.fromfile of text is not in jmars; read it with numpy.fromfile and give the array")
-    if not isinstance(file, str | os.PathLike):
-        raise UnsupportedError("jmars reads files by path, so that workers can open them; give the path")
+    if sep or not isinstance(file, str | os.PathLike):
+        found: Tensor = as_tensor(np.fromfile(file, dtype, count, sep, offset))  # in this process
+        return found if shape is None else call("reshape", found, shape)
     path, given = os.path.abspath(os.fspath(file)), np.dtype(dtype)
     kind = check_dtype(given.newbyteorder("="))
     status = os.stat(path)
@@ -76,10 +72,9 @@ def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
 @offers("method.tofile")
 def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
     """`x.tofile`: compute a tensor and write its elements to a file in C order; the workers write the chunks."""
-    if sep:
-        raise UnsupportedError("tofile as text is not in jmars; write x.fetch() with numpy's tofile")
-    if not isinstance(fid, str | os.PathLike):
-        raise UnsupportedError("jmars writes files by path, so that workers can open them; give the path")
+    if sep or not isinstance(fid, str | os.PathLike):
+        np.asarray(x).tofile(fid, sep, format)  # from this process
+        return
     tensor: Tensor = as_tensor(x)
 
     def begin(part: str) -> Layout:

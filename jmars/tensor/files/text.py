@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import as_tensor
 
@@ -22,7 +22,7 @@ def savetxt(fname: Any, X: Any, fmt: Any = "%.18e", delimiter: str = " ", newlin
     Parameters
     ----------
     fname
-        A path of an uncompressed file.
+        A path; an open file, or a compressed file, gets the value whole, not row of chunks by row of chunks.
     X
         A tensor of one or two axes.
 
@@ -30,11 +30,10 @@ def savetxt(fname: Any, X: Any, fmt: Any = "%.18e", delimiter: str = " ", newlin
     ------
     ValueError
         For more than two axes.
-    UnsupportedError
-        For open files and compressed files.
     """
     if not isinstance(fname, str | os.PathLike) or os.fspath(fname).endswith((".gz", ".xz", ".bz2")):
-        raise UnsupportedError("jmars writes plain text files by path; give the path of one, or the value, x.fetch()")
+        np.savetxt(fname, as_values(X), fmt, delimiter, newline, header, footer, comments, encoding)
+        return
     x = as_tensor(X)
     if x.ndim not in (1, 2):
         raise ValueError(f"Expected 1D or 2D array, got {x.ndim}D array instead")

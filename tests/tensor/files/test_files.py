@@ -178,8 +178,6 @@ def test_plain_bytes_that_are_too_few_are_refused(tmp_path):
         mt.fromfile(tmp_path / "in", shape=(3, 4))
     with pytest.raises(ValueError, match="arrange"):
         mt.fromfile(tmp_path / "in", shape=(3, -1))
-    with pytest.raises(UnsupportedError, match="text"):
-        mt.fromfile(tmp_path / "in", sep=" ")
     with pytest.raises(FileNotFoundError):
         mt.fromfile(tmp_path / "nothing")
 
@@ -292,5 +290,3 @@ def test_text_is_written(tmp_path):
         assert (tmp_path / "ours.txt").read_bytes() == (tmp_path / "theirs.txt").read_bytes()
     with pytest.raises(ValueError, match="Expected 1D or 2D"):
         mt.savetxt(tmp_path / "no.txt", mt.ones((2, 2, 2)))
-    with pytest.raises(UnsupportedError, match="plain text"):
-        mt.savetxt(tmp_path / "no.gz", mt.ones(2))

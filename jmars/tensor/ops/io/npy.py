@@ -22,6 +22,7 @@ from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
 from jmars.tensor.infer import check_dtype
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, boxes, corners
 from jmars.tensor.protocols import call, offers
@@ -64,7 +65,8 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
     Parameters
     ----------
     file
-        A path that all workers can read. The file must not change while the tensor is in use.
+        A path that all workers can read. The file must not change while the tensor is in use. An open file is read in
+        this process, at once.
     mmap_mode
         None, "r" or "c"; the file is always mapped and never written.
     chunk_size, chunks
@@ -75,16 +77,14 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
     FileNotFoundError, ValueError
         As NumPy raises them, for missing files and for other formats.
     UnsupportedError
-        For object arrays, large compressed arrays in an .npz file, and open files.
+        For large compressed arrays in an .npz file.
     StorageError
         When a chunk is read after the file changed.
     """
     if not isinstance(file, str | os.PathLike):
-        raise UnsupportedError("jmars loads .npy files by path, so that workers can open them; give the path")
+        return np.load(file, mmap_mode, allow_pickle, **kwargs)  # of this process
     if mmap_mode not in (None, "r", "c"):
         raise UnsupportedError(f"mmap_mode={mmap_mode!r} would write to the file; load it with 'r' and save the result")
-    if allow_pickle:
-        raise UnsupportedError("objects are not loaded: their bytes could run any code; save numbers instead")
     path = os.path.abspath(os.fspath(file))
     with open(path, "rb") as stream:
         if stream.read(4) == b"PK\x03\x04":
@@ -208,12 +208,14 @@ def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None
     Parameters
     ----------
     file
-        A path that all workers can write to; a missing suffix ".npy" is appended, as in NumPy.
+        A path that all workers can write to; a missing suffix ".npy" is appended, as in NumPy. An open file gets the
+        value from this process.
     arr
         A tensor or an array.
     """
     if not isinstance(file, str | os.PathLike):
-        raise UnsupportedError("jmars saves .npy files by path, so that workers can write them; give the path")
+        np.save(file, as_values(arr), allow_pickle)  # of this process
+        return
     path = os.path.abspath(os.fspath(file))
     path = path if path.endswith(".npy") else f"{path}.npy"
     x = as_tensor(arr)
