@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from jmars.errors import fault_of
+from jmars.errors import JmarsError, fault_of
 from jmars.model.orders import CloseJob, Order
 from jmars.model.reports import (
     ChunksCopied,
@@ -87,8 +87,12 @@ class HostReports:
             try:
                 _HANDLERS.get(type(report), HostReports._pass_on)(self, row, report)
             except Exception as error:  # a fault of jmars ends the job that the report is about, else all
+                job = getattr(report, "job", "")
+                if isinstance(error, JmarsError) and not job:
+                    log.warning("the report %s of host %d has no effect: %s", type(report).__name__, number, error)
+                    continue
                 log.exception("the report %s of host %d could not be taken", type(report).__name__, number)
-                self.break_jobs(fault_of(error), getattr(report, "job", ""))
+                self.break_jobs(fault_of(error), job)
 
     def break_jobs(self, why: str, job: str = "") -> None:
         """Report that a job, or each open job, fails by a fault of jmars."""

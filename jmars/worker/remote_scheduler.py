@@ -14,7 +14,7 @@ import pickle
 from collections.abc import Callable, Sequence
 
 from jmars.actors import remote_method
-from jmars.errors import fault_of
+from jmars.errors import JmarsError, fault_of
 from jmars.model.compressed import decompressed, from_int_planes
 from jmars.model.failure import Failure
 from jmars.model.messages import HostPort, JobTable
@@ -132,8 +132,12 @@ class Orders:
             try:
                 self._act_on(order)
             except Exception as error:  # a fault of jmars breaks the job, which the scheduler then closes
+                job = getattr(order, "job", "")
+                if isinstance(error, JmarsError) and not job:
+                    log.warning("the order %s could not be carried out: %s", type(order).__name__, error)
+                    continue
                 log.exception("the order %s could not be acted on", type(order).__name__)
-                self.break_jobs(fault_of(error), getattr(order, "job", ""))
+                self.break_jobs(fault_of(error), job)
 
     def break_jobs(self, why: str, job: str = "") -> None:
         """Report that a job, or each open job, fails by a fault of jmars."""

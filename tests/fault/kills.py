@@ -1,4 +1,4 @@
-"""Kills one of two hosts under eleven programs: `python -m tests.fault.kills [--kills 100] [--seed 1]`.
+"""Kills one of two hosts under twelve programs: `python -m tests.fault.kills [--kills 100] [--seed 1]`.
 
 A kill is SIGKILL to the control process of a host at a random moment of a job. The job's values must be NumPy's, the
 other host must live on under its pid, and a small job must succeed afterwards. Integers only: values are exact.
@@ -46,6 +46,16 @@ def _fused_chain(xp: Any) -> list[Any]:
         if number % 2:
             x = x.T + x
     return [x.sum(axis=0), x]
+
+
+def _kept_results(xp: Any) -> list[Any]:
+    """A chain on two results that earlier jobs keep on the cluster, one of them of an array of the client."""
+    x, y = _sent_array(xp)[1], _grid(xp, 160)
+    if xp is mt:
+        x.execute(), y.execute()
+    for number in range(6):
+        x = ((x + y.T) * 3 + number) % 32749
+    return [x, x.sum(axis=1)]
 
 
 @cache
@@ -114,6 +124,7 @@ def _repeated_reads(xp: Any) -> list[Any]:
 PROGRAMS: dict[str, Callable[[Any], list[Any]]] = {
     "fused chain": _fused_chain,
     "sent array": _sent_array,
+    "kept results": _kept_results,
     "matrix product": _matrix_product,
     "sort and unique": _sorting,
     "running sums": _running_sums,

@@ -1,4 +1,4 @@
-"""Kills one of two hosts under eleven programs: values are NumPy's, and the other host lives."""
+"""Kills one of two hosts under twelve programs: values are NumPy's, and the other host lives."""
 
 from __future__ import annotations
 

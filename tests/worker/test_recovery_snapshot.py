@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from jmars.errors import MemoryLimitError
+from jmars.errors import MemoryLimitError, StorageError
 from jmars.model.orders import EnqueueGraph, FreeChunks, KeepChunks, Replan
 from jmars.model.reports import ChunksLost, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost
 from jmars.worker.recovery_snapshot import RecoverySnapshot
@@ -89,6 +89,18 @@ def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
     orders.take([KeepChunks([7]), FreeChunks([8])])  # of no job: it may be any
     assert [report.job for report in sent[2:]] == ["job-1", "job-2"]
     assert workers.ordered[-1] == ("free_chunks", [8])
+
+
+def test_an_order_without_a_job_that_cannot_be_carried_out_breaks_no_job():
+    _, sent, _, orders, workers = host()
+    orders.open_job("job-1", table())
+
+    def no_folder(chunks):
+        raise StorageError("no folder for spilled chunks")
+
+    workers.keep_chunks = no_folder
+    orders.take([KeepChunks([7]), FreeChunks([8])])
+    assert sent == [] and workers.ordered[-1] == ("free_chunks", [8])
 
 
 def test_orders_about_jobs_that_were_refused_change_nothing():
