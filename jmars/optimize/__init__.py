@@ -5,6 +5,7 @@ common_subexpressions  equal tensors are computed once
 slice_pushdown         slices of random arrays are generated without the whole array
 write_chains           joins writes to slices of an array, one after the other
 tensor_fusion          fuses elementwise tensors with equal chunks
+repeat_windows         gives each reader of windows its own windows, which are views
 tile                   tensors to chunks
 prune                  drops chunks that no result needs
 chains                 fuses operands in a line without branches

@@ -30,6 +30,7 @@ from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.prune import prune
 from jmars.optimize.regions import FusionLimits, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
+from jmars.optimize.repeat_windows import repeat_windows
 from jmars.optimize.slice_pushdown import push_down_slices
 from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.optimize.tile import tile
@@ -141,7 +142,8 @@ class Compiled:
 
     @property
     def _is_plain(self) -> bool:
-        return len(self.unfused.operands) == len(self.tiled.layers)
+        same = self.fused == list(range(len(self.fused)))
+        return same and len(self.unfused.operands) == len(self.tiled.layers)
 
 
 class _Rows:
@@ -202,6 +204,8 @@ def compile_graph(
     unfused, fused = graph, list(range(len(graph.operands)))
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph, fused = fuse_tensors(graph, limits)
+        graph, number = repeat_windows(graph)
+        fused = [number[k] for k in fused]
     go_on()
     tiled = after = tile(graph, check, most)
     group = np.arange(tiled.n, dtype=np.int32)

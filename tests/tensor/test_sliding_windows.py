@@ -84,4 +84,20 @@ def test_a_slice_of_windows_slices_the_array():
     assert max(math.prod(meta.shape) for meta, read in zip(graph.metas, graph.inputs, strict=True) if read) == 1_000
     graph = TensorGraph.of([view(line, 1_000)[100:200:10, 3].data])
     assert max(math.prod(meta.shape) for meta, read in zip(graph.metas, graph.inputs, strict=True) if read) <= 10_000
-    same(view(line, 1_000)[[7, 3]].max(-1), [1_006.0, 1_002.0])
+    few = view(mt.arange(4_000.0), 1_000)[[7, 3]].max(-1)
+    assert max(math.prod(meta.shape) for meta in TensorGraph.of([few.data]).metas[1:]) <= 5_000
+    same(few, [1_006.0, 1_002.0])
+
+
+@pytest.mark.parametrize(
+    "function", [np.nanstd, np.nanmean, np.var, lambda w, axis: (w - w.mean(axis)[..., None]).max()]
+)
+def test_reductions_in_several_passes_hold_no_windows(engine, monkeypatch, function):
+    a = np.random.default_rng(0).random((2_000, 5))
+    a[a < 0.1] = np.nan
+    x = mt.asarray(a, chunk_size=(1_000, 5))
+    monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
+    same(function(view(x, 50, 0), axis=-1), function(view(a, 50, 0), axis=-1), rtol=1e-9)
+    zeros = mt.zeros((10_000, 20), chunk_size=(2_500, 20))
+    graph = compile_graph(TensorGraph.of([function(view(zeros, 100, 0), axis=-1).data]), {}).after
+    assert graph.nbytes.max() + max(program.work for program in graph.programs) < 4 * 2_500 * 20 * 8

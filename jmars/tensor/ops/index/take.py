@@ -18,6 +18,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
+from jmars.tensor.ops.index.basic_indexing import slice_tensor
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor
 
@@ -44,6 +45,11 @@ def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
 
     Many positions in a short axis make as many chunks as that axis has, of `chunk_bytes` at most.
     """
+    if len(positions) and not x.data.computed:
+        low, high = int(positions.min()), int(positions.max()) + 1
+        part = x.data.op.sliced(x.data, [slice(low, high) if i == axis else slice(None) for i in range(x.ndim)])
+        if part is not None and high - low <= x.shape[axis] // 2:
+            return take_positions(slice_tensor(Tensor(part[0]), part[1]), positions - low, axis)
     most = max(x.chunks[axis])
     ends = np.cumsum(x.chunks[axis])
     counts = np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends)).tolist()
