@@ -418,6 +418,8 @@ class Job(Shown):
                 return
         except Exception as problem:  # a user's object that cannot be sent once more too: the user must hear
             log.warning("%s lost chunks and could not be submitted again: %s", self.name, problem)
+            lost = ChunkLostError(f"{report['error'].text}; it could not be submitted again: {problem}", keys)
+            report = report | {"error": Failure.of(lost)}
         self._recoveries = RECOVERIES
         self.ended(report)
 

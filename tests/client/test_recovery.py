@@ -134,6 +134,7 @@ def test_where_that_cannot_be_it_ends_with_what_happened(why):
     job = job_on(cluster, tensor)
     job.ended(report(LOST))
     assert job.wait(60) and isinstance(job.error, ChunkLostError) and not cluster.asked
+    assert str(job.error).startswith(str(LOST)) and ("it was closed" in str(job.error)) == cluster.closed
 
 
 def test_what_is_fetched_is_computed_again_a_bounded_number_of_times():
