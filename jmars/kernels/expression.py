@@ -42,6 +42,7 @@ class Node:
     ufunc: UfuncReference | None = None  # of another library
     raises: tuple[str, ...] = ()  # floating point errors that raise, as NumPy names them: "divide", "over", ...
     warns: int = 0  # floating point errors that are told as warnings: bits of `float_errors.BITS`
+    text: str = ""  # of these warnings, where it is not NumPy's for the operation
 
     @property
     def value(self) -> np.ndarray[Any, Any]:
@@ -50,7 +51,7 @@ class Node:
 
     def reading(self, args: tuple[int, ...]) -> Node:
         """The operation on other values."""
-        return Node(self.op, args, self.dtype, self.data, self.ufunc, self.raises, self.warns)
+        return Node(self.op, args, self.dtype, self.data, self.ufunc, self.raises, self.warns, self.text)
 
 
 @record

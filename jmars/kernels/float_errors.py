@@ -138,5 +138,7 @@ def message(node: Node, bit: int) -> str:
     >>> message(Node("divide", (0, 1), np.dtype("f8")), 1)
     'divide by zero encountered in divide'
     """
+    if node.text:
+        return node.text
     name = node.op.rpartition(".")[2] if node.ufunc is not None else node.op.partition(".")[0]
     return f"{WORDS[bit]} encountered in {'cast' if name == 'astype' else name}"

@@ -19,10 +19,11 @@ with np.errstate(invalid="ignore"):
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     d = np.exp(a * 1000)
-e = np.abs(b)"""
+e = np.abs(b)
+f = np.nanmin(np.where(a > 2, a, np.nan))"""
 PLAIN = CELL.partition("\n")[2]
 EXPECTED = [(2, "divide by zero encountered in divide"), (4, "invalid value encountered in sqrt")]
-EXPECTED += [(6, "divide by zero encountered in log")]
+EXPECTED += [(6, "divide by zero encountered in log"), (11, "All-NaN slice encountered")]
 
 
 @pytest.mark.parametrize("local", [0.0, 10.0])

@@ -45,6 +45,25 @@ def test_warnings_are_numpys_once_a_line(cluster: Cluster) -> None:
     assert told(job.result) == told(job.wait) == []  # told once
 
 
+EMPTY = np.array([[1.0, np.nan, 2.0, 3.0], [np.nan] * 4, [1.0, 2.0, np.nan, np.nan]])
+SLICES: list[tuple[str, Callable[[Any], Any]]] = [
+    ("Mean of empty slice", lambda x: np.nanmean(x, axis=1)),
+    ("Mean of empty slice", lambda x: np.mean(x, axis=1, where=~np.isnan(x))),
+    ("All-NaN slice encountered", lambda x: np.nanmin(x, axis=1) + np.nanmax(x, axis=1)),
+    ("All-NaN slice encountered", lambda x: np.nanmedian(x, axis=1) + np.nanquantile(x, 0.3, axis=1)),
+    ("Degrees of freedom <= 0 for slice.", lambda x: np.nanvar(x, axis=1, ddof=1) + np.nanstd(x, axis=1, ddof=1)),
+    ("Degrees of freedom <= 0 for slice", lambda x: np.var(x, axis=1, ddof=1, where=~np.isnan(x))),
+]
+
+
+def test_slices_without_elements_warn_at_the_line(cluster: Cluster) -> None:
+    for text, function in SLICES:
+        x = mt.asarray(EMPTY, chunk_size=2)
+        line = function.__code__.co_firstlineno
+        assert told(lambda f=function, x=x: cluster.submit(f(x)).result(60)) == [(text, __file__, line)]
+        assert not told(lambda f=function, x=x: cluster.submit(f(x[:1])).result(60))
+
+
 def test_an_error_that_errstate_asks_for_is_raised(cluster: Cluster) -> None:
     x, _ = tensors()
     with np.errstate(divide="raise"):

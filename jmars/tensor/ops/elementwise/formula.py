@@ -65,6 +65,7 @@ class Formula:
         self.inputs: list[TensorData] = []
         self.raises: tuple[str, ...] = ()  # floating point errors that raise in what is applied from now on
         self.warns = 0  # floating point errors that are told as warnings there: bits of `float_errors.BITS`
+        self.text = ""  # of these warnings, where it is not NumPy's for the operation
         self._places: list[Place] = []  # of the inputs: they decide the order of the result in memory
         self._nodes: list[Node] = []  # values of inputs are their numbers, of nodes -2 - k
         self._constants: dict[tuple[np.dtype[Any], bytes], int] = {}
@@ -230,7 +231,7 @@ class Formula:
     def _node(self, op: str | UfuncReference, args: Sequence[FormulaValue], dtype: np.dtype[Any]) -> FormulaValue:
         numbers = tuple(arg.number for arg in args)
         name, ufunc = (op, None) if isinstance(op, str) else (op.name, op)
-        self._nodes.append(Node(name, numbers, dtype, b"", ufunc, self.raises, self.warns))
+        self._nodes.append(Node(name, numbers, dtype, b"", ufunc, self.raises, self.warns, self.text))
         return FormulaValue(-1 - len(self._nodes), dtype)
 
 

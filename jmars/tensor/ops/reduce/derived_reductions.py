@@ -28,7 +28,7 @@ from jmars.tensor.ops.reduce.reduction import (
     write_out,
 )
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
-from jmars.tensor.ops.reduce.where_argument import divide_by_count, element_count, moment
+from jmars.tensor.ops.reduce.where_argument import divide_by_count, element_count, moment, warn_where
 from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
@@ -85,7 +85,8 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
     mask = _not_nan(x, where)
     total = accumulated("nanmean", "add", x, loop_dtype("add", x.dtype, dtype, out), axis, keepdims, mask)
     total = astype_unsafe(total, out.dtype) if is_given(out) else total
-    return write_out(divide_by_count(total, element_count(x, axis, keepdims, mask)), "nanmean", out)
+    count = element_count(x, axis, keepdims, mask)
+    return write_out(warn_where(count == 0, divide_by_count(total, count), "Mean of empty slice"), "nanmean", out)
 
 
 @offers("nanvar")

@@ -23,8 +23,15 @@ from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, le
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
-from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, divide_by_count, element_count, moment
-from jmars.tensor.protocols import offers
+from jmars.tensor.ops.reduce.where_argument import (
+    apply_initial,
+    apply_where,
+    divide_by_count,
+    element_count,
+    moment,
+    warn_where,
+)
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import is_known, is_open
@@ -270,14 +277,22 @@ def _extreme(
     trial(name, x, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
     loop = loop_dtype(ufunc, x.dtype, None, out)
     if not is_given(initial):
-        return reduce(name, x, axis, UfuncReducer(ufunc, loop), loop, keepdims, out)
+        least = reduce(name, x, axis, UfuncReducer(ufunc, loop), loop, keepdims)
+        return write_out(_without_nan_slices(name, least), name, out)
     if any(x.shape[i] == 0 for i in normal_axes(axis, x.ndim)):
         # the reduction of no elements is `initial`; `logical_or` gives the shape
         nothing = reduce(name, x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims)
         return write_out(apply_where(name, nothing.astype(loop), np.False_, initial), name, out)
     x = astype_unsafe(x, loop)
     least = reduce(name, apply_where(name, x, where, initial), axis, UfuncReducer(ufunc, loop), loop, keepdims)
-    return write_out(apply_initial(ufunc, least, initial), name, out)
+    return write_out(_without_nan_slices(name, apply_initial(ufunc, least, initial)), name, out)
+
+
+def _without_nan_slices(name: str, least: Tensor) -> Tensor:
+    """Warns of all-NaN slices in `nanmin` and `nanmax`, which give NaN."""
+    if not name.startswith("nan") or least.dtype.kind not in "fcmM":
+        return least
+    return warn_where(call("isnan", least), least, "All-NaN slice encountered")
 
 
 @offers("any")
@@ -317,7 +332,9 @@ def mean(
     if masked or loop == np.dtype("f2") or (is_given(out) and out.dtype != loop):  # NumPy divides a rounded sum
         total = accumulated("mean", "add", x, loop, axis, keepdims, where)
         total = astype_unsafe(total, out.dtype) if is_given(out) else total
-        return write_out(divide_by_count(total, element_count(x, axis, keepdims, where), result), "mean", out)
+        count = element_count(x, axis, keepdims, where)
+        value = divide_by_count(total, count, result)
+        return write_out(warn_where(count == 0, value, "Mean of empty slice") if masked else value, "mean", out)
     axes, counting = normal_axes(axis, x.ndim), MeanReducer(loop)
     if not is_known(x.data.chunks) and _in_one_stage(x.data.chunks, axes, counting):
         return reduce("mean", x, axis, counting, result, keepdims, out)

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from jmars.kernels.float_errors import BITS
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype
 from jmars.tensor.ops.written_values import element
 from jmars.tensor.protocols import call
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Unknown
 
-__all__ = ["apply_initial", "apply_where", "divide_by_count", "element_count", "moment"]
+__all__ = ["apply_initial", "apply_where", "divide_by_count", "element_count", "moment", "warn_where"]
 
 
 def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
@@ -57,6 +59,24 @@ def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
     return call("sum", mask, axis, np.intp, keepdims=keepdims)
 
 
+def warn_where(condition: Any, value: Tensor, text: str) -> Tensor:
+    """`value`, computed with a warning at the user's line if the condition holds for an element.
+
+    The workers divide 0 by 0 there, and tell that as any floating point error (docs/decisions/0055).
+    """
+    formula = Formula("warn")
+    wrong, read = formula.read(condition), formula.read(value)
+    if wrong.number == -1:  # known at once
+        if wrong.scalar:
+            warn_user(text, RuntimeWarning)
+        return value
+    divisor = formula.where(wrong, formula.read(np.float64(0)), formula.read(np.float64(1)))
+    formula.warns, formula.text = BITS["invalid"], text
+    divided = formula.apply("divide", formula.read(np.float64(0)), divisor)
+    formula.warns, formula.text = 0, ""
+    return formula.tensor(formula.where(formula.apply("isnan", divided), read, read))
+
+
 def divide_by_count(total: Tensor, count: Any, dtype: Any = None) -> Tensor:
     """A sum divided by a number of elements, in the sum's dtype or in `dtype`; 0 / 0 is NaN without a warning."""
     with np.errstate(all="ignore"):
@@ -92,4 +112,6 @@ def moment(
     value = divide_by_count(total, freedom if narrow else call("maximum", freedom, 0))
     if narrow:
         value = call("where", freedom <= 0, value.dtype.type(np.nan), value)
+    if narrow or (where is not True and is_given(where)):
+        value = warn_where(freedom <= 0, value, "Degrees of freedom <= 0 for slice" + "." * narrow)
     return astype_unsafe(call("sqrt", value), value.dtype) if root else value

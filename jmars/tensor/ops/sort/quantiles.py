@@ -13,19 +13,28 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.reduce.reduction import warn_of_few, write_out
+from jmars.tensor.ops.reduce.reduction import all_, warn_of_few, write_out
 from jmars.tensor.ops.reduce.trial import trial
+from jmars.tensor.ops.reduce.where_argument import warn_where
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.ops.sort.quantile_selection import MOST_QUANTILES, QuantileRequest, quantiles
 from jmars.tensor.ops.sort.sort import exceeds_chunk
 from jmars.tensor.ops.sort.weighted_quantiles import reduced_axes_last, weighted_quantiles
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 Array = np.ndarray[Any, Any]
+
+
+def _warned(name: str, x: Tensor, axis: Any, keepdims: bool, value: Tensor) -> Tensor:
+    """Warns of all-NaN slices in the functions that leave NaN out."""
+    if not name.startswith("nan") or x.dtype.kind not in "fc":
+        return value
+    axes = None if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    return warn_where(all_(call("isnan", x), axes, keepdims=keepdims), value, "All-NaN slice encountered")
 
 
 def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:
@@ -39,7 +48,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
         value = _quantiles_of_all(name, x, q)
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
-        return write_out(value, name, out)
+        return write_out(_warned(name, x, axis, keepdims, value), name, out)
     lines, rest, axes = reduced_axes_last(x, axis)
     leading = np.shape(q) if q is not None else ()
     q = q.reshape(-1) if isinstance(q, np.ndarray) else q  # a Python number does not widen the dtype
@@ -50,17 +59,27 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
     value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
     if keepdims:
         value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
-    return write_out(Tensor(value.data), name, out)
+    return write_out(_warned(name, x, axis, keepdims, Tensor(value.data)), name, out)
 
 
 def _apply_to_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Array:
     """Calls NumPy's function along the last axis of a block; the results for all `q` form the new last axis."""
     function = getattr(np, called)
+    empty = np.zeros(block.shape[:-1], bool)
+    if called.startswith("nan") and block.dtype.kind in "fc":
+        empty = np.asarray(np.isnan(block).all(axis=-1))  # NumPy would warn of these lines, here, where no user sees it
+        if empty.any() and kind is not None:
+            block = np.where(empty[..., None], block.dtype.type(0), block)
     if not isinstance(q, np.ndarray):
         value = np.asarray(function(block, *([] if q is None else [q]), axis=-1, keepdims=True, **options))
     else:
         value = np.moveaxis(np.asarray(function(block, q, axis=-1, **options)), 0, -1)
-    return value if kind is None else value.astype(kind, copy=False)  # all-NaN slices may give a narrower dtype
+    if kind is None:
+        return value
+    value = value.astype(kind, copy=False)
+    if empty.any():
+        value[empty] = np.nan
+    return value
 
 
 def _quantiles_of_all(name: str, x: Tensor, q: Any) -> Tensor:
