@@ -1,18 +1,21 @@
 """`jmars.tensor.strings`: the functions of `np.strings` and `np.char`, elementwise and lazy.
 
-Functions are supported if the length of their results follows from the dtypes of their arguments. Functions whose
-lengths depend on values (`replace`, `multiply`, `encode`) raise an error.
+The length of most results follows from the dtypes of the arguments. Where it depends on the values (`replace`,
+`multiply`, `encode`), the longest result is computed at once, and the results are lazy. `np.char.split` and its like
+give lists, so NumPy's arrays of objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.numpy_modules import as_values, with_values
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.protocols import FUNCTIONS, find, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -27,7 +30,9 @@ FUNCTIONS_OF_TEXT: dict[str, str] = {
     **dict.fromkeys("str_len find rfind index rindex count".split(), "int"),  # noqa: SIM905
     **dict.fromkeys("ljust rjust center zfill".split(), "wide"),  # noqa: SIM905
     "add": "sum",
+    **dict.fromkeys("replace expandtabs multiply mod encode decode".split(), "values"),  # noqa: SIM905
 }
+_LISTS = ("split", "rsplit", "splitlines")  # of np.char
 
 
 def _function(module: ModuleType, name: str, gives: str) -> Callable[..., Any]:
@@ -38,12 +43,29 @@ def _function(module: ModuleType, name: str, gives: str) -> Callable[..., Any]:
         if x.dtype.kind not in "SU":
             raise TypeError(f"np.strings.{name} takes text, not {x.dtype}")
         given = [as_tensor(one) if np.ndim(one) else one for one in args]
-        dtype = _dtype(name, gives, x, *given, **kwargs)
+        if gives == "values":
+            if not x.size:
+                return as_tensor(theirs(as_values(x), *as_values(given), **kwargs))
+            dtype = _longest(theirs, x, *given, **kwargs)
+        else:
+            dtype = _dtype(name, gives, x, *given, **kwargs)
         return map_blocks(theirs, x, *given, dtype=dtype, name=name, **kwargs)
 
     function.__name__ = name
     function.__doc__ = f"`np.strings.{name}`, lazily and chunk by chunk."
     return function
+
+
+def _longest(theirs: Callable[..., Any], *args: Any, **kwargs: Any) -> np.dtype[Any]:
+    """NumPy's dtype of the results, which follows from the values, so that these are computed."""
+    kind = {"encode": "S", "decode": "U"}.get(theirs.__name__, args[0].dtype.kind)
+    lengths = map_blocks(partial(_lengths, theirs), *args, dtype=np.int64, name="length", **kwargs)
+    return np.dtype(f"{kind}{max(1, int(lengths.max()))}")
+
+
+def _lengths(theirs: Callable[..., Any], *blocks: Any, **kwargs: Any) -> Any:
+    found = theirs(*blocks, **kwargs)
+    return np.full(found.shape, found.dtype.itemsize // np.dtype(f"{found.dtype.kind}1").itemsize)
 
 
 def _dtype(name: str, gives: str, x: Tensor, *args: Any, **kwargs: Any) -> np.dtype[Any]:
@@ -73,6 +95,10 @@ for _module in (np.strings, np.char):
                 offers(_path)(_made)
             else:
                 FUNCTIONS[_path] = _made  # np.strings.add is np.add, whose function is not for text alone
+
+
+for _name in _LISTS:
+    offers(f"char.{_name}")(with_values(getattr(np.char, _name)))
 
 
 def __getattr__(name: str) -> Any:

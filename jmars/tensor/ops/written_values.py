@@ -70,6 +70,8 @@ def _tensor(value: Any) -> Tensor | None:
     """An array, or nested lists that hold tensors, as a tensor; None for numbers, text and other lists."""
     if isinstance(value, list | tuple):
         return call("asarray", value) if _holds_tensors(value) else None
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return None  # converted at once, as a list
     is_array = not isinstance(value, np.generic) and hasattr(value, "__array__")
     return as_tensor(value) if is_array and (isinstance(value, Tensor) or np.ndim(value)) else None
 

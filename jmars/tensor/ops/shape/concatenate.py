@@ -200,6 +200,8 @@ def column_stack(tup: Any) -> Tensor:
 @offers("append")
 def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
     """`np.append`."""
+    if axis is None:  # NumPy's ravel: a number has a dtype of its own
+        return concatenate([ravel(as_tensor(arr)), ravel(as_tensor(values))], 0)
     return concatenate([arr, values], axis)
 
 
