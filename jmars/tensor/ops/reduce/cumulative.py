@@ -23,7 +23,7 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import write_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
-from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis
+from jmars.tensor.ops.shape.axes import broadcast_to, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers
@@ -129,7 +129,7 @@ def _dtype_argument(out: Array) -> np.dtype[Any] | None:
 def _cumulate(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     x = as_tensor(a)
     trial(name, x, axis=axis, dtype=dtype, out=out)
-    if axis is None:
+    if axis is None or names_no_axis(axis, x.ndim):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim) if x.ndim else 0
     by_out = dtype is None and is_given(out)

@@ -31,6 +31,7 @@ from jmars.tensor.ops.reduce.where_argument import (
     moment,
     warn_where,
 )
+from jmars.tensor.ops.shape.axes import names_no_axis
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -197,7 +198,7 @@ def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bo
 
 def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Normalises `axis` to ascending axis numbers; raises AxisError or ValueError as NumPy does."""
-    if axis is None or axis is _NO_VALUE:
+    if axis is None or axis is _NO_VALUE or names_no_axis(axis, ndim):
         return tuple(range(ndim))
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(axis, ndim)))
 
@@ -405,5 +406,5 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     x = as_tensor(a)
     trial(name, x, axis=axis, out=out, keepdims=keepdims)
     axes = normal_axes(axis, x.ndim)
-    alone = axes[0] if axis is not None else None
+    alone = axes[0] if axis is not None and axes else None
     return reduce(name, x, axis, PositionReducer(name, x.dtype, alone, x.shape), np.dtype(np.intp), keepdims, out)

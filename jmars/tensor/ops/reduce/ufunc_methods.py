@@ -126,7 +126,7 @@ def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
 
 
 def _reduceat_block(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any) -> Array:
-    return np.asarray(theirs.reduceat(block, at, axis=axis, dtype=kind))
+    return np.asarray(theirs.reduceat(block, at, axis=axis, dtype=None if kind == block.dtype else kind))
 
 
 @offers("method.outer")

@@ -111,6 +111,11 @@ def reshape_chunks(x: Tensor, splits: Splits) -> Tensor:
     return Tensor(new_data(Reshape(splits, inputs=(x.data,)), tuple(map(sum, splits)), x.dtype, splits))
 
 
+def names_no_axis(axis: Any, ndim: int) -> bool:
+    """Whether NumPy reads `axis` as None: 0 and -1 of an array without axes, in reductions, cumulative sums, sorts."""
+    return not ndim and isinstance(axis, int | np.integer) and axis in (0, -1)
+
+
 @offers("transpose", "permute_dims")
 def transpose(a: Any, axes: Any = None) -> Tensor:
     """`np.transpose`: reverses the axes, or permutes them to the order `axes`.
@@ -196,6 +201,7 @@ def expand_dims(a: Any, axis: Any) -> Tensor:
 def squeeze(a: Any, axis: Any = None) -> Tensor:
     """`np.squeeze`: removes axes of length 1."""
     x = as_tensor(a)
+    axis = None if names_no_axis(axis, x.ndim) else axis
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else normal_axes(axis, x.ndim)
     if any(x.shape[i] != 1 for i in gone):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")

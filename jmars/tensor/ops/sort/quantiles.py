@@ -13,6 +13,7 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.reduce.derived_reductions import nanmean
 from jmars.tensor.ops.reduce.reduction import all_, warn_of_few, write_out
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.reduce.where_argument import warn_where
@@ -41,6 +42,8 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
     """Applies NumPy's function `name` to the axes `axis`, which are merged and brought into a single chunk."""
     x = as_tensor(a)
     trial(name, x, *([] if q is None else [q]), axis=axis, out=out, keepdims=keepdims, **options)
+    if name.startswith("nan") and 0 in x.data.shape:
+        return nanmean(x, axis, None, out, keepdims)  # NumPy's result, without the axes of `q`
     if q is None:
         warn_of_few(x, axis, 0, "Mean of empty slice")
     few = not name.startswith("nan") or np.size(q) <= MOST_QUANTILES  # sorting does not count the elements beside NaN
@@ -115,7 +118,9 @@ def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keep
     keepdims = False if keepdims is np._NoValue else bool(keepdims)
     if weights is not None:
         return assign_out(weighted_quantiles(name, a, q, axis, method, keepdims, weights), out, name)
-    getattr(np, name)(np.zeros(1, as_tensor(a).dtype), q, method=method)
+    x = as_tensor(a)
+    probe = np.zeros(0 if name.startswith("nan") and 0 in x.data.shape else 1, x.dtype)
+    getattr(np, name)(probe, q, method=method)  # raises NumPy's errors
     return _reduce_lines(name, a, axis, keepdims, out, q, method=method)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
 from jmars.tensor.ops.index.structured import check_sort_order
-from jmars.tensor.ops.shape.axes import normal_axis
+from jmars.tensor.ops.shape.axes import names_no_axis, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.sample_sort import sort_long_axis
 from jmars.tensor.protocols import offers
@@ -30,7 +30,7 @@ LONG = 2**24  # bytes from which on an array is sorted chunk by chunk by all wor
 def _map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:
     """Applies `function(block, axis=..., **kwargs)`, which keeps the shape, along one axis."""
     x = as_tensor(a)
-    if axis is None:
+    if axis is None or (name.startswith("arg") and names_no_axis(axis, x.ndim)):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     dtype = np.dtype(np.intp) if name.startswith("arg") else x.dtype
