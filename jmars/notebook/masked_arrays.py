@@ -102,7 +102,7 @@ def _put(one: _Entered, data: Any, mask: Any = None) -> None:
 
 
 def _form(value: Any) -> tuple[Any, Any]:
-    return value.shape, value.dtype.newbyteorder("=")
+    return value.shape, value.dtype
 
 
 def has_mask(value: Any) -> bool:

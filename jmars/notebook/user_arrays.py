@@ -196,7 +196,7 @@ class UserArrays:
         if id(place.buffer) not in self._own:
             return None
         array = self._array.get(id(value))
-        if array is not None and array.shape == value.data.shape and array.dtype.newbyteorder("=") == value.data.dtype:
+        if array is not None and array.shape == value.data.shape and array.dtype == value.data.dtype:
             return array
         return self._real(place)
 

@@ -86,8 +86,9 @@ class Literal(Operand):
         ids = np.empty(output.grid, np.int64)
         starts = [np.concatenate([[0], np.cumsum(axis)]) for axis in output.chunks]
         for place in np.ndindex(*output.grid):
-            box = tuple(slice(int(axis[i]), int(axis[i + 1])) for axis, i in zip(starts, place))
-            part = np.ascontiguousarray(self.array[box]).reshape([s.stop - s.start for s in box])
+            box = [slice(int(axis[i]), int(axis[i + 1])) for axis, i in zip(starts, place)]
+            index: Any = (*box, ...)  # an array without axes stays an array, of its dtype
+            part = np.ascontiguousarray(self.array[index]).reshape([s.stop - s.start for s in box])
             step = Call(write_bytes, (part.tobytes(),), (), ChunkType(part.shape, part.dtype))
             ids[place] = builder.add(single(self.name, (), step))
         return ids

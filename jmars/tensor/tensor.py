@@ -355,8 +355,6 @@ def as_tensor(
             raise
         return as_tensor(own, dtype, chunk_size, chunks, line)  # a class whose `__array__` calls np.asarray in a cell
     check_dtype(array.dtype)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
     owned = is_own(array, value)
     made = Tensor(new_data(FromArray.take(array, owned, line, lazily), array.shape, array.dtype, splits))

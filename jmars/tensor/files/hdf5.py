@@ -85,17 +85,10 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
             raise UnsupportedError(f"{dataset} of {place} is a group; name one of its datasets: {', '.join(found)}")
         if found.shape is None:
             raise UnsupportedError(f"{dataset} of {place} is an empty dataset, without a shape; name another dataset")
-        kind, shape, own = check_dtype(found.dtype.newbyteorder("=")), tuple(map(int, found.shape)), found.chunks
-        given = found.dtype
+        kind, shape, own = check_dtype(found.dtype), tuple(map(int, found.shape)), found.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
-    read = functools.partial(read_native if given != kind else read_box, place, dataset)
+    read = functools.partial(read_box, place, dataset)
     return from_blocks(read, shape, kind, splits, name="from_hdf5")
-
-
-def read_native(path: str, dataset: str, box: tuple[slice, ...]) -> Any:
-    """Read a box of a dataset in the other byte order, and swap the bytes."""
-    values = read_box(path, dataset, box)
-    return values.astype(values.dtype.newbyteorder("="))
 
 
 @offers("to_hdf5")

@@ -28,7 +28,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     file
         A path that all workers can read. It must not change as long as the tensor is used.
     dtype
-        Dtype of the elements; the file's byte order may differ from this machine's.
+        Dtype of the elements, with the byte order of the file.
     count
         Elements to read; -1 for all.
     offset
@@ -46,8 +46,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     if sep or not isinstance(file, str | os.PathLike):
         found: Tensor = as_tensor(np.fromfile(file, dtype, count, sep, offset))  # in this process
         return found if shape is None else call("reshape", found, shape)
-    path, given = os.path.abspath(os.fspath(file)), np.dtype(dtype)
-    kind = check_dtype(given.newbyteorder("="))
+    path, given = os.path.abspath(os.fspath(file)), check_dtype(dtype)
     status = os.stat(path)
     there = max(0, status.st_size - offset) // given.itemsize
     wanted = there if count < 0 else min(int(count), there)  # as NumPy: as many as there are
@@ -57,8 +56,8 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     if np.prod(whole, dtype=object) > wanted:
         raise ValueError(f"{path} has {wanted} elements of {given} after byte {offset}, too few for shape {whole}")
     layout = Layout(path, whole, given, False, offset, (status.st_size, status.st_mtime_ns))
-    splits = decide_splits(whole, kind, chunk_size, chunks)
-    return Tensor(new_data(LoadNpy(layout, splits), whole, kind, splits))
+    splits = decide_splits(whole, given, chunk_size, chunks)
+    return Tensor(new_data(LoadNpy(layout, splits), whole, given, splits))
 
 
 def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -24,6 +24,19 @@ def _threads_of_zarr():
 VALUES = np.random.default_rng(3).integers(-1000, 1000, (23, 17)).astype("f8")
 
 
+def test_zarr_and_hdf5_keep_the_byte_order(cluster, tmp_path):
+    zarr, h5py = pytest.importorskip("zarr"), pytest.importorskip("h5py")
+    values = VALUES.astype(">f4")
+    x = mt.asarray(values, chunk_size=(5, 6))
+    mt.to_zarr(x, tmp_path / "z", zarr_format=2)
+    mt.to_hdf5(x, tmp_path / "h", "d")
+    with h5py.File(tmp_path / "h") as file:
+        assert zarr.open_array(tmp_path / "z").dtype == file["d"].dtype == values.dtype
+    for found in (mt.from_zarr(tmp_path / "z"), mt.from_hdf5(tmp_path / "h", "d")):
+        assert found.dtype == values.dtype
+        np.testing.assert_array_equal(found, values)
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_zarr_goes_there_and_back(cluster, tmp_path, version):
     zarr = pytest.importorskip("zarr")
@@ -102,7 +115,7 @@ def test_hdf5_goes_there_and_back(cluster, tmp_path):
         np.testing.assert_array_equal(file["other"], np.arange(3))
     np.testing.assert_array_equal(mt.from_hdf5(path, "g/x"), VALUES)
     big = mt.from_hdf5(path, "big")
-    assert big.dtype == np.dtype("f4")
+    assert big.dtype == np.dtype(">f4")
     np.testing.assert_array_equal(big, VALUES.astype("f4"))
     mt.to_hdf5(mt.float64(7) + mt.zeros(()), path, "g/x")
     np.testing.assert_array_equal(mt.from_hdf5(path, "g/x"), 7)
@@ -167,7 +180,7 @@ def test_plain_bytes_go_there_and_back(cluster, tmp_path, dtype):
     np.testing.assert_array_equal(shaped, values)
     np.testing.assert_array_equal(mt.fromfile(tmp_path / "in", dtype, 7, offset=5), values.ravel()[:7])
     shaped.tofile(tmp_path / "out")
-    assert (tmp_path / "out").read_bytes() == values.astype(shaped.dtype).tobytes()
+    assert (tmp_path / "out").read_bytes() == values.tobytes()
     (mt.zeros(0)).tofile(tmp_path / "none")
     assert (tmp_path / "none").read_bytes() == b""
 
@@ -209,7 +222,7 @@ def test_compressed_arrays_are_read_whole_up_to_a_limit(cluster, tmp_path, monke
     np.savez_compressed(tmp_path / "a.npz", **values)
     found = mt.load(tmp_path / "a.npz", chunk_size=6)
     for name, value in values.items():
-        assert found[name].dtype == value.dtype.newbyteorder("=")
+        assert found[name].dtype == value.dtype
         np.testing.assert_array_equal(found[name] + 1, value + 1)
     assert max(found["c"].chunks[0]) == 6
     monkeypatch.setattr(config, "array_limit", VALUES.nbytes - 1)

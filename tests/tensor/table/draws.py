@@ -80,7 +80,7 @@ class Given:
         if not self.hidden or not self.ndim:
             return as_tensor(self.array.copy(), chunks=self.chunks)
         rows = self.array.shape[0]
-        more = np.concatenate([self.array, np.ones((3, *self.array.shape[1:]), self.dtype)])
+        more = np.concatenate([self.array, np.ones((3, *self.array.shape[1:]), self.dtype)], dtype=self.dtype)
         cut = tuple(n for n in self.chunks[0] if n)
         kept = as_tensor(np.arange(rows + 3), chunks=((*cut, 3),)) < rows
         return as_tensor(more, chunks=((*cut, 3), *self.chunks[1:]))[kept]
@@ -145,8 +145,9 @@ class Draw:
         return tuple(self._draw(st.lists(length, min_size=low, max_size=high)))
 
     def dtype(self, kinds: str) -> np.dtype[Any]:
-        """A dtype of one of these kinds."""
-        return np.dtype(self.one(*DTYPES[self.one(*kinds)]))
+        """A dtype of one of these kinds, now and then in the other byte order."""
+        dtype = np.dtype(self.one(*DTYPES[self.one(*kinds)]))
+        return dtype.newbyteorder() if self.int(0, 7) == 7 else dtype
 
     def values(self, shape: tuple[int, ...], dtype: Any, wild: bool = True) -> Array:
         """An array of values that repeat, now and then with NaN, infinities and limits."""

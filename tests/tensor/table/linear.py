@@ -23,7 +23,7 @@ def _well(d: Draw, kinds: str = "f", hermitian: bool = False) -> Given:
     x = _matrices(d, kinds, square=True)
     a = x.array.astype("c16" if x.dtype.kind == "c" else "f8")
     a = a @ np.conj(np.swapaxes(a, -1, -2)) if hermitian else a
-    return d.cut((a + 20 * np.eye(x.shape[-1])).astype(x.dtype if x.dtype != np.dtype("f2") else "f8"))
+    return d.cut((a + 20 * np.eye(x.shape[-1])).astype(x.dtype if x.dtype.itemsize > 2 else "f8"))
 
 
 def _matmul(d: Draw) -> Call:

@@ -233,6 +233,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     if isinstance(x, Tensor):
         if x.dtype.kind not in "biufc":
             raise BufferError("DLPack only supports signed/unsigned integers, float and complex dtypes.")
+        if not x.dtype.isnative:
+            raise BufferError("DLPack only supports native byte order.")  # NumPy's words
         there = x.to_device(device or "cpu")
         return array(there) if copy else view(there)
     return as_tensor(np.from_dlpack(x, device=device, copy=copy))

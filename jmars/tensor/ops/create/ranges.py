@@ -292,7 +292,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
     rest = arange(abs(k)).astype(x.dtype)
     line = concatenate([x, rest], dtype=x.dtype, casting="unsafe")
     on = _compare_positions("__eq__", n, n, k, line.chunks * 2)
-    return where(on, expand_dims(line, 1 if k >= 0 else 0), np.zeros((), x.dtype)[()])
+    return astype(where(on, expand_dims(line, 1 if k >= 0 else 0), np.zeros((), x.dtype)), x.dtype)
 
 
 @offers("meshgrid")
@@ -322,7 +322,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_si
     grids = meshgrid(*lines, sparse=sparse, indexing="ij")
     if not grids:
         return () if sparse else arange(0, dtype=dtype)
-    return grids if sparse else stack(grids)
+    return grids if sparse else stack(grids, dtype=dtype)
 
 
 @offers("fromfunction")

@@ -32,6 +32,7 @@ __all__ = [
     "clip",
     "isclose",
     "nan_to_num",
+    "native",
     "power",
     "round",
     "ufunc",
@@ -264,6 +265,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
         factor = formula.read(float(10 ** builtins.abs(decimals)))
         value = formula.apply(back, formula.apply("rint", formula.apply(there, x, factor)), factor)
+        value = formula.cast(value, x.kind) if x.number >= 0 else value  # in the order of bytes of the input
     result = formula.tensor(value)
     return assign_out(result, out, "round")
 
@@ -294,6 +296,12 @@ def _astype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         formula.warns = handled_errors("cast")[1]
         return formula.tensor(formula.cast(value, dtype))
     return _cast(x, dtype, x.shape, x.chunks, handled_errors("cast")[1])
+
+
+def native(a: Any) -> Tensor:
+    """An array as a tensor in the byte order of this machine, in which functions that compute give their results."""
+    x = as_tensor(a)
+    return x if x.dtype.isnative else astype(x, x.dtype.newbyteorder("="))
 
 
 @offers("method.cast_and_broadcast")
@@ -414,7 +422,7 @@ def _finite(x: Tensor, puts: tuple[Any, Any, Any]) -> Tensor:
     )
     for found, put in zip(tests, puts):
         result = formula.where(found, formula.read(copied(put, x.dtype, "same_kind")), result)
-    return formula.tensor(result, x.shape, x.chunks)
+    return formula.tensor(formula.cast(result, x.dtype), x.shape, x.chunks)
 
 
 @offers("isclose")

@@ -41,7 +41,7 @@ class Layout:
 
     path: str  # absolute
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]  # with the byte order of the file
+    dtype: np.dtype[Any]
     fortran: bool
     offset: int  # bytes before the first element
     stamp: tuple[int, int]  # size in bytes and modification time in ns
@@ -95,9 +95,8 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
 def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
     """Loads an .npy array that begins at byte `start` of a file; see `load`."""
     layout = _read_header(path, start)
-    kind = check_dtype(layout.dtype.newbyteorder("="))
-    splits = decide_splits(layout.shape, kind, chunk_size, chunks)
-    return Tensor(new_data(LoadNpy(layout, splits), layout.shape, kind, splits))
+    splits = decide_splits(layout.shape, layout.dtype, chunk_size, chunks)
+    return Tensor(new_data(LoadNpy(layout, splits), layout.shape, layout.dtype, splits))
 
 
 def _read_header(path: str, start: int = 0) -> Layout:

@@ -20,7 +20,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
-from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.linalg.blocked_cholesky import SMALLEST, blocked_cholesky
 from jmars.tensor.ops.linalg.matrix_blocks import (
     linalg_row,
@@ -51,7 +51,7 @@ SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
 
 def _matrices(name: str, a: Any, square: bool = False) -> Tensor:
     """Converts to a stack of matrices with a dtype for LAPACK; raises LinAlgError or TypeError as NumPy does."""
-    x = as_tensor(a)
+    x = native(a)
     if x.ndim < 2:
         raise np.linalg.LinAlgError(
             f"{x.ndim}-dimensional array given to {name}. Array must be at least two-dimensional"
@@ -364,7 +364,9 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
 @offers("linalg.matrix_power")
 def matrix_power(a: Any, n: int) -> Tensor:
     """`np.linalg.matrix_power`: powers of each matrix, of the inverse for negative `n`."""
-    x = as_tensor(a)
+    x = native(a)
+    if n in (0, 1) and not as_tensor(a).dtype.isnative:  # no product, whose dtype would be native
+        return astype(matrix_power(x, n), as_tensor(a).dtype)
     if x.dtype.kind in "biu" and n >= 0:  # integers stay integers
         return _power(x, n)
     return _map_matrices("matrix_power", _matrices("matrix_power", x, True), n=n)
@@ -381,7 +383,7 @@ def _power(x: Tensor, n: int) -> Tensor:
 @offers("linalg.solve")
 def solve(a: Any, b: Any) -> Tensor:
     """`np.linalg.solve`: solves `a @ x = b` for each matrix; columns of `b` keep their chunks."""
-    x, y = _matrices("solve", a, True), as_tensor(b)
+    x, y = _matrices("solve", a, True), native(b)
     vector = y.ndim == 1
     y = y[:, None] if vector else y
     if y.ndim < 2 or y.shape[-2] != x.shape[-1]:
@@ -404,7 +406,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     the shape of the residuals: empty (shape (0,)) for a rank below the number of columns, or for as many columns as
     rows.
     """
-    x, y = _matrices("lstsq", a), as_tensor(b)
+    x, y = _matrices("lstsq", a), native(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
         raise np.linalg.LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b {y.shape}")
     np.linalg.lstsq(np.ones((1, 1), x.dtype), np.ones(1, y.dtype))  # raises NumPy's errors

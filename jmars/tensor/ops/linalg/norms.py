@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.linalg.decompositions import EigResult, svd
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.out_argument import assign_out
@@ -84,7 +84,7 @@ def _chain_product(x: list[Tensor], i: int, j: int, split: dict[tuple[int, int],
 @offers("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """`np.linalg.vector_norm`: norm of the flattened array, or along axes."""
-    data = as_tensor(x)
+    data = native(x)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
     if ord == np.inf:
         return max_(size, axis, keepdims=keepdims)
@@ -104,7 +104,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 @offers("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """`np.linalg.matrix_norm`: norm of each matrix of a stack."""
-    data = as_tensor(x)
+    data = native(x)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
     if ord in (None, "fro", "f"):
         return ufunc("sqrt")(sum_(size * size, (-2, -1), keepdims=keepdims))
@@ -121,7 +121,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 @offers("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`np.linalg.norm`: vector norm along one axis, matrix norm along two; without `ord` and `axis` of all elements."""
-    data = as_tensor(x)
+    data = native(x)
     if axis is None and (ord is None or (ord in ("f", "fro") and data.ndim == 2) or (ord == 2 and data.ndim == 1)):
         return _root_of_dot(data, keepdims)
     axes = tuple(range(data.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim)
@@ -148,7 +148,7 @@ def _root_of_dot(data: Tensor, keepdims: bool) -> Tensor:
 @offers("linalg.cond")
 def cond(x: Any, p: Any = None) -> Any:
     """`np.linalg.cond`: condition number of each matrix."""
-    data = as_tensor(x)
+    data = native(x)
     if p in (None, 2, -2):
         values = svd(data, compute_uv=False)
         first, last = values[..., 0], values[..., -1]
@@ -160,7 +160,7 @@ def cond(x: Any, p: Any = None) -> Any:
 @offers("linalg.matrix_rank")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """`np.linalg.matrix_rank`: number of singular values above a tolerance, for each matrix."""
-    data = as_tensor(A)
+    data = native(A)
     if tol is not None and rtol is not None:
         raise ValueError("`tol` and `rtol` can't be both set.")
     if data.ndim < 2:
@@ -177,11 +177,11 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 @offers("linalg.eig")
 def eig(a: Any) -> Any:
     """`np.linalg.eig`; the values decide whether results are real, so it computes at once."""
-    w, v = np.linalg.eig(as_tensor(a).fetch())
+    w, v = np.linalg.eig(native(a).fetch())
     return EigResult(as_tensor(w), as_tensor(v))
 
 
 @offers("linalg.eigvals")
 def eigvals(a: Any) -> Tensor:
     """`np.linalg.eigvals`; the values decide whether results are real, so it computes at once."""
-    return as_tensor(np.linalg.eigvals(as_tensor(a).fetch()))
+    return as_tensor(np.linalg.eigvals(native(a).fetch()))

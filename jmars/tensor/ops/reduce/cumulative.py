@@ -19,7 +19,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.create.constants import full
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import write_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
@@ -127,7 +127,7 @@ def _dtype_argument(out: Array) -> np.dtype[Any] | None:
 
 
 def _cumulate(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
-    x = as_tensor(a)
+    x = native(a)
     trial(name, x, axis=axis, dtype=dtype, out=out)
     if axis is None or names_no_axis(axis, x.ndim):
         x, axis = ravel(x), 0
@@ -213,7 +213,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
             if not np.can_cast(as_tensor(end).dtype, x.dtype, "same_kind"):
                 raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
             parts.insert(at, astype(ravel(end), x.dtype))
-    return concatenate(parts)
+    return concatenate(parts, dtype=x.dtype) if len(parts) > 1 else parts[0]
 
 
 @offers("cumulative_sum")

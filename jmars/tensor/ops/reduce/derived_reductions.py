@@ -11,7 +11,7 @@ import numpy as np
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
-from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe, isclose, ufunc, where
+from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe, isclose, native, ufunc, where
 from jmars.tensor.ops.reduce.reduction import (
     accumulated,
     all_,
@@ -65,20 +65,20 @@ def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
 @offers("nansum")
 def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
     """`np.nansum`: treats NaN as 0."""
-    return sum_(_without_nan("nansum", as_tensor(a), 0), axis, dtype, out, keepdims, **kwargs)
+    return sum_(_without_nan("nansum", native(a), 0), axis, dtype, out, keepdims, **kwargs)
 
 
 @offers("nanprod")
 def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
     """`np.nanprod`: treats NaN as 1."""
-    return prod(_without_nan("nanprod", as_tensor(a), 1), axis, dtype, out, keepdims, **kwargs)
+    return prod(_without_nan("nanprod", native(a), 1), axis, dtype, out, keepdims, **kwargs)
 
 
 @offers("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
             where: Any = True) -> Any:  # fmt: skip
     """`np.nanmean`: mean without NaN; the sum is rounded to its dtype before it is divided."""
-    x = as_tensor(a)
+    x = native(a)
     if x.dtype.kind not in "fc":
         return mean(x, axis, dtype, out, keepdims, where=where)
     trial("nanmean", x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
@@ -105,7 +105,7 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: f
 
 def _nan_moment(name: str, plain: Callable[..., Any], a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any,
                 where: Any, mean: Any, correction: Any) -> Any:  # fmt: skip
-    x = as_tensor(a)
+    x = native(a)
     if x.dtype.kind not in "fc":
         return plain(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     trial(name, x, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
@@ -130,7 +130,7 @@ def _not_nan(x: Tensor, where: Any) -> Any:
 @offers("ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """`np.ptp`: maximum minus minimum."""
-    x = as_tensor(a)
+    x = native(a)
     trial("ptp", x, axis=axis, out=out, keepdims=keepdims)
     most, least = max_(x, axis, keepdims=keepdims), min_(x, axis, keepdims=keepdims)
     most = astype_unsafe(most, out.dtype) if is_given(out) else most
@@ -140,7 +140,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 @offers("count_nonzero")
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """`np.count_nonzero`: a lazy tensor instead of an int."""
-    x = as_tensor(a)
+    x = native(a)
     trial("count_nonzero", x, axis=axis, keepdims=keepdims)
     return sum_(astype_unsafe(x, bool), axis, np.intp, keepdims=keepdims)
 
@@ -148,7 +148,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 @offers("average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """`np.average`: mean, weighted if `weights` are given."""
-    x = as_tensor(a)
+    x = native(a)
     given = weights if weights is None else as_tensor(weights)
     trial("average", x, axis=axis, weights=given, keepdims=keepdims)
     axis = None if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
@@ -232,7 +232,7 @@ def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
 def _arg_without_nan(
     name: str, function: Callable[..., Any], put: float, a: Any, axis: Any, out: Any, keepdims: Any
 ) -> Any:
-    x = as_tensor(a)
+    x = native(a)
     trial(name, x, axis=axis, out=out, keepdims=keepdims)
     if x.dtype.kind not in "fc":
         return function(x, axis, out, keepdims=keepdims)

@@ -20,7 +20,7 @@ from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind, run_reduction
-from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
+from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe, native
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.reduce.where_argument import (
@@ -34,7 +34,7 @@ from jmars.tensor.ops.reduce.where_argument import (
 from jmars.tensor.ops.shape.axes import names_no_axis
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.source_line import warn_user
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import is_known, is_open
 
 __all__ = ["Reduction", "reduce", "write_out"]
@@ -220,7 +220,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 def _accumulate(
     name: str, ufunc: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any
 ) -> Any:
-    x = as_tensor(a)
+    x = native(a)
     options = {"axis": axis, "keepdims": keepdims, "where": where}
     trial(name, x, dtype=dtype, out=out, initial=initial, **options)
     loop = loop_dtype(ufunc, x.dtype, dtype, out)
@@ -245,7 +245,7 @@ def min_(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.min`; NaN propagates."""
-    return _extreme("min", "minimum", as_tensor(a), axis, out, keepdims, initial, where)
+    return _extreme("min", "minimum", native(a), axis, out, keepdims, initial, where)
 
 
 @offers("max", "amax")
@@ -253,7 +253,7 @@ def max_(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.max`; NaN propagates."""
-    return _extreme("max", "maximum", as_tensor(a), axis, out, keepdims, initial, where)
+    return _extreme("max", "maximum", native(a), axis, out, keepdims, initial, where)
 
 
 @offers("nanmin")
@@ -261,7 +261,7 @@ def nanmin(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.nanmin`: ignores NaN; an all-NaN slice gives NaN."""
-    return _extreme("nanmin", "fmin", as_tensor(a), axis, out, keepdims, initial, where)
+    return _extreme("nanmin", "fmin", native(a), axis, out, keepdims, initial, where)
 
 
 @offers("nanmax")
@@ -269,7 +269,7 @@ def nanmax(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
 ) -> Any:
     """`np.nanmax`: ignores NaN; an all-NaN slice gives NaN."""
-    return _extreme("nanmax", "fmax", as_tensor(a), axis, out, keepdims, initial, where)
+    return _extreme("nanmax", "fmax", native(a), axis, out, keepdims, initial, where)
 
 
 def _extreme(
@@ -299,13 +299,13 @@ def _without_nan_slices(name: str, least: Tensor) -> Tensor:
 @offers("any")
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.any`; NaN counts as true."""
-    return _truth("any", "logical_or", as_tensor(a), axis, out, keepdims, where)
+    return _truth("any", "logical_or", native(a), axis, out, keepdims, where)
 
 
 @offers("all")
 def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """`np.all`; NaN counts as true."""
-    return _truth("all", "logical_and", as_tensor(a), axis, out, keepdims, where)
+    return _truth("all", "logical_and", native(a), axis, out, keepdims, where)
 
 
 def _truth(name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
@@ -320,7 +320,7 @@ def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
     """`np.mean`: integers in float64, float16 is summed in float32."""
-    x = as_tensor(a)
+    x = native(a)
     result = trial("mean", x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.dtype("f8")
@@ -366,7 +366,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 
 def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, keepdims: Any, where: Any, mean: Any,
             correction: Any) -> Any:  # fmt: skip
-    x = as_tensor(a)
+    x = native(a)
     result = trial(name, x, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
                    correction=correction)  # fmt: skip
     ddof = correction if is_given(correction) else ddof
@@ -403,7 +403,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 
 
 def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
-    x = as_tensor(a)
+    x = native(a)
     trial(name, x, axis=axis, out=out, keepdims=keepdims)
     axes = normal_axes(axis, x.ndim)
     alone = axes[0] if axis is not None and axes else None

@@ -14,7 +14,7 @@ from jmars.errors import UnsupportedError
 from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.operand import new_data
 from jmars.tensor.ops.blockwise.single_chunk import map_along
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
+from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.index.scatter import apply_at
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.cumulative import Scan
@@ -39,7 +39,7 @@ _TREES = {"bitwise_and", "bitwise_or", "bitwise_xor", "logical_xor", "gcd", "lcm
 def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
                  initial: Any = None, where: Any = True) -> Any:  # fmt: skip
     """`ufunc.reduce`; functions that are not associative, as `subtract`, reduce along one axis only."""
-    name, x = theirs.__name__, as_tensor(array)
+    name, x = theirs.__name__, native(array)
     out = out[0] if isinstance(out, tuple) else out
     function = _NAMED.get(name)
     if function in (any_, all_):
@@ -89,7 +89,7 @@ def _dtype_of(theirs: np.ufunc, method: str, x: Tensor, dtype: Any) -> np.dtype[
 @offers("method.accumulate")
 def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
     """`ufunc.accumulate`: cumulative results along an axis."""
-    name, x = theirs.__name__, as_tensor(array)
+    name, x = theirs.__name__, native(array)
     if not x.ndim:
         raise TypeError("cannot accumulate on a scalar")
     axis = normal_axis(axis, x.ndim)

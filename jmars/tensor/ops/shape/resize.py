@@ -87,7 +87,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
         pieces.append(slice_axis(put, axis, slice(i, i + 1)))
         last = int(where_[i])
     pieces.append(slice_axis(x, axis, slice(last, None)))
-    return Tensor(concatenate([p for p in pieces if p.shape[axis]] or pieces[:1], axis).data)
+    return Tensor(concatenate([p for p in pieces if p.shape[axis]] or pieces[:1], axis, dtype=x.dtype).data)
 
 
 @offers("trim_zeros")

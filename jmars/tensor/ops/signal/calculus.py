@@ -104,7 +104,7 @@ def _gradient_along(f: Tensor, axis: int, step: Any, edge_order: int, kind: np.d
         first = a * at(0, 1) + b * at(1, 2) + c * at(2, 3)
         last = d * at(-3, -2) + e * at(-2, -1) + g * at(-1, None)
     parts = [astype(part, kind) for part in ([first, inner, last] if n > 2 else [first, last])]
-    return Tensor(concatenate(parts, axis).rechunk(f.chunks).data)
+    return Tensor(concatenate(parts, axis, dtype=kind).rechunk(f.chunks).data)
 
 
 def _edge_factors(step: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:

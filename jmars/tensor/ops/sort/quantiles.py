@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.blockwise.single_chunk import map_along
+from jmars.tensor.ops.elementwise.ufuncs import native
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.derived_reductions import nanmean
 from jmars.tensor.ops.reduce.reduction import all_, warn_of_few, write_out
@@ -48,7 +49,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
         warn_of_few(x, axis, 0, "Mean of empty slice")
     few = not name.startswith("nan") or np.size(q) <= MOST_QUANTILES  # sorting does not count the elements beside NaN
     if exceeds_chunk(x, axis) and options.get("method", "linear") == "linear" and x.dtype.kind in "fiu" and few:
-        value = _quantiles_of_all(name, x, q)
+        value = _quantiles_of_all(name, native(x), q)
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
         return write_out(_warned(name, x, axis, keepdims, value), name, out)

@@ -13,6 +13,7 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
+from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.index.structured import check_sort_order
 from jmars.tensor.ops.shape.axes import names_no_axis, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
@@ -57,7 +58,7 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     check_sort_order(x, order)
     if exceeds_chunk(x, axis) and x.dtype.names is None:
         np.sort(np.zeros(0), kind=kind, stable=stable)  # raises NumPy's errors
-        return sort_long_axis(ravel(x))
+        return astype(sort_long_axis(ravel(native(x))), x.dtype)
     return _map_lines("sort", np.sort, x, axis, kind=kind, order=order, stable=stable)
 
 

@@ -24,6 +24,7 @@ from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.tiling import corners
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind
+from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.unique_axis import unique_slices
 from jmars.tensor.outputs import outputs
@@ -71,6 +72,10 @@ def unique(
     [[0, 1, 2], [3, 2, 2]]
     """
     x = as_tensor(ar)
+    if not x.dtype.isnative:
+        wanted = (return_index, return_inverse, return_counts, axis)
+        made = unique(native(x), *wanted, equal_nan=equal_nan, sorted=sorted)
+        return (astype(made[0], x.dtype), *made[1:]) if isinstance(made, tuple) else astype(made, x.dtype)
     if axis is not None and x.ndim != 1:
         return unique_slices(x, axis, return_index, return_inverse, return_counts, equal_nan=equal_nan)
     if return_inverse and not equal_nan and x.dtype.kind == "c":

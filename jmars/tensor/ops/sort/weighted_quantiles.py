@@ -10,10 +10,11 @@ import numpy as np
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.elementwise.ufuncs import native
 from jmars.tensor.ops.reduce.derived_reductions import broadcast_weights
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis
 from jmars.tensor.ops.shape.reshape import reshape
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor import Tensor
 
 __all__ = ["reduced_axes_last", "weighted_quantiles"]
 
@@ -39,7 +40,7 @@ def weighted_quantiles(name: str, a: Any, q: Any, axis: Any, method: str, keepdi
         As NumPy: at once for methods other than "inverted_cdf" and weights of a wrong shape; when it is computed for
         negative weights and for slices whose weights are all 0.
     """
-    x, given = as_tensor(a), as_tensor(weights)
+    x, given = native(a), native(weights)
     probe = np.ones(1, x.dtype)
     kind = np.asarray(getattr(np, name)(probe, q, method=method, weights=np.ones(1, given.dtype))).dtype
     if given.shape != x.shape:
