@@ -33,6 +33,12 @@ WRITES = [
     "b = a\nb[0] = 0",
     "a.sort(axis=1)",
     "whole = held['a']",
+    "a[0, 1] = np.nan\nfixed = np.nan_to_num(a, copy=False, nan=-1)\nfixed[3] = 4",
+    "row[1] = np.inf\nnp.nan_to_num(row, copy=False)",
+    "cast = column.astype('f8', copy=False)\ncast[1:] = 8",
+    "wide = np.array(row, copy=None, ndmin=2)\nwide[0, ::2] = 6",
+    "np.ma.masked_greater(back, 9, copy=False).data[0] = 2",
+    "diagonal = np.einsum('ii->i', a[:, :4])\ndiagonal *= 3",
 ]
 
 
