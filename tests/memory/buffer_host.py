@@ -15,7 +15,8 @@ class Host:
     """A `BufferManager` over four slots, and a mover that notes what it is told and does it when asked to."""
 
     def __init__(self) -> None:
-        self.arena = Allocator(4 * SLAB)
+        self.arena: Any = Allocator(4 * SLAB)
+        self.arena.reserve = self.arena.allocate  # without pages to give back
         self.chunks = Chunks(self.arena, next_use=lambda chunk: chunk)
         self.told: list[tuple[Any, ...]] = []
         self.said: list[Any] = []  # who was granted which slot, or refused why
