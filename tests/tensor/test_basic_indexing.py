@@ -53,3 +53,9 @@ def test_an_index_out_of_bounds_is_refused_as_numpy_does():
             x[index]
         with np.testing.assert_raises(IndexError):
             np.arange(6)[index]
+
+
+def test_a_slice_of_all_elements_is_no_operand():
+    x = mt.ones((4, 5), chunk_size=2)
+    assert x[::1, 0:5].data is x.data and x[:9].data is x.data
+    assert x[None, ::1].data is not x.data and x[::-1].data is not x.data and x[:, :4].data is not x.data

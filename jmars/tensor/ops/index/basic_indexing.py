@@ -74,7 +74,7 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
     """`x[index]` for an index with an entry per axis; returns a new handle."""
     entries = [entry for entry in index if entry is not None]
     assert len(entries) == x.ndim
-    if all(entry is not None and entry == slice(None) for entry in index):
+    if len(entries) == len(index) and all(map(_is_whole, entries, x.shape)):
         return Tensor(x.data)
     part = None if x.data.computed else x.data.op.sliced(x.data, entries)
     if part is not None:
@@ -95,6 +95,11 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
     if isinstance(x.data.op, FromArray):
         leaf = x.data.op.part(tuple(index), math.prod(shape) * x.dtype.itemsize)
     return Tensor(new_data(leaf or Slice(kept, inputs=(x.data,)), shape, x.dtype, tuple(chunks)))
+
+
+def _is_whole(entry: int | slice, n: int) -> bool:
+    """Whether an entry selects all positions of an axis in order."""
+    return isinstance(entry, slice) and (entry == slice(None) or entry.indices(n) == (0, n, 1))
 
 
 @dataclass(frozen=True, eq=False)
