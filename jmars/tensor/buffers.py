@@ -367,15 +367,16 @@ def strides_like(
 
 
 def ordered_strides(
-    order: str, places: Sequence[Place], shape: tuple[int, ...], itemsize: int, is_copy: bool = False
+    order: str | None, places: Sequence[Place], shape: tuple[int, ...], itemsize: int, is_copy: bool = False
 ) -> tuple[int, ...] | None:
     """Strides of a new array that NumPy makes of arrays at these places with `order=`; None for C order.
 
     Raises
     ------
     ValueError
-        If `order` is none of "C", "F", "A" and "K".
+        If `order` is none of "C", "F", "A", "K" and None.
     """
+    order = "K" if order is None else order
     if order not in ("C", "F", "A", "K"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     if order == "K":

@@ -151,13 +151,13 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Largest element along axes."""
         return call("max", self, axis, out, keepdims, **kwargs)
 
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
         """Whether any element is true."""
-        return call("any", self, axis, out, keepdims)
+        return call("any", self, axis, out, keepdims, where=where)
 
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
         """Whether all elements are true."""
-        return call("all", self, axis, out, keepdims)
+        return call("all", self, axis, out, keepdims, where=where)
 
     def argmin(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
         """Position of the smallest element."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy._core._exceptions import _UFuncNoLoopError as UFuncNoLoopError  # type: ignore[attr-defined,unused-ignore]
 
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.engine import can_compute
@@ -66,7 +67,11 @@ def _equality(name: str) -> Operator:
     def method(self: Any, other: Any) -> Any:
         if other is None:  # equal to no element
             return call("full_like", self, name == "not_equal", dtype=bool)
-        return compare(self, other)
+        try:
+            return compare(self, other)
+        except UFuncNoLoopError:  # as dates beside numbers: no element equals another, as in NumPy
+            unequal = call("full_like", self, name == "not_equal", dtype=bool)
+            return unequal ^ call("zeros_like", other, dtype=bool)
 
     return method
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -252,3 +254,21 @@ def test_an_array_as_mask_must_be_boolean() -> None:
         with pytest.raises(TypeError, match=r"Cannot cast .* to dtype\('bool'\) according to the rule 'safe'"):
             xp.add(x, 1, where=x, out=x)
         assert xp.add(x, 1, where=[0, 1], out=x).tolist() == [1, 2]
+
+
+def test_values_of_kinds_without_comparison_are_unequal() -> None:
+    times = np.arange(6).astype("M8[s]").reshape(2, 3)
+    for other in (1j, 3, "a", np.arange(3.0), np.zeros(3, "S2")):
+        for compare in operator.eq, operator.ne:
+            ours, theirs = compare(jt.array(times, chunk_size=2), other), compare(times, other)
+            np.testing.assert_array_equal(ours.fetch(), theirs)
+    for name in "isreal", "iscomplex":
+        for x in (times, np.array(["a", "b"]), np.arange(3), np.arange(3) + 1j):
+            np.testing.assert_array_equal(getattr(jt, name)(jt.array(x)).fetch(), getattr(np, name)(x))
+
+
+def test_methods_take_where_and_order_none() -> None:
+    x = np.arange(6).reshape(2, 3)
+    ours = jt.array(x, chunk_size=2)
+    assert not ours.all(where=True) and ours.all(where=x > 0) and not ours.any(where=x < 1)
+    assert jt.zeros_like(ours, order=None).shape == ours.copy(None).shape == (2, 3)

@@ -377,6 +377,8 @@ def isreal(x: Any) -> Tensor:
     """`np.isreal`: whether the imaginary part is zero."""
     formula = Formula("isreal")
     x = as_tensor(x)
+    if x.dtype.kind != "c":  # the dtype decides for all elements
+        return call("full_like", x, bool(np.isreal(np.ones(1, x.dtype))[0]), dtype=bool)  # type: ignore[no-any-return]
     return formula.tensor(
         formula.apply("equal", formula.part("imag", formula.read(x)), formula.read(0)), x.shape, x.chunks
     )
@@ -387,6 +389,8 @@ def iscomplex(x: Any) -> Tensor:
     """`np.iscomplex`: whether the imaginary part is not zero."""
     formula = Formula("iscomplex")
     x = as_tensor(x)
+    if x.dtype.kind != "c":
+        return call("zeros_like", x, dtype=bool)  # type: ignore[no-any-return]
     value = formula.apply("not_equal", formula.part("imag", formula.read(x)), formula.read(0))
     return formula.tensor(value, x.shape, x.chunks)
 
