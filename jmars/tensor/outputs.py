@@ -31,6 +31,17 @@ class FunctionOutput(Operand):
     candidates: tuple[Candidate, ...]
     name: ClassVar[str] = "output"
 
+    def __post_init__(self) -> None:
+        if len(self.inputs) not in (0, sum(map(len, self.candidates))) or self.number not in self.candidates[-1]:
+            raise ValueError(f"output {self.number} does not fit {self.candidates} and {len(self.inputs)} inputs")
+
+    @property
+    def chosen(self) -> FunctionOutput:
+        """The operand in a collected graph."""
+        return FunctionOutput(
+            number=self.number, candidates=((self.number,),), line=self.line, annotation=self.annotation
+        )
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Returns the chunks of the chosen candidate."""
         (chosen,) = inputs

@@ -116,7 +116,7 @@ class LinkedGraph:
         number = {k: row for row, k in enumerate(kept)}
         return LinkedGraph(
             [self.nodes[k] for k in kept],
-            [self.operands[k] for k in kept],
+            [op.chosen if isinstance(op := self.operands[k], FunctionOutput) else op for k in kept],
             [tuple([number[i] for i in links[k]]) for k in kept],
             [number[k] for k in self.results],
         )

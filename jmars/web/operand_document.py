@@ -21,7 +21,7 @@ from jmars.tensor.deferring import Deferred
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorData
-from jmars.tensor.ops.blockwise import blockwise, map_blocks
+from jmars.tensor.ops.blockwise import blockwise, map_blocks, sliding_windows
 from jmars.tensor.ops.chunks import rechunk
 from jmars.tensor.ops.create import ranges
 from jmars.tensor.ops.elementwise import formula
@@ -32,6 +32,7 @@ from jmars.tensor.ops.reduce import cumulative, reduction
 from jmars.tensor.ops.shape import axes, concatenate
 from jmars.tensor.ops.signal import fft
 from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
+from jmars.tensor.outputs import FunctionOutput
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
@@ -45,6 +46,7 @@ __all__ = ["KINDS", "OPERANDS", "document_of", "graph_of"]
 OPERANDS = "operands"  # the key by which this form is known
 _TELLING = {  # operands whose lengths only a run can tell
     "Deferred", "MaskSelection", "UniqueElements", "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField",
+    "FunctionOutput",
 }  # fmt: skip
 _ARRAY, _MAP = "array", "MapBlocks"
 _KEYS = {"op", "fields", "inputs", "dtype", "chunks", "line", "annotation", "array", "calls"}
@@ -62,7 +64,8 @@ KINDS: dict[str, type[Operand]] = {
         draws.Doubles, draws.Draws, tensor_parameters.TensorParameterDraws, permutation.Permutation, ranges.Range,
         rechunk.Rechunk, reduction.Reduction, sample_sort.SampleSort, sample_sort.MergeParts, basic_indexing.Slice,
         take.Take, unique.UniqueField, unique.UniqueInverse, unique.UniqueElements, unique_axis.UniqueSlices,
-        unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice, fft.FourierTransform,
+        unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice, fft.FourierTransform, FunctionOutput,
+        sliding_windows.SlidingWindows,
     )
 }  # fmt: skip
 

@@ -58,6 +58,8 @@ TENSORS = {
     "svd": mt.linalg.svd(square)[1],
     "qr": mt.linalg.qr(tall)[0],
     "solve": mt.linalg.solve(square, square[:, 0]),
+    "windows": mt.lib.stride_tricks.sliding_window_view(x, 3, 0).max(-1),
+    "counts": mt.unique(i % 7, return_counts=True)[1],
     "unique": mt.unique(i % 7, return_inverse=True)[1],
     "histogram": mt.histogram(x.ravel(), bins=10, range=(0, 1))[0],
     "where": mt.where(x > 0.5, x, y),
