@@ -121,8 +121,7 @@ def test_covariances_and_residuals_of_polynomials(cov, w, columns):
 def test_what_concerns_no_tensor_is_numpys():
     assert mt.poly([1, 2]).tolist() == np.poly([1, 2]).tolist()
     assert [i.tolist() for i in mt.tril_indices_from(mt.ones((2, 3)))] == [i.tolist() for i in np.tril_indices(2, m=3)]
-    with pytest.raises(UnsupportedError, match=r"np\.roots"):
-        mt.roots(mt.ones(3))
+    np.testing.assert_allclose(mt.roots(mt.array([1.0, -3.0, 2.0])), [2.0, 1.0])
     with pytest.raises(UnsupportedError, match="asarray"):
         mt.putmask(np.ones(3), True, 1)
 
@@ -141,3 +140,10 @@ def test_a_position_beyond_the_ends_is_refused(position):
     np.put(a, [5, -6], 9)
     np.put(x, [5, -6], 9)
     same(x, a)
+
+
+@pytest.mark.parametrize("name", ["place", "putmask"])
+def test_masks_have_as_many_elements_as_the_array(name):
+    for xp in np, mt:
+        with pytest.raises(ValueError, match="mask and data must be the same size"):
+            getattr(xp, name)(xp.ones((2, 3)), [True, False], 1)

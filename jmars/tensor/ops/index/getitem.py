@@ -202,6 +202,8 @@ def _take_jointly(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """`np.take`: selects elements at positions along an axis, or of the flattened array; positions are computed."""
     x = as_tensor(a)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if axis is None:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)

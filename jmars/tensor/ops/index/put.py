@@ -35,6 +35,8 @@ Array = np.ndarray[Any, Any]
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """`np.putmask`: writes values where a mask is true; values of another shape are repeated cyclically."""
     x = _require_tensor("putmask", a)
+    if np.size(mask) != x.size:
+        raise ValueError("putmask: mask and data must be the same size")
     put = as_tensor(converted(values, x.dtype, "safe"))
     if not put.size:
         return
@@ -45,6 +47,8 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """`np.place`: writes consecutive values where a mask is true, repeated cyclically."""
     x = _require_tensor("place", arr)
+    if np.size(mask) != x.size:
+        raise ValueError("place: mask and data must be the same size")
     put = ravel(as_tensor(converted(vals, x.dtype, "safe")))
     holds = as_tensor(mask).astype(bool)
     if not put.size:
