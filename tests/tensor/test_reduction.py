@@ -168,7 +168,7 @@ def test_ufuncs_reduce():
     close(np.add.reduce(t, axis=(0, 1), dtype="f4"), np.add.reduce(x, axis=(0, 1), dtype="f4"))
     close(np.subtract.reduce(t, axis=1), np.subtract.reduce(x, axis=1))
     with pytest.raises(UnsupportedError, match="no identity"):
-        np.floor_divide.reduce(t, where=x > 2)
+        np.floor_divide.reduce(t, where=x > 2, initial=5)
 
 
 def test_wrong_axes_are_refused_at_once():

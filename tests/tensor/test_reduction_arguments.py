@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,12 +70,13 @@ def sample(dtype: str) -> np.ndarray:
 def same(engine: OneByOne, name: str, x: np.ndarray, **options: Any) -> None:
     """Fails unless the function gives the same with a tensor as with an array, and writes the same to `out`."""
     with case(name, x.dtype, options):
-        theirs = outcome(getattr(np, name), [x], options)
+        function = operator.attrgetter(name)(np)
+        theirs = outcome(function, [x], options)
         if isinstance(theirs, np.ndarray | np.generic) and theirs.dtype == object:
             return
         written = options["out"].copy() if "out" in options else None
         again = {**options, "out": np.zeros_like(written)} if written is not None else options
-        ours = outcome(getattr(np, name), [mt.as_tensor(x, chunk_size=2)], again)
+        ours = outcome(function, [mt.as_tensor(x, chunk_size=2)], again)
         if written is None or isinstance(theirs, Exception):
             agree(ours, theirs, True, engine)
         else:
@@ -144,3 +146,18 @@ def test_wrong_masks_are_refused(engine: OneByOne) -> None:
     for name in ("sum", "mean", "var", "nanvar", "any"):
         same(engine, name, sample("f8"), where=np.ones(4, bool))
         same(engine, name, sample("f8"), where=np.ones((2, 4, 3), bool))
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "logical_or", "bitwise_xor", "subtract"])
+@pytest.mark.parametrize("method", ["reduce", "accumulate"])
+def test_ufunc_methods(name: str, method: str, engine: OneByOne) -> None:
+    function = f"{name}.{method}"
+    for dtype in ("?", "i1", "i8", "f4", "m8[s]"):
+        x = sample(dtype)
+        for wanted in (None, "?", "i1", "f4", "c16", "S3"):
+            same(engine, function, x, axis=0, dtype=wanted)
+            for out in ("?", "i1", "f8"):
+                shape = x.shape[1:] if method == "reduce" else x.shape
+                same(engine, function, x, axis=0, dtype=wanted, out=np.zeros(shape, out))
+        for axis in (None, -1, 2, (0, 1), (0, 0), [0], "x", True):
+            same(engine, function, x, axis=axis)

@@ -18,8 +18,20 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.index.scatter import apply_at
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.cumulative import Scan
-from jmars.tensor.ops.reduce.reduction import all_, any_, max_, min_, nanmax, nanmin, normal_axes, prod, reduce, sum_
-from jmars.tensor.ops.reduce.trial import is_given
+from jmars.tensor.ops.reduce.reduction import (
+    all_,
+    any_,
+    max_,
+    min_,
+    nanmax,
+    nanmin,
+    normal_axes,
+    prod,
+    reduce,
+    sum_,
+    write_out,
+)
+from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis, squeeze
 from jmars.tensor.ops.shape.reshape import reshape
@@ -41,16 +53,18 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
     """`ufunc.reduce`; functions that are not associative, as `subtract`, reduce along one axis only."""
     name, x = theirs.__name__, native(array)
     out = out[0] if isinstance(out, tuple) else out
+    axis = tuple(range(x.ndim)) if axis is None else axis
+    trial(f"{name}.reduce", x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
     function = _NAMED.get(name)
     if function in (any_, all_):
-        met = function(x if dtype is None else astype(x, dtype), axis, keepdims=keepdims, where=where)
-        return assign_out(apply_initial(name, met, initial), out, name)
+        met = function(x, axis, keepdims=keepdims, where=where)
+        return write_out(apply_initial(name, met, initial), name, out)
     if function is not None:
         given: dict[str, Any] = {"where": where, "initial": initial}
         if dtype is not None and function in (sum_, prod):
             return function(x, axis, dtype, out, keepdims, **given)
         return function(x if dtype is None else astype(x, dtype), axis, out=out, keepdims=keepdims, **given)
-    kind = _dtype_of(theirs, "reduce", x, dtype)
+    kind = _dtype_of(theirs, "reduce", x, dtype, out)
     axes = normal_axes(axis, x.ndim)
     if name not in _TREES and len(axes) > 1:
         raise ValueError(f"reduction operation '{name}' is not reorderable, so at most one axis may be specified")
@@ -61,7 +75,7 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
         result = apply_initial(name, reduce(name, x, axes, UfuncReducer(name, kind), kind, keepdims), initial)
     else:
         result = _reduce_in_one_chunk(theirs, x, axes, keepdims, initial)
-    return assign_out(result, out, name)
+    return write_out(result, name, out)
 
 
 def _reduce_in_one_chunk(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], keepdims: Any, initial: Any) -> Tensor:
@@ -79,21 +93,26 @@ def _reduce_block(block: Array, theirs: np.ufunc, axis: int, more: dict[str, Any
     return np.asarray(theirs.reduce(block, axis=axis, keepdims=True, **more))
 
 
-def _dtype_of(theirs: np.ufunc, method: str, x: Tensor, dtype: Any) -> np.dtype[Any]:
+def _dtype_of(theirs: np.ufunc, method: str, x: Tensor, dtype: Any, out: Any) -> np.dtype[Any]:
     """dtype of NumPy's method for two elements; raises NumPy's errors for this dtype."""
+    if dtype is None and is_given(out):
+        return loop_dtype(theirs.__name__, x.dtype, None, out)
     with np.errstate(all="ignore"):
         kind: np.dtype[Any] = getattr(theirs, method)(np.ones(2, x.dtype), dtype=dtype).dtype
     return kind
 
 
 @offers("method.accumulate")
-def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+def accumulate(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
     """`ufunc.accumulate`: cumulative results along an axis."""
     name, x = theirs.__name__, native(array)
     if not x.ndim:
         raise TypeError("cannot accumulate on a scalar")
-    axis = normal_axis(axis, x.ndim)
-    kind = _dtype_of(theirs, "accumulate", x, dtype)
+    out = out[0] if isinstance(out, tuple) else out
+    axis = tuple(range(x.ndim)) if axis is None else axis
+    trial(f"{name}.accumulate", x, axis=axis, dtype=dtype, out=out)
+    axis = normal_axis(axis[0] if isinstance(axis, tuple) else axis, x.ndim)
+    kind = _dtype_of(theirs, "accumulate", x, dtype, out)
     if name in _TREES or name in _NAMED:
         x = x if name in ("add", "multiply") else astype(x, kind)
         result = Tensor(new_data(Scan(f"{name}.accumulate", name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
@@ -101,11 +120,11 @@ def accumulate(theirs: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, o
         result = map_along(
             f"{name}.accumulate", _accumulate_block, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind
         )
-    return assign_out(result, out, name)
+    return write_out(result, name, out)
 
 
 def _accumulate_block(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
-    return np.asarray(theirs.accumulate(block, axis=axis, dtype=kind))
+    return np.asarray(theirs.accumulate(block, axis=axis, dtype=None if kind.kind == "m" else kind))
 
 
 @offers("method.reduceat")
