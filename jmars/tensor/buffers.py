@@ -201,6 +201,8 @@ class MemoryFlags:
     _SHORT: ClassVar = {"C": "c_contiguous", "F": "f_contiguous", "O": "owndata", "W": "writeable", "A": "aligned",
                         "X": "writebackifcopy", "B": "behaved", "CA": "carray", "FA": "farray"}  # fmt: skip
 
+    _NAMES: ClassVar = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED", "WRITEBACKIFCOPY")
+
     def __init__(self, place: Place) -> None:
         self._place = place
         layout = layout_of(place)
@@ -252,8 +254,14 @@ class MemoryFlags:
         place.writeable = bool(value)
 
     def __repr__(self) -> str:
-        names = ("C_CONTIGUOUS", "F_CONTIGUOUS", "OWNDATA", "WRITEABLE", "ALIGNED", "WRITEBACKIFCOPY")
-        return "".join(f"  {name} : {self[name]}\n" for name in names)
+        return "".join(f"  {name} : {self[name]}\n" for name in self._NAMES)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MemoryFlags):
+            return NotImplemented
+        return all(self[name] == other[name] for name in self._NAMES)
+
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's
 
     def __getitem__(self, name: str) -> bool:
         found: bool = getattr(self, self._SHORT.get(name, name.lower()))

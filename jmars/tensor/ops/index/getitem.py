@@ -7,6 +7,7 @@ values must be known when the graph is built, and NumPy's boolean arrays to take
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from jmars.tensor.tensor import Tensor, as_tensor, index_step
 __all__ = ["Index", "getitem", "take"]
 
 Ints = NDArray[np.int64]
+Array = NDArray[Any]
 _BASIC = (slice, int, np.integer)
 
 
@@ -124,7 +126,11 @@ def _axis_entries(entry: Any) -> list[Any]:
                 "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays "
                 "are valid indices"
             ) from None
-    return [array.astype(np.int64) if not array.size else array]
+    if not array.size and not isinstance(entry, np.ndarray | Tensor):
+        return [array.astype(np.int64)]
+    if array.dtype.kind not in "iu":
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    return [array]
 
 
 @offers("method.getitem")
@@ -136,6 +142,8 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     if len(entries) == 1 and is_bool_scalar(entries[0]):  # x[None] for True, an empty array for False
         one, entry = expand_dims(x, 0), entries[0]
         return select_by_mask(one, reshape(entry, (1,))) if isinstance(entry, Tensor) else one if entry else one[:0]
+    if any(map(is_bool_scalar, entries)):
+        return getitem(*_without_bools(x, entries))
     masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
     if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_lazy_mask(e) for e in entries):
         return _select_by_lazy_mask(x, entries, masks[0])
@@ -146,11 +154,47 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         return result
     advanced = [i for i, entry in enumerate(meaning.entries) if isinstance(entry, np.ndarray | int)]
     together = advanced[-1] - advanced[0] == len(advanced) - 1
-    arrays = np.broadcast_arrays(*(meaning.entries[i] for i in at))
+    arrays = broadcast_positions([meaning.entries[i] for i in at])
     # axes after slicing, which removed the ints
     axes = [i - sum(isinstance(entry, int) for entry in meaning.entries[:i]) for i in at]
     first = advanced[0] - sum(isinstance(entry, int) for entry in meaning.entries[: advanced[0]]) if together else 0
     return _take_jointly(result, arrays, axes, first)
+
+
+def broadcast_positions(arrays: Sequence[Array]) -> Sequence[Array]:
+    """Broadcast index arrays; raises IndexError as NumPy's indexing."""
+    try:
+        return np.broadcast_arrays(*arrays)
+    except ValueError:
+        shapes = " ".join(str(one.shape) for one in arrays)
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        ) from None
+
+
+def _without_bools(x: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    """Bools beside other entries: each is an array of one position, or none, along a new axis."""
+    axes: list[Any] = []
+    found: list[Any] = []
+    for entry in entries:
+        if is_bool_scalar(entry):
+            axes.append(None)
+            found.append(np.zeros(int(bool(entry)), np.int64))
+            continue
+        found.append(entry)
+        if entry is Ellipsis:
+            axes.append(entry)
+        elif entry is not None:
+            mask = not isinstance(entry, slice) and np.ndim(entry) > 1 and is_mask(entry)
+            axes += [slice(None)] * (np.ndim(entry) if mask else 1)
+    return getitem(x, tuple(axes)), tuple(found)
+
+
+def is_mask(entry: Any) -> bool:
+    """Whether an index entry is an array, list or tensor of bools."""
+    return getattr(entry, "dtype", None) == np.dtype(bool) or (
+        isinstance(entry, list | tuple) and np.asarray(entry).dtype == bool
+    )
 
 
 def is_bool_scalar(entry: Any) -> bool:

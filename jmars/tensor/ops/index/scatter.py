@@ -18,7 +18,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
-from jmars.tensor.ops.index.getitem import Index
+from jmars.tensor.ops.index.getitem import Index, broadcast_positions
 from jmars.tensor.ops.index.take import positions_in_chunks
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, squeeze
 from jmars.tensor.ops.shape.reshape import merge_axes, reshape
@@ -49,7 +49,7 @@ def set_by_arrays(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
         whole = Index(tuple(slice(None) if isinstance(entry, slice) else entry for entry in entries))
         return call("method.setitem", x, part, set_by_arrays(inner, whole, value))  # type: ignore[no-any-return]
     named = [i for i, entry in enumerate(entries) if not isinstance(entry, slice)]
-    arrays = np.broadcast_arrays(*(entries[i] for i in named))
+    arrays = broadcast_positions([entries[i] for i in named])
     shape, k = arrays[0].shape, len(named)
     first = named[0] if named[-1] - named[0] == k - 1 else 0  # position of the arrays' axes in x[index]
     rest = tuple(n for i, n in enumerate(x.shape) if i not in named)

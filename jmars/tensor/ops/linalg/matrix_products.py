@@ -160,6 +160,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     if len(first) != len(second) or max(len(first), len(second)) > min(x.ndim, y.ndim):
         raise ValueError("shape-mismatch for sum")
     first, second = [normal_axis(i, x.ndim) for i in first], [normal_axis(i, y.ndim) for i in second]
+    if len({*first}) < len(first) or len({*second}) < len(second):
+        raise ValueError("duplicate axes are not allowed in tensordot")
     return _sum_over_axes("tensordot", x, first, y, second, dtype)
 
 
