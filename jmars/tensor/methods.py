@@ -196,10 +196,6 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
         return call("transpose", self, order)
 
-    def byteswap(self, inplace: bool = False) -> Any:
-        """Reverse the bytes of each element."""
-        return call("method.byteswap", self, inplace)
-
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """Swap two axes."""
         return call("swapaxes", self, axis1, axis2)

@@ -125,3 +125,11 @@ def test_refused_cast_of_python_number_is_type_error():
         with pytest.raises(TypeError, match="annot cast"):  # NumPy's resolve_dtypes ends the process
             mt.add(3.0, 4.0, **cast)
     assert mt.add(mt.asarray([3.0]), 3, casting="safe").fetch().tolist() == [6.0]
+
+
+def test_where_leaves_elements_of_out_as_they_are_in_its_dtype():
+    out = mt.asarray([1.5, 2.5, 3.5])
+    mt.add(mt.ones(3, "i8"), mt.ones(3, "i8"), out=out, where=[True, False, False])
+    assert out.fetch().tolist() == [2.0, 2.5, 3.5]
+    with pytest.raises(TypeError, match="Cannot cast"):
+        mt.add(1.5, mt.ones(3), out=mt.ones(3, "i8"), where=[True, False, False])

@@ -243,14 +243,3 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 def _holds_tensors(value: Any) -> bool:
     """Whether nested lists contain a tensor."""
     return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(map(_holds_tensors, value)))
-
-
-@offers("method.byteswap")
-def byteswap(x: Tensor, inplace: bool) -> Tensor:
-    """The elements with their bytes reversed; dtype and byte order stay."""
-    swapped = blockwise("byteswap", _byteswap, [x], x.chunks, x.dtype)
-    return x._assign(swapped) if inplace else swapped
-
-
-def _byteswap(block: Any) -> Any:
-    return block.byteswap()

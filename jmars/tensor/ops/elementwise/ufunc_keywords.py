@@ -6,7 +6,7 @@ Source: NumPy reference, "Universal functions: optional keyword arguments".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -110,6 +110,8 @@ class UfuncKeywords:
         results: list[Any] = []
         for value, target in zip(values, self.outs, strict=True):
             if self.where is not True:
+                if target is not None and np.can_cast(value.kind, target.dtype, cast(Any, self.casting)):
+                    value = formula.cast(value, target.dtype)  # the elements of `out` are not cast
                 other = formula.read(np.zeros((), value.kind) if target is None else target)
                 value = formula.where(formula.read(_mask(self.where)), value, formula.cast(other, value.kind))
             result = formula.tensor(value, order=self.order)

@@ -112,6 +112,12 @@ def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any =
            casting: Any = "same_kind") -> Any:  # fmt: skip
     """`np.vecdot`: products of vectors along an axis, the first conjugated."""
     a, b, _ = _product_inputs("vecdot", x1, x2)
+    lengths = [x.shape[normal_axis(axis, x.ndim)] for x in (a, b) if x.ndim]
+    if len({*lengths}) > 1:
+        raise ValueError(
+            "vecdot: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n),(n)->() "
+            f"(size {lengths[1]} is different from {lengths[0]})"
+        )
     dtype = trial("vecdot", x1, x2, axis=axis, dtype=dtype, casting=casting)
     inner = np.dtype("f4") if dtype == np.dtype("f2") else dtype
     a, b = astype_unsafe(a, inner), astype_unsafe(b, inner)
