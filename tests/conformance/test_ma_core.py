@@ -1,0 +1,5 @@
+"""numpy.ma.tests.test_core."""
+
+from tests.conformance.upstream import adopt
+
+adopt("numpy.ma.tests.test_core", globals())
