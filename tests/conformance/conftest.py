@@ -15,7 +15,7 @@ from tests.conformance.lists import EXCLUDED, FAILING, OUTCOMES, name_of, read, 
 from tests.conformance.names import entered
 from tests.conformance.upstream import MATRIX, OWN
 
-SAMPLE = 60  # the short run has one of so many tests
+SAMPLE = 120  # the short run has one of so many tests
 MARKERS = ["leaks_references", "thread_unsafe", "parallel_threads(n)", "iterations(n)", "valgrind_error", "slow_pypy"]
 
 
