@@ -99,19 +99,29 @@ OBJECTS = np.array([1, "a", None, {}], object)
         ("astype", (cut(np.ones(4)), object)),
         ("astype", (cut(np.ones(4)), [("a", object)])),
         ("astype", (cut(np.ones(4)), np.dtypes.StringDType())),
-        ("reduce", (cut(np.ones(4)), object)),
-        ("map_blocks", (cut(np.ones(4)), object)),
-        ("map_blocks", (cut(np.ones(4)), np.dtypes.StringDType())),
         ("asarray", (OBJECTS,)),
         ("asarray", (OBJECTS.astype(np.dtypes.StringDType()),)),
         ("asarray", ([1, None],)),
+    ],
+    ids=str,
+)
+def test_arrays_of_pointers_are_numpys_own(child: Child, function: str, args: Any) -> None:
+    kind, text = child.ask(Asked(function, args, {}))
+    assert kind == "value" and text.startswith("array("), text
+
+
+@pytest.mark.parametrize(
+    "function, args",
+    [
+        ("map_blocks", (cut(np.ones(4)), object)),
+        ("map_blocks", (cut(np.ones(4)), np.dtypes.StringDType())),
         ("view", (cut(np.ones(4)), object)),
     ],
     ids=str,
 )
-def test_pointers_are_refused_with_a_reason(child: Child, function: str, args: Any) -> None:
+def test_pointers_in_chunks_are_refused_with_a_reason(child: Child, function: str, args: Any) -> None:
     kind, text = child.ask(Asked(function, args, {}))
-    assert kind == "UnsupportedError", text
+    assert kind == "ObjectArrayError", text
     assert "pointers" in text and "(line " in text
 
 
