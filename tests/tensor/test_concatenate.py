@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
 from tests.tensor.engine import tiled
@@ -86,6 +89,31 @@ def test_tile_and_repeat(data):
     n = array.size if axis is None else array.shape[axis]
     counts = data.draw(st.integers(0, 4) | st.lists(st.integers(0, 3), min_size=n, max_size=n))
     same(np.repeat(x, counts, axis), np.repeat(array, np.array(counts, int), axis))
+
+
+@pytest.mark.parametrize("dtype", [">i4", "f2", "c16", "U3", "S2", "M8[s]", "?", [("a", "i4"), ("b", "f8", 2)]])
+@pytest.mark.parametrize("count", [0, 1, 2, [3], np.uint8(5), True])
+def test_repeat_by_a_number_keeps_every_dtype(engine, dtype, count):
+    array = np.arange(12).astype("i4").view("u1")[::4].reshape(3, 4).astype(np.dtype(dtype))
+    x = mt.asarray(array, chunk_size=2)
+    for axis in (0, 1, None):
+        same(np.repeat(x, count, axis), np.repeat(array, count, axis))
+    with pytest.raises(ValueError, match="negative"):
+        np.repeat(x, -1)
+
+
+@pytest.mark.parametrize("length, count", [(20_000_000, 3), (3, 50_000_000), (1000, 100_000)])
+def test_repeat_by_a_number_makes_no_positions(length, count):
+    x = mt.arange(length, dtype="f8")
+    tracemalloc.start()
+    try:
+        repeated = np.repeat(x, count)
+        tiled(TensorGraph.of([repeated.data]))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**20
+    assert max(repeated.chunks[0]) * 8 <= chunk_bytes()
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap"])

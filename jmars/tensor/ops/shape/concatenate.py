@@ -24,10 +24,10 @@ from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.index.basic_indexing import Slice, slice_tensor
 from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
-from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, normal_axis
+from jmars.tensor.ops.shape.reshape import merge_axes, ravel
 from jmars.tensor.protocols import offers
-from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
+from jmars.tensor.splits import chunk_bytes, common_splits, evenly, split_axis, without_slivers
 from jmars.tensor.steps import share
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
 from jmars.tensor.unknown import is_known
@@ -334,4 +334,22 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     counts = np.asarray(repeats)
     if not np.can_cast(counts.dtype, np.intp) and (counts.size or counts.dtype.kind in "iu"):
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
+    if counts.ndim < 2 and counts.size == 1:
+        return _repeated(x, int(counts.reshape(())), axis)
     return take_positions(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)
+
+
+def _repeated(x: Tensor, count: int, axis: int) -> Tensor:
+    """Repeats each element `count` times along an axis, chunk by chunk: a new axis behind `axis`, merged with it."""
+    if count < 0:
+        raise ValueError("repeats may not contain negative values.")
+    if not count or not x.shape[axis]:
+        return Tensor(slice_axis(x, axis, slice(0, 0)).data)
+    across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
+    most = max(*x.chunks[axis], chunk_bytes() // max(across, 1))  # elements of an output chunk along the axis
+    pieces = tuple(n for length in x.chunks[axis] for n in split_axis(length, max(most // count, 1)) if n)
+    cut = (*x.chunks[:axis], pieces, *x.chunks[axis + 1 :])
+    spread = expand_dims(Tensor(rechunked(x.data, cut)), axis + 1)
+    shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+    chunks = (*cut[: axis + 1], split_axis(count, most), *cut[axis + 1 :])
+    return Tensor(merge_axes(broadcast_to(spread, shape, chunks=chunks), axis, 2).data)
