@@ -1,0 +1,108 @@
+"""Programs of drawn statements over two `%%jmars` cells leave each name as NumPy leaves it."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jmars.config import config
+from tests.fuzz import statements
+from tests.fuzz.comparing import CONSTANTS, REFUSALS, differs
+from tests.fuzz.test_statements import open_differences
+from tests.fuzz.values import Drawing, drawn_arrays
+from tests.notebook.conftest import CellNotebook, in_process
+
+CHUNK = 64  # bytes of a chunk, so that small arrays are cut
+INEXACT = ("fft", "linalg", "mean", "std", "var", "norm", "median", "percentile", "quantile", "average", "cov", "corr")
+
+
+@pytest.fixture(scope="module")
+def cells() -> Iterator[CellNotebook]:
+    with in_process() as made, config.using(chunk_size_limit=CHUNK):
+        yield made
+
+
+def program(d: Drawing) -> tuple[dict[str, str], list[list[str]]]:
+    """Texts of arrays by name, and statements of two cells, all of which NumPy accepts."""
+    arrays = drawn_arrays(d)
+    space: dict[str, Any] = {"np": np, **CONSTANTS, **{name: made.array.copy() for name, made in arrays.items()}}
+    names, ended = list(arrays), []
+    for number in range(2):
+        lines: list[str] = []
+        for k in range(d.int(2, 7)):
+            text = statements.statement(sort := d.one(*SORTS), d, names)
+            if sort in OPEN or sort.startswith(INEXACT):
+                continue
+            line = text if _is_statement(text) else f"r{number}{k} = {text}"
+            trial = copy.deepcopy({name: value for name, value in space.items() if name != "np"}) | {"np": np}
+            if _runs(line, trial):
+                lines.append(line)
+                space = trial
+        ended.append(lines)
+    return {name: made.text for name, made in arrays.items()}, ended
+
+
+SORTS, OPEN = (*statements.functions(), *statements.OTHERS), open_differences()
+
+
+def _is_statement(text: str) -> bool:
+    try:
+        compile(text, "<statement>", "eval")
+    except SyntaxError:
+        return True
+    return False
+
+
+def _runs(line: str, space: dict[str, Any]) -> bool:
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(line, space)
+    except Exception:
+        return False
+    return True
+
+
+def checked(cells: CellNotebook, seed: int) -> str:
+    """The program of a seed in words, if a name differs; empty if none does."""
+    arrays, both = program(Drawing(random.Random(f"cells {seed}").randint))
+    start = "\n".join(f"{name} = {text}" for name, text in arrays.items())
+    theirs: dict[str, Any] = {"np": np, **CONSTANTS}
+    exec(start, theirs)
+    cells.cells.clear()
+    cells.jobs.clear()
+    for name in [name for name in cells.shell.user_ns if name[0] == "r" and name[1:].isdigit()]:
+        del cells.shell.user_ns[name]
+    cells.shell.user_ns.update(np=np, **CONSTANTS)
+    cells(start)
+    shown = start
+    for lines in both:
+        text = "%%jmars\n" + "\n".join(lines)
+        shown += "\n" + text
+        if not lines:
+            continue
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ran = cells.run(text)
+        if isinstance(ran.error, REFUSALS):
+            return ""  # the cell takes its writes back
+        if ran.error is not None:
+            return f"{shown}\n{ran.error!r}"
+        for line in lines:
+            _runs(line, theirs)
+        for name, value in theirs.items():
+            if name[0] in "abcr" and (found := differs(cells.shell.user_ns[name], value)):
+                return f"{shown}\n{name} is {found}"
+    return ""
+
+
+def test_names_after_cells(cells: CellNotebook, request: pytest.FixtureRequest) -> None:
+    programs = request.config.getoption("examples") or (1000 if request.config.getoption("--all") else 40)
+    found = [text for seed in range(programs) if (text := checked(cells, seed))]
+    assert not found, f"{len(found)} of {programs} differ, the shortest:\n{min(found, key=len)}"
