@@ -272,3 +272,9 @@ def test_methods_take_where_and_order_none() -> None:
     ours = jt.array(x, chunk_size=2)
     assert not ours.all(where=True) and ours.all(where=x > 0) and not ours.any(where=x < 1)
     assert jt.zeros_like(ours, order=None).shape == ours.copy(None).shape == (2, 3)
+
+
+def test_unsigned_numbers_are_compared_with_a_negative_one() -> None:
+    x = np.array([0, 3, 2**63], "u8")
+    np.testing.assert_array_equal(jt.isclose(jt.array(x, chunk_size=2), -1).fetch(), np.isclose(x, -1))
+    assert not jt.allclose(jt.array(x), -1)

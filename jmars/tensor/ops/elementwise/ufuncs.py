@@ -433,7 +433,7 @@ def _finite(x: Tensor, puts: tuple[Any, Any, Any]) -> Tensor:
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """`np.isclose`: `|a - b| <= atol + rtol * |b|`, infinities equal to themselves."""
     formula = Formula("isclose")
-    x, y = formula.read(a), formula.read(b)
+    x, y = formula.read(a), formula.read(float(b) if isinstance(b, int) else b)
     if isinstance(y.kind, np.dtype) and y.kind.kind in "biu":
         y = formula.cast(y, np.float64)  # NumPy compares in floating point, so that differences do not wrap
     apply, read = formula.apply, formula.read
