@@ -36,6 +36,7 @@ class EventLog:
         self._events: deque[tuple[Event, int]] = deque()
         self._limit, self._budget, self._now = limit, budget, now
         self._held = 0  # bytes, about
+        self._overflowed = 0  # number of the newest event that left for want of room
 
     def append(self, kind: str, job: str, data: dict[str, Any], size: int | None = None) -> None:
         """Append an event; `size` is the size of `data` in bytes, where it is known (`weight`)."""
@@ -44,7 +45,9 @@ class EventLog:
         self._events.append(([self.last, self._now(), kind, job, data], size))
         self._held += size
         while len(self._events) > self._limit or (self._held > self._budget and len(self._events) > 1):
-            self._held -= self._events.popleft()[1]
+            event, left = self._events.popleft()
+            self._held -= left
+            self._overflowed = event[0]
 
     def drop_oldest(self, is_forgotten: Callable[[str], bool]) -> None:
         """Drop the oldest events up to the first event of a job that is remembered.
@@ -70,13 +73,16 @@ class EventLog:
             Only this job's events and those of the cluster; "" for all.
         """
         first = self.last - len(self._events) + 1
-        if since + 1 < first:
-            now, standing = self._now(), self.standing(job)
-            start = self.last + 1 - len(standing)  # numbered as the newest, so that a reader takes them for news
-            return [[start + i, now, *record] for i, record in enumerate(standing)], self.last
         found: list[Event] = []
         upto = since
-        for event, _ in islice(self._events, since + 1 - first, None):
+        if since + 1 < first:
+            now, standing = self._now(), self.standing(job)
+            if not job or since < self._overflowed:
+                start = self.last + 1 - len(standing)  # numbered as the newest, so that a reader takes them for news
+                return [[start + i, now, *record] for i, record in enumerate(standing)], self.last
+            cluster = [record for record in standing if not record[1]]  # what left was of the cluster and other jobs
+            found += [[first - len(cluster) + i, now, *record] for i, record in enumerate(cluster)]
+        for event, _ in islice(self._events, max(0, since + 1 - first), None):
             upto = event[0]
             if not job or event[3] in (job, ""):
                 found.append(event)

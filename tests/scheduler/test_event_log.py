@@ -58,3 +58,19 @@ def test_events_of_forgotten_jobs_go_first_and_numbers_go_on():
     events.drop_oldest(lambda job: True)
     events.append("JobMoved", "job-3", {})
     assert [event[0] for event in events.read(6)[0]] == [7]
+
+
+def test_a_remembered_job_is_read_whole_after_others_are_forgotten():
+    log = EventLog(now=lambda: 0.0)
+    log.standing = lambda job: [("HostMoved", "", {"host": 1}), ("JobMoved", job, {})]
+    for job in ("", "job-1", "job-2", "", "job-2"):
+        log.append("JobMoved", job, {})
+    log.drop_oldest(lambda job: job == "job-1")
+    events, upto = log.read(0, "job-2")
+    assert [event[2:4] for event in events] == [
+        ["HostMoved", ""],
+        ["JobMoved", "job-2"],
+        ["JobMoved", ""],
+        ["JobMoved", "job-2"],
+    ]
+    assert (upto, [event[0] for event in events]) == (5, [2, 3, 4, 5])

@@ -41,8 +41,8 @@ FAULTS = (
     Fault("jmars/**/*.py", "    if value < 0.1:", "    if value < 0.01:", "a duration is told in the wrong unit"),
     Fault(
         "jmars/tensor/**/*.py",
-        '    if dtype.kind in "biu":',
-        '    if dtype.kind in "iu":',
+        '    if dtype is None and x.dtype.kind in "biu":',
+        '    if dtype is None and x.dtype.kind in "iu":',
         "a result of booleans has the wrong dtype",
     ),
     Fault(
@@ -239,8 +239,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/scheduler/*.py",
-        "            self._held -= self._events.popleft()[1]",
-        "            self._events.popleft()",
+        "            self._held -= left",
+        "            self._held -= 0",
         "the event log forgets too much",
     ),
     Fault(

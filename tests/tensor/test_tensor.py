@@ -248,12 +248,11 @@ def test_a_subscript_within_a_function_or_a_loop_is_written():
 
 
 def test_methods_that_are_missing_are_named():
-    for name in ("byteswap", "setfield"):
+    for name in ("getfield", "setfield"):
         with pytest.raises(AttributeError, match=f"ndarray.{name} is not in jmars yet"):
             getattr(jt.ones(2), name)
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         jt.ones(2).colour
-    assert not hasattr(jt.ones(2), "__array_interface__")
 
 
 def test_every_method_is_offered_or_refused_by_name():
@@ -269,7 +268,7 @@ def test_as_tensor():
     assert jt.as_tensor(x, "f4").dtype == np.dtype("f4")
     assert jt.as_tensor(x, chunk_size=3).chunks == ((3, 1),)
     assert isinstance(jt.as_tensor([[1, 2], [3, 4]]), Tensor)
-    assert jt.as_tensor(np.arange(3, dtype=">i4")).dtype == np.dtype("i4")
+    assert jt.as_tensor(np.arange(3, dtype=">i4")).dtype == np.dtype(">i4")
     for wrong in (np.array([None]), np.zeros(2, "i4,O"), np.zeros(2, "V3")):
         with pytest.raises(UnsupportedError, match="distributed"):
             jt.as_tensor(wrong)
