@@ -36,7 +36,7 @@ class EventLog:
         self._events: deque[tuple[Event, int]] = deque()
         self._limit, self._budget, self._now = limit, budget, now
         self._held = 0  # bytes, about
-        self._overflowed = 0  # number of the newest event that left for want of room
+        self._forgotten = 0  # events of forgotten jobs and of the cluster that stood right before the oldest
 
     def append(self, kind: str, job: str, data: dict[str, Any], size: int | None = None) -> None:
         """Append an event; `size` is the size of `data` in bytes, where it is known (`weight`)."""
@@ -45,9 +45,9 @@ class EventLog:
         self._events.append(([self.last, self._now(), kind, job, data], size))
         self._held += size
         while len(self._events) > self._limit or (self._held > self._budget and len(self._events) > 1):
-            event, left = self._events.popleft()
+            _, left = self._events.popleft()
             self._held -= left
-            self._overflowed = event[0]
+            self._forgotten = 0
 
     def drop_oldest(self, is_forgotten: Callable[[str], bool]) -> None:
         """Drop the oldest events up to the first event of a job that is remembered.
@@ -63,6 +63,7 @@ class EventLog:
         """
         while self._events and (not self._events[0][0][3] or is_forgotten(self._events[0][0][3])):
             self._held -= self._events.popleft()[1]
+            self._forgotten += 1
 
     def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
         """Events after number `since`, oldest first, at most `limit`; and the number to read on from.
@@ -77,7 +78,7 @@ class EventLog:
         upto = since
         if since + 1 < first:
             now, standing = self._now(), self.standing(job)
-            if not job or since < self._overflowed:
+            if not job or since + 1 < first - self._forgotten:
                 start = self.last + 1 - len(standing)  # numbered as the newest, so that a reader takes them for news
                 return [[start + i, now, *record] for i, record in enumerate(standing)], self.last
             cluster = [record for record in standing if not record[1]]  # what left was of the cluster and other jobs
