@@ -40,11 +40,6 @@ class AllocationRequest:
     restarted: int = 1 << 62  # bytes that others held when it gave its slots back because they fragmented memory
 
     @property
-    def is_restarted(self) -> bool:
-        """Whether the request gave its slots back because they fragmented memory."""
-        return self.restarted < 1 << 62
-
-    @property
     def urgency(self) -> tuple[int, int]:
         """Sort key: operands of earlier jobs first, then by rank; clients before later requests."""
         return (self.job, self.rank)

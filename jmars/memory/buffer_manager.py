@@ -162,16 +162,14 @@ class BufferManager:
             return 1  # a spill, or a read that was stopped, ends before the next read; slots now would be scattered
         lacking = 0
         chunks, arena = self.chunks, self.arena
-        # slots of its own must not split the free memory that the scratch needs in one piece
-        scratch_first = bool(request.gather) or request.is_restarted
-        if scratch_first:
-            lacking += self._take_scratch(request)
         if request.size is not None and request.slot < 0:
             slot = arena.allocate(request.size)
             if slot is None:
                 lacking += max(request.size, PAGE)
             else:
                 request.slot = slot
+        if request.gather:
+            lacking += self._take_scratch(request)
         for chunk in request.chunks:
             if chunk in self.reads:
                 request.loading.add(chunk)
@@ -187,7 +185,7 @@ class BufferManager:
                 else:
                     request.loading.add(chunk)
                     self.reads.start(chunk, slot, size, request.urgency)
-        return lacking if scratch_first else lacking + self._take_scratch(request)
+        return lacking if request.gather else lacking + self._take_scratch(request)
 
     def _take_scratch(self, request: AllocationRequest) -> int:
         """Promise scratch memory, after slots where it may be in pieces; returns the bytes that found no room."""

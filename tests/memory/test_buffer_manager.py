@@ -341,15 +341,3 @@ def test_answers_of_the_mover_that_nothing_waits_for_have_no_effect():
     for kind, about in (("spilled", 0), ("loaded", 0), ("loaded", 9), ("gathered", 4)):
         host.buffers.received(None, (kind, about, ""))
     assert host.chunks.memory == before and not host.chunks.disk
-
-
-def test_a_small_output_does_not_split_the_memory_that_the_scratch_needs():
-    host = Host()
-    first, small = host.arena.allocate(SLAB), host.arena.allocate(64)
-    host.arena.free(first)
-    host.arena.free(small)  # its slab, the second one of four, stays ready for small slots
-    assert small // SLAB == 1
-    said = []
-    request = AllocationRequest([], 64, said.append, said.append, "the operand sort", scratch=3 * SLAB)
-    host.buffers.enqueue(request)
-    assert said == [request.slot] and request.slot >= 0 and request.promised >= 0
