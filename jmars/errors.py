@@ -120,7 +120,7 @@ class MissingNameError(UnsupportedError, AttributeError):
 
 
 class ObjectArrayError(UnsupportedError):
-    """An array whose elements are no plain bytes of a fixed length, as Python objects, would be distributed."""
+    """Refuses to distribute an array of Python objects, or of other elements without a fixed number of bytes."""
 
 
 class ArrayChangedError(JmarsError, ValueError):

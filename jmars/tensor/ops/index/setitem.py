@@ -39,7 +39,7 @@ __all__ = ["copyto", "setitem"]
 
 Array = np.ndarray[Any, Any]
 FEW = 64  # a slice of an array with at most one of so many elements has few
-PASSED = 64  # writes that a slice of the result passes, to what was before
+MAX_SKIPPED_WRITES = 64  # writes beside a slice that the slice skips, to read the array before them
 
 
 @offers("method.setitem")
@@ -183,7 +183,7 @@ class SetSlice(Operand):
         if math.prod(map(len, asked)) * FEW > math.prod(output.shape):
             return None
         op, before = self, None
-        for _ in range(PASSED):
+        for _ in range(MAX_SKIPPED_WRITES):
             written = [_positions(slice(*e) if isinstance(e, tuple) else e, n) for e, n in zip(op.index, output.shape)]
             if not any(_apart(one, other) for one, other in zip(asked, written)):
                 value = op.inputs[1:]
