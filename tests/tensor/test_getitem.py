@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.config import config
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, cut_arrays, numbered, same, slices
+from tests.tensor.engine import tiled
 
 
 def positions(length: int, shape) -> st.SearchStrategy[np.ndarray]:
@@ -100,8 +104,39 @@ def test_delete(data):
     array, x = data.draw(cut_arrays(1, 3).filter(lambda pair: pair[0].size))
     axis = data.draw(st.none() | st.integers(-array.ndim, array.ndim - 1))
     length = array.size if axis is None else array.shape[axis]
-    gone = data.draw(st.integers(-length, length - 1) | slices(length) | positions(length, (2,)))
+    masks = st.lists(st.booleans(), min_size=length, max_size=length).map(np.array)
+    several = st.integers(0, 2 * length).flatmap(lambda n: positions(length, (n,)))
+    gone = data.draw(st.integers(-length, length - 1) | slices(length) | positions(length, (2,)) | masks | several)
     same(np.delete(x, gone, axis), np.delete(array, gone, axis))
+
+
+@pytest.mark.parametrize(
+    "gone", [5, -6, [5], [0, 7], [0.5, 1], np.array([]), np.array([0.0]), [True] * 4, [[0, 1], [1, 2]], [], (), True]
+)
+def test_delete_takes_and_refuses_what_numpy_does(gone):
+    array, x = np.arange(5), mt.arange(5, chunk_size=2)
+    try:
+        expected = np.delete(array, gone)
+    except (IndexError, ValueError) as error:
+        with pytest.raises(type(error)) as raised:
+            np.delete(x, gone)
+        assert str(raised.value) == str(error)
+    else:
+        same(np.delete(x, gone), expected)
+
+
+@pytest.mark.parametrize("gone", [5, [3, 10_000_000], slice(None, None, 2), slice(19_000_000, 5, -1)])
+def test_delete_makes_no_positions_of_what_stays(gone):
+    x = mt.arange(20_000_000, dtype="f8", chunk_size=1_000_000)
+    tracemalloc.start()
+    try:
+        left = np.delete(x, gone)
+        tiled(TensorGraph.of([left.data]))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**20
+    assert max(left.chunks[0]) <= 1_000_000
 
 
 @given(st.data())

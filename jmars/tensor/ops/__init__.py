@@ -27,7 +27,7 @@ from jmars.tensor.ops import attributes, control_flow, ndenumerate, nditer, pass
 from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
 from jmars.tensor.ops.create import constants, convert, datetimes, ranges
 from jmars.tensor.ops.elementwise import bits, complex_parts, emath, library_ufuncs, ufuncs
-from jmars.tensor.ops.index import boolean_mask, flat_index, getitem, nonzero, put, select, setitem
+from jmars.tensor.ops.index import boolean_mask, delete, flat_index, getitem, nonzero, put, select, setitem
 from jmars.tensor.ops.io import from_blocks, npy
 from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
 from jmars.tensor.ops.random import numpy_random
@@ -60,6 +60,7 @@ __all__ = [
     "cumulative",
     "datetimes",
     "decompositions",
+    "delete",
     "derived_reductions",
     "emath",
     "fft",

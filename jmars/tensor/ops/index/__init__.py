@@ -9,6 +9,7 @@ In reading order:
 - nonzero.py: positions of true elements
 - structured.py: fields of structured arrays
 - getitem.py: `x[index]`
+- delete.py: removing elements at positions along one axis
 - scatter.py: writing at integer positions
 - setitem.py: `x[index] = value`
 - put.py: `put`, `place`, `putmask`, `fill_diagonal`

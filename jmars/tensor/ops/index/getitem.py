@@ -266,17 +266,6 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return assign_out(result, out, "take")
 
 
-@offers("delete")
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
-    """`np.delete`: removes elements at positions along an axis."""
-    x = as_tensor(arr)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = normal_axis(axis, x.ndim)
-    gone = obj.fetch() if isinstance(obj, Tensor) else obj
-    return take_positions(x, np.delete(np.arange(x.shape[axis]), gone), axis)
-
-
 @offers("flip")
 def flip(m: Any, axis: Any = None) -> Tensor:
     """`np.flip`: reverses axes."""
