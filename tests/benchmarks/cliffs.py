@@ -78,7 +78,9 @@ def works(shell: Any, folder: Path, scale: float) -> list[Work]:
     part = np.load(folder / "map.npy", mmap_mode="r")[100:]
     rows, n = np.arange(0, len(part) // 2, len(part) // 20), int(1000 * scale)
     shell.user_ns.update(np=np, big=big, part=part, rows=rows)
-    held = {"line": mt.asarray(line), "box": mt.asarray(box), "tall": mt.asarray(tall)}
+    places, points = np.sort(rng.random(len(line) // 10)) * len(line), np.arange(float(len(line)))
+    held = {"places": mt.asarray(places), "points": mt.tensor(points, chunk_size=len(line) // 10 + 1)}
+    held |= {"line": mt.asarray(line), "box": mt.asarray(box), "tall": mt.asarray(tall)}
     jmars.execute(*held.values())
     in_dask = {name: da.from_array(x) for name, x in (("line", line), ("tall", tall), ("big", big), ("part", part))}
     cubes = [xr.DataArray(x, dims=("time", "y", "x")) for x in (box, da.from_array(box), held["box"])]
@@ -114,6 +116,8 @@ def works(shell: Any, folder: Path, scale: float) -> list[Work]:
         Work(f"a[k] = v, {n} times", lambda: loop(np, n), lambda: loop(da, n).compute(),
              lambda: fetched(loop(mt, n))),
         Work(f"a[k] = v, {5 * n} times", lambda: loop(np, 5 * n), None, lambda: fetched(loop(mt, 5 * n))),
+        Work("interp(places, points, line)", lambda: np.interp(places, points, line), None,
+             lambda: fetched(np.interp(held["places"], held["points"], held["line"]))),
         Work("svd(tall)[1]", lambda: np.linalg.svd(tall, full_matrices=False)[1],
              lambda: da.linalg.svd(in_dask["tall"])[1].compute(), lambda: fetched(np.linalg.svd(held["tall"])[1])),
         Work("big[5, 5] in a cell", lambda: big[5, 5], lambda: in_dask["big"][5, 5].compute(),

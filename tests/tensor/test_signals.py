@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.kernels.program import Call
+from jmars.optimize import compile_graph
+from jmars.tensor.ops.blockwise.blockwise import call_block
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
 
 DTYPES = ["f8", "f4", "i4", "c16"]
@@ -36,6 +40,34 @@ def test_interpolation(pair, options):
     xp, fp = np.array([-2.0, 0.5, 3.0]), np.array([1.0, -1.0, 4.0])
     same(np.interp(x, xp, fp, **options), np.interp(a, xp, fp, **options))
     same(np.interp(x, xp, fp + 1j, **options), np.interp(a, xp, fp + 1j, **options))
+
+
+def interp_scratch(x, xp, fp):
+    """Bytes that a call of `np.interp` on a chunk of `x` allocates."""
+    graph = compile_graph(TensorGraph.of([np.interp(x, xp, fp).data]), {}).after
+    steps = [step for program in graph.programs for step in program.steps if isinstance(step, Call)]
+    return max(step.work for step in steps if step.function is call_block)
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "i4"])
+def test_interpolation_between_many_points_counts_no_copies_of_them(kind):
+    xp, fp = (mt.ones(10_000, dtype=kind, chunk_size=1_000) for _ in range(2))
+    assert interp_scratch(mt.zeros(1_000, dtype=kind, chunk_size=500), xp, fp) == 500 * 8
+
+
+def test_interpolation_at_more_places_than_points_counts_the_slopes():
+    xp, fp = (mt.ones(500, chunk_size=100) for _ in range(2))
+    assert interp_scratch(mt.zeros(1_000), xp, fp) == (1_000 + 500) * 8
+
+
+@pytest.mark.parametrize("kinds", ["fff", "iii", "dfi", "fdF", "idD"])
+@pytest.mark.parametrize("period", [None, 3])
+def test_interpolation_of_other_dtypes_along_cut_points(engine, kinds, period):
+    x, xp, fp = (np.arange(n).astype(kind) for n, kind in zip((9, 5, 5), kinds, strict=True))
+    ours = np.interp(*(mt.asarray(one, chunk_size=2) for one in (x, xp, fp)), period=period)
+    theirs = np.interp(x, xp, fp, period=period)
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours.fetch(), theirs)
 
 
 @given(st.data())

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.kernels.program import Call, Program, single
+from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
@@ -24,6 +24,7 @@ from jmars.tensor.unknown import axis_length
 __all__ = ["blockwise"]
 
 Array = np.ndarray[Any, Any]
+Scratch = Callable[[ChunkType, Sequence[ChunkType]], int]  # bytes, of the types of the output chunk and the blocks
 
 
 def blockwise(
@@ -36,6 +37,7 @@ def blockwise(
     flat: bool = False,
     runs_user_code: bool = False,
     writes: bool = False,
+    scratch: Scratch | None = None,
 ) -> Tensor:
     """Makes the tensor whose chunks are `function(*blocks, *params)`, a call per grid position.
 
@@ -58,11 +60,19 @@ def blockwise(
         Whether the function calls user code.
     writes
         Whether the function is `function(out, *blocks, *params)` and writes into the output chunk.
+    scratch
+        Bytes that a call allocates, from the types of the output chunk and of the blocks; by default two copies of
+        all of them, as LAPACK makes.
     """
     unique = tuple(dict.fromkeys(x.data for x in inputs))
     which = tuple(unique.index(x.data) for x in inputs)
-    op = Blockwise(name, function, params, which, flat, runs_user_code, writes, inputs=unique)
+    op = Blockwise(name, function, params, which, flat, runs_user_code, writes, scratch or two_copies, inputs=unique)
     return Tensor(new_data(op, tuple(map(axis_length, chunks)), np.dtype(dtype), chunks))
+
+
+def two_copies(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    """Scratch of LAPACK's functions, which work on copies."""
+    return 2 * (out.nbytes + sum(one.nbytes for one in blocks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +86,7 @@ class Blockwise(Operand):
     flat: bool
     runs_user_code: bool
     writes: bool
+    scratch: Scratch
     name: ClassVar[str] = "blockwise"
     reads_all: ClassVar[bool] = True
 
@@ -100,7 +111,7 @@ class Blockwise(Operand):
                 for one, g in zip(read, grids)
             ]
             kind = chunk_type(out, output.dtype)
-            work = 2 * (kind.nbytes + sum(one.nbytes for one in types))  # LAPACK works on copies
+            work = self.scratch(kind, types)
             params = (self.function, self.params)
             called = write_block if self.writes else call_block
             step = Call(called, params, tuple(range(len(types))), kind, work=work, runs_user_code=self.runs_user_code)

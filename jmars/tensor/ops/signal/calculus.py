@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from jmars.kernels.program import ChunkType
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.reduce.cumulative import cumsum, diff
@@ -31,7 +33,20 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if not xs.size:
         raise ValueError("array of sample points is empty")
     dtype = np.complex128 if fs.dtype.kind == "c" else np.float64
-    return blockwise("interp", _interp, [data, xs, fs], data.chunks, dtype, (left, right, period))
+    blocks = [_as_read(data), _as_read(xs), _as_read(fs, dtype)]
+    scratch = None if period is not None else _interp_scratch
+    return blockwise("interp", _interp, blocks, data.chunks, dtype, (left, right, period), scratch=scratch)
+
+
+def _as_read(x: Tensor, dtype: Any = np.float64) -> Tensor:
+    """`x` in the dtype in which `np.interp` reads it, so that no block converts it again."""
+    return astype(x, dtype) if x.dtype != dtype and np.can_cast(x.dtype, dtype) else x
+
+
+def _interp_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    """The result, and the slopes between the data points, which NumPy keeps unless there are more points than `x`."""
+    x, xp, fp = blocks
+    return out.nbytes + (fp.nbytes if xp.nbytes <= x.nbytes else 0)
 
 
 def _interp(block: Array, xp: Array, fp: Array, left: Any, right: Any, period: Any) -> Array:
