@@ -42,6 +42,7 @@ In reading order:
 - strings.py: functions of text, imported on first use
 - polynomial.py: the class of polynomials, imported on first use
 - array_api.py: the names of the array API standard
+- result_layouts.py: memory order of results
 - deferring.py: functions of arrays of unknown length, deferred to a later stage
 - spawn: Python functions as operands, objects as chunks
 - duck_arrays.py: detects duck arrays among arguments
@@ -54,7 +55,7 @@ from typing import Any
 import numpy as _np
 
 from jmars.errors import UnsupportedError as _UnsupportedError
-from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops
+from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops, result_layouts
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
@@ -88,6 +89,7 @@ __all__ = [
     "numpy_classes",
     "ops",
     "random",
+    "result_layouts",
     "set_engine",
     "tensor",
 ]

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
 __all__ = ["Buffer", "MemoryFlags", "Place", "PlaceState", "View", "ViewStep"]
-__all__ += ["basic_index", "can_ravel", "can_reshape", "layout_of", "reshaped_layout", "strides_like", "taken_strides"]
+__all__ += [
+    "basic_index",
+    "can_ravel",
+    "can_reshape",
+    "layout_of",
+    "reshaped_layout",
+    "small_layout",
+    "strides_in_order",
+]
+__all__ += ["strides_like", "taken_strides"]
 
 Array = np.ndarray[Any, Any]
 ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
@@ -206,8 +215,9 @@ class MemoryFlags:
     def __init__(self, place: Place) -> None:
         self._place = place
         layout = layout_of(place)
+        is_line = isinstance(place, Buffer) and len(place.node.shape) < 2
         self.c_contiguous = bool(layout is None or layout.flags.c_contiguous)
-        self.f_contiguous = bool(layout is not None and layout.flags.f_contiguous)
+        self.f_contiguous = is_line or bool(layout is not None and layout.flags.f_contiguous)
         self.owndata = isinstance(place, Buffer) and place.is_owned
         self.contiguous, self.aligned, self.writebackifcopy = self.c_contiguous, True, False
 
@@ -370,8 +380,8 @@ def strides_like(
     layouts = [layout_of(place) for place in places]
     if None in [None if one is None else 0 for one in layouts]:
         return None
-    small = [_small(one, not is_copy) for one in layouts if one is not None]
-    return _strides_in_order(np.nditer([*small, None], flags=["zerosize_ok"]).operands[-1], shape, itemsize)
+    small = [small_layout(one, is_broadcast=not is_copy) for one in layouts if one is not None]
+    return strides_in_order(np.nditer([*small, None], flags=["zerosize_ok"]).operands[-1], shape, itemsize)
 
 
 def ordered_strides(
@@ -391,7 +401,7 @@ def ordered_strides(
         return strides_like(places, shape, itemsize, is_copy)
     layouts = [layout_of(place) for place in places] if order == "A" and any(one.permuted for one in places) else [None]
     if order == "F" or all(one is not None and one.flags.f_contiguous for one in layouts):
-        return _strides_in_order(np.empty([2] * len(shape), np.int8, order="F"), shape, itemsize)
+        return strides_in_order(np.empty([2] * len(shape), np.int8, order="F"), shape, itemsize)
     return None
 
 
@@ -409,12 +419,12 @@ def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: in
         else:
             entries.append(np.zeros([min(n, 2) for n in np.shape(entry)], np.int8))
     try:
-        return _strides_in_order(_small(layout)[tuple(entries)], shape, itemsize)
+        return strides_in_order(small_layout(layout)[tuple(entries)], shape, itemsize)
     except IndexError:  # of an axis without elements
         return None
 
 
-def _strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+def strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
     """Strides of a new array with the order of axes in memory of `made`; None for C order."""
     if made.ndim != len(shape):  # of a broadcast to more axes
         return None
@@ -428,10 +438,10 @@ def _strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tup
     return tuple(found)
 
 
-def _small(layout: Array, is_broadcast: bool = False) -> Array:
-    """An array with at most two elements along each axis, in memory in the order of `layout`; broadcast if asked."""
+def small_layout(layout: Array, most: int = 2, is_broadcast: bool = False) -> Array:
+    """Ones, at most `most` along each axis, that lie in memory in the order of `layout`; broadcast if asked."""
     order = sorted(range(layout.ndim), key=lambda axis: (-abs(layout.strides[axis]), axis))
-    shape = [min(n, 2) for n in layout.shape]
+    shape = [min(n, most) for n in layout.shape]
     kept = [1 if is_broadcast and not step and n else n for n, step in zip(shape, layout.strides)]
-    made = np.zeros([kept[axis] for axis in order], np.int8)
+    made = np.ones([kept[axis] for axis in order], np.int8)
     return np.broadcast_to(made.transpose(np.argsort(order)), shape) if layout.ndim else made

@@ -312,7 +312,8 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def tobytes(self, order: str = "C") -> bytes:
         """Compute the tensor and return the bytes of its elements."""
-        return np.asarray(self.fetch()).tobytes(order)  # type: ignore[arg-type]
+        value = self.ravel(order) if order in ("A", "F") else self
+        return np.asarray(value.fetch()).tobytes()
 
     def dumps(self) -> bytes:
         """Compute the tensor and return the pickle of its value."""

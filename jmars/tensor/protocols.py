@@ -22,7 +22,8 @@ from jmars.tensor.engine import can_compute
 from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
 from jmars.tensor.unknown import Origin
 
-__all__ = ["FUNCTIONS", "call", "find", "numpy_function", "offers", "set_call_hook", "set_mask_hook", "unsupported"]
+__all__ = ["FUNCTIONS", "call", "find", "numpy_function", "offers", "set_call_hook", "set_layout_hook"]
+__all__ += ["set_mask_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
@@ -82,11 +83,31 @@ def set_mask_hook(hook: MaskHook) -> None:
     _mask_hook = hook
 
 
+LayoutHook = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any], Any]
+_layout_hook: LayoutHook | None = None
+_LAID_OUT = frozenset(  # functions of new arrays whose memory order is not C where the order of the arguments is not
+    """all amax amin any append average block column_stack concat concatenate cumprod cumsum cumulative_prod
+    cumulative_sum delete diff dstack fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn
+    fft.ifftshift fft.ihfft fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn gradient hstack i0 insert
+    linalg.qr linalg.svd max mean median method.accumulate method.reduce method.reduceat min nancumprod nancumsum
+    nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar pad partition percentile
+    piecewise prod ptp quantile roll select sort stack std sum trapezoid unwrap var vstack""".split()  # noqa: SIM905
+)
+
+
+def set_layout_hook(hook: LayoutHook) -> None:
+    """Call `hook(numpy_function, args, kwargs, found)` for the results of functions that keep the arguments' order."""
+    global _layout_hook
+    _layout_hook = hook
+
+
 def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = None) -> Callable[..., Any]:
     """Wrap a function with dispatch on overriding arguments (through NumPy's function `numpys`) and the hooks.
 
     NumPy's function `theirs` computes with arrays of objects.
     """
+
+    layout = theirs if name in _LAID_OUT else None
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
@@ -95,9 +116,9 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
         if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
             return found
         try:
-            if Origin.met and _call_hook is not None:
-                return _call_hook(name, function, args, kwargs)
-            return function(*args, **kwargs)
+            hook = _call_hook if Origin.met else None
+            found = function(*args, **kwargs) if hook is None else hook(name, function, args, kwargs)
+            return found if layout is None or _layout_hook is None else _layout_hook(layout, args, kwargs, found)
         except DuckArrayError as error:  # sparse arrays and other duck arrays
             return dispatch(error, name, args, kwargs)
         except ObjectArrayError:  # NumPy computes with objects, in this process

@@ -42,6 +42,39 @@ MADE = {
     "array": lambda np, a, order: np.array(a, order=order),
     "copy": lambda np, a, order: np.copy(a, order=order),
 }
+KEEPING = {  # functions of a new array that keep the order of their argument in memory, or a part of it
+    "eye": lambda np, a: np.eye(3, 4, order="F"),
+    "sort": lambda np, a: np.sort(a, axis=0),
+    "partition": lambda np, a: np.partition(a, 1),
+    "cumsum": lambda np, a: np.cumsum(a, axis=1),
+    "accumulate": lambda np, a: np.add.accumulate(a, axis=0),
+    "sum": lambda np, a: np.sum(a, axis=0),
+    "sum of the last axis": lambda np, a: a.sum(-1),
+    "std": lambda np, a: np.std(a, axis=-1, keepdims=True),
+    "nanmax": lambda np, a: np.nanmax(a, axis=0),
+    "median": lambda np, a: np.median(a, axis=0),
+    "average": lambda np, a: np.average(a, axis=0),
+    "reduceat": lambda np, a: np.add.reduceat(a, [0, 1], axis=1),
+    "concatenate": lambda np, a: np.concatenate([a, a], axis=1),
+    "concatenate C and the array": lambda np, a: np.concatenate([np.ascontiguousarray(a), a]),
+    "stack": lambda np, a: np.stack([a, a], axis=1),
+    "append": lambda np, a: np.append(a, a, axis=0),
+    "vstack": lambda np, a: np.vstack([a, a]),
+    "block": lambda np, a: np.block([[a], [a]]),
+    "pad": lambda np, a: np.pad(a, 1, mode="edge"),
+    "roll": lambda np, a: np.roll(a, 1, axis=0),
+    "diff": lambda np, a: np.diff(a, axis=0),
+    "gradient": lambda np, a: np.gradient(a, axis=0),
+    "delete": lambda np, a: np.delete(a, 1, axis=0),
+    "insert": lambda np, a: np.insert(a, 1, 5.0, axis=0),
+    "select": lambda np, a: np.select([a > 3], [a], 0.0),
+    "fft": lambda np, a: np.fft.fft(a, axis=0),
+    "fftshift": lambda np, a: np.fft.fftshift(a),
+    "where": lambda np, a: np.where(a > 3, a, 0.0),
+    "take": lambda np, a: np.take(a, [1, 0], axis=0),
+    "repeat": lambda np, a: np.repeat(a, 2, axis=0),
+    "positions": lambda np, a: a[..., [1, 0]],
+}
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 FROM = {
     "C": lambda np: np.asarray(C),
@@ -57,6 +90,9 @@ def agree(ours: Any, theirs: Any) -> None:
     for name in ("c_contiguous", "f_contiguous"):
         assert getattr(ours.flags, name) == getattr(theirs.flags, name), name
     np.testing.assert_array_equal(ours.fetch(), theirs)
+    for order in "CFA":
+        assert ours.tobytes(order) == theirs.tobytes(order)
+    np.testing.assert_array_equal(ours.ravel("K"), theirs.ravel("K"))
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
@@ -133,3 +169,24 @@ def test_flags_print_as_numpys():
     a = np.zeros((2, 3))
     for take in (lambda x: x, lambda x: x.T, lambda x: x[:, 0]):
         assert repr(take(mt.zeros((2, 3))).flags) == repr(take(a).flags)
+
+
+@pytest.mark.parametrize("source", FROM)
+@pytest.mark.parametrize("name", KEEPING)
+def test_functions_of_new_arrays_keep_the_order_that_numpys_keep(name: str, source: str) -> None:
+    with np.errstate(all="ignore"):
+        theirs = KEEPING[name](np, FROM[source](np))
+        ours = KEEPING[name](mt, FROM[source](mt))
+    assert ours.flags.f_contiguous == theirs.flags.f_contiguous
+    assert ours.flags.c_contiguous == theirs.flags.c_contiguous
+    np.testing.assert_allclose(ours.ravel("K").fetch(), theirs.ravel("K"))
+
+
+def test_a_line_of_unknown_length_lies_in_both_orders() -> None:
+    found = mt.asarray(C)[mt.asarray(C) > 3]
+    assert found.flags.c_contiguous and found.flags.f_contiguous
+
+
+def test_reshape_in_memory_order_is_refused_as_by_numpy() -> None:
+    with pytest.raises(ValueError, match="not permitted"):
+        mt.asarray(C).reshape(4, 3, order="K")

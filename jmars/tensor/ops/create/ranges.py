@@ -239,7 +239,8 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
     is_one = _compare_positions("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks))
-    return astype(is_one, kind) if kind.kind in "biufc" else where(is_one, np.ones((), kind), np.zeros((), kind))
+    made = astype(is_one, kind) if kind.kind in "biufc" else where(is_one, np.ones((), kind), np.zeros((), kind))
+    return made._laid_out_like((), order or "C")
 
 
 @offers("identity")

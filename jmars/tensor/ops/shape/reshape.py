@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, layout_of, reshaped_layout
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunk
@@ -60,7 +59,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     x = as_tensor(a)
     whole = _full_shape(shape if shape is not None else newshape, x)
     if order not in ("C", "F", "A"):
-        raise UnsupportedError(f"reshape with order={order!r} is not in jmars; use order='C'")
+        np.zeros(1).reshape(1, order=cast(Any, order))  # NumPy's own words
     if order == "F" or order == "A" and _is_fortran(x):
         return transpose(reshape(transpose(a), whole[::-1], chunk_size=chunk_size, chunks=chunks))
     if whole == x.shape:
