@@ -149,14 +149,15 @@ class Buffer:
 
 
 class View:
-    """Place of a view: a step from another place."""
+    """Place of a view: a step from another place.
 
-    is_array = True
+    `is_array` is false for a record that an index took out of its array: NumPy's scalar that shares the memory.
+    """
 
-    __slots__ = ("_node", "_version", "buffer", "parent", "permuted", "step", "writeable")
+    __slots__ = ("_node", "_version", "buffer", "is_array", "parent", "permuted", "step", "writeable")
 
     def __init__(self, parent: Place, step: ViewStep, node: TensorData) -> None:
-        self.parent, self.step = parent, step
+        self.parent, self.step, self.is_array = parent, step, True
         self.buffer: Buffer = parent.buffer
         self._node, self._version = node, self.buffer.version
         self.permuted: bool = step.permutes or parent.permuted
@@ -179,7 +180,7 @@ class View:
         """A buffer with the elements of this view only."""
         layout = layout_of(self)
         contiguous = layout is None or layout.flags.c_contiguous
-        made = Buffer(self.node, None if contiguous or layout is None else layout.strides, is_array=True)
+        made = Buffer(self.node, None if contiguous or layout is None else layout.strides, is_array=self.is_array)
         made.writeable = self.writeable
         made.is_owned = self.buffer.is_owned and self.buffer.has_owner
         return made

@@ -173,22 +173,16 @@ class Tensor(TensorMethods, TensorOperators):
             return len(self._of_scalar())
         return self.shape[0]
 
-    def _has_parts(self) -> bool:
-        """Whether a tensor without axes is a record, or NumPy's scalar of text or bytes."""
-        return self.dtype.names is not None or (self.dtype.kind in "SU" and not self._place.is_array)
-
     def _of_scalar(self) -> Any:
         """The scalar of NumPy that a tensor without axes is: text, bytes, a record's fields have a length."""
-        if self.dtype.names is not None:
-            return tuple(self[name] for name in self.dtype.names)
         if self._place.is_array:
             raise TypeError("len() of unsized object")
-        return self.fetch()
+        return self.fetch() if self.dtype.names is None else tuple(self[name] for name in self.dtype.names)
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over rows as tensors; over the elements of a single axis as NumPy's scalars, fetched together."""
         if not self.ndim:
-            if self._place.is_array and self.dtype.names is None:
+            if self._place.is_array:
                 raise TypeError("iteration over a 0-d array")
             return iter(self._of_scalar())
         if self.ndim == 1 and self.dtype.names is None and can_compute():
@@ -225,23 +219,27 @@ class Tensor(TensorMethods, TensorOperators):
     def __getitem__(self, index: Any) -> Any:
         if (element := read_element(self, index)) is not None:
             return element
-        if not self.data.shape and _is_int_or_slice(index) and self._has_parts():
-            return self._of_scalar()[index]
+        if not self._place.is_array and _is_int_or_slice(index):
+            if self.dtype.names is not None and not isinstance(index, slice) or self.dtype.kind in "SU":
+                return self._of_scalar()[index]
         part = cast(Tensor, call("method.getitem", self, index))
         if isinstance(self._place, View) and self._place.step.copies_parts:
             return part
         entries = basic_index(index)
         if entries is None and isinstance(part._place, Buffer) and not part.data.has_unknown_lengths:
             part._place.strides = taken_strides(self._place, index, part.shape, part.itemsize)
-        if entries is not None and not part.ndim and self.dtype.names is not None:
-            entries = (*entries, *(() if Ellipsis in entries else (Ellipsis,)))  # a record is a view of its array
-        if entries is None or not part.ndim and Ellipsis not in entries:
+        is_scalar = entries is not None and not part.ndim and Ellipsis not in entries
+        if entries is None or is_scalar and self.dtype.names is None:
             return part
-        return part._as_view_of(self, index_step(entries))
+        part._as_view_of(self, index_step((*entries, ...) if is_scalar else entries))  # a record is a view of its array
+        part._place.is_array = not is_scalar
+        return part
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if not self._place.is_array:
+        if not self._place.is_array and self.dtype.names is None:
             raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
+        if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
+            index = self.dtype.names[index]  # type: ignore[index]  # checked above
         if write_element(self, index, value):
             return
         self._check_writeable()

@@ -27,6 +27,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
     "UFUNCS",
+    "as_bool",
     "astype",
     "astype_unsafe",
     "clip",
@@ -38,6 +39,8 @@ __all__ = [
     "ufunc",
     "where",
 ]
+
+Array = np.ndarray[Any, Any]
 
 # name in NumPy, other names of the same function
 UFUNCS: tuple[tuple[str, ...], ...] = (
@@ -296,6 +299,19 @@ def _astype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         formula.warns = handled_errors("cast")[1]
         return formula.tensor(formula.cast(value, dtype))
     return _cast(x, dtype, x.shape, x.chunks, handled_errors("cast")[1])
+
+
+def as_bool(x: Tensor) -> Tensor:
+    """Whether elements are not zero; of a record, whether any field is not."""
+    if x.dtype.kind == "V":
+        return blockwise("nonzero", _nonzero_block, [x], x.data.chunks, bool)
+    return x if x.dtype == bool else astype(x, np.dtype(bool))
+
+
+def _nonzero_block(block: Array) -> Array:
+    found = np.zeros(block.size, bool)
+    found[np.flatnonzero(block)] = True
+    return found.reshape(block.shape)
 
 
 def native(a: Any) -> Tensor:

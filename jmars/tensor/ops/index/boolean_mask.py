@@ -22,7 +22,7 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
-from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.elementwise.ufuncs import as_bool
 from jmars.tensor.ops.index.selected_rows import selected_rows
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
@@ -33,7 +33,7 @@ from jmars.tensor.splits import evenly, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, Origin, Unknown, axis_length, is_known
 
-__all__ = ["as_bool", "assign_by_mask", "select_by_mask", "select_by_mask_at"]
+__all__ = ["assign_by_mask", "select_by_mask", "select_by_mask_at"]
 
 Array = np.ndarray[Any, Any]
 PART = 2**20  # elements of a mask that are worth an operand of their own
@@ -242,7 +242,7 @@ def write_masked(out: Array, inputs: Sequence[Array], params: tuple[int, ...], a
 @offers("extract")
 def extract(condition: Any, arr: Any) -> Tensor:
     """`np.extract`: selects the elements of `arr` where `condition` is true, in C order."""
-    return select_by_mask(ravel(as_tensor(arr)), as_bool(ravel(as_tensor(condition))))
+    return compress(ravel(as_tensor(condition)), arr)
 
 
 @offers("compress")
@@ -256,16 +256,14 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     axis = normal_axis(axis, x.ndim)
     length = mask.shape[0]
     if length > x.shape[axis]:
-        raise IndexError(f"index {length - 1} is out of bounds for axis {axis} with size {x.shape[axis]}")
+        if beyond := np.flatnonzero(mask[x.shape[axis] :].fetch()).tolist():
+            at = x.shape[axis] + beyond[0]
+            raise IndexError(f"index {at} is out of bounds for axis {axis} with size {x.shape[axis]}")
+        mask, length = mask[: x.shape[axis]], x.shape[axis]
     if length < x.shape[axis]:
         x = slice_axis(x, axis, slice(0, length))
     result = select_by_mask(x, mask, axis)
     return assign_out(result, out, "compress")
-
-
-def as_bool(x: Tensor) -> Tensor:
-    """Casts a tensor to bool."""
-    return x if x.dtype == bool else astype(x, np.dtype(bool))
 
 
 def select_by_mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:

@@ -9,8 +9,8 @@ import numpy as np
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.create.ranges import arange
-from jmars.tensor.ops.elementwise.ufuncs import astype
-from jmars.tensor.ops.index.boolean_mask import as_bool, select_by_mask
+from jmars.tensor.ops.elementwise.ufuncs import as_bool, astype
+from jmars.tensor.ops.index.boolean_mask import select_by_mask
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import offers

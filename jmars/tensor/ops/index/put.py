@@ -50,7 +50,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     if np.size(mask) != x.size:
         raise ValueError("place: mask and data must be the same size")
     put = ravel(as_tensor(converted(vals, x.dtype, "safe")))
-    holds = as_tensor(mask).astype(bool)
+    holds = as_tensor(mask).astype(bool).reshape(x.shape)
     if not put.size:
         if any_(holds):  # computed at once
             raise ValueError("Cannot insert from an empty array!")

@@ -11,7 +11,7 @@ import numpy as np
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
-from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe, isclose, native, ufunc, where
+from jmars.tensor.ops.elementwise.ufuncs import as_bool, astype, astype_unsafe, isclose, native, ufunc, where
 from jmars.tensor.ops.reduce.reduction import (
     accumulated,
     all_,
@@ -142,7 +142,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """`np.count_nonzero`: a lazy tensor instead of an int."""
     x = native(a)
     trial("count_nonzero", x, axis=axis, keepdims=keepdims)
-    return sum_(astype_unsafe(x, bool), axis, np.intp, keepdims=keepdims)
+    return sum_(as_bool(x), axis, np.intp, keepdims=keepdims)
 
 
 @offers("average")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.create.constants import full
-from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.elementwise.ufuncs import as_bool
 from jmars.tensor.ops.index.scatter import match_ndim
 from jmars.tensor.ops.reduce.reduction import any_
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, normal_axis
@@ -97,7 +97,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     if trim not in {"fb", "bf", "f", "b"}:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    is_filled = astype(x, bool)
+    is_filled = as_bool(x)
     lines = [any_(is_filled, tuple(j for j in range(x.ndim) if j != i)) for i in axes]
     filled = concatenate(lines).fetch() if lines else np.zeros(0, bool)
     cut = slice(None)
