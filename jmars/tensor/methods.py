@@ -22,6 +22,7 @@ from jmars.tensor.protocols import call
 
 __all__ = ["TensorMethods"]
 
+_SAME: Any = object()  # default of `view`, where None is a dtype
 _numpy = threading.local()  # `asks`: id of the tensor that NumPy is about to convert
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
 
@@ -196,7 +197,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
         return call("transpose", self, order)
 
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
+    def swapaxes(self, axis1: int, axis2: int, /) -> Any:
         """Swap two axes."""
         return call("swapaxes", self, axis1, axis2)
 
@@ -264,16 +265,16 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Choose elements among several arrays; this tensor holds the arrays' numbers."""
         return call("choose", self, choices, out, mode)
 
-    def view(self, dtype: Any = None, type: Any = None) -> Any:
+    def view(self, dtype: Any = _SAME, type: Any = None) -> Any:
         """View the bytes as another dtype of the same size; without a dtype, a new handle."""
         if isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
-            dtype, type = None, dtype
+            dtype, type = _SAME, dtype
         if type is not None and type != np.ndarray:
             raise UnsupportedError(
                 f"a view as {type.__name__} is not in jmars, which has no other array classes; make a masked array by "
                 f"np.ma.array(x), or view the value, x.fetch().view({type.__name__})"
             )
-        return call("method.view", self, dtype)
+        return call("method.view", self, None if dtype is _SAME else np.dtype(dtype))
 
     # Order
 

@@ -219,9 +219,9 @@ class Tensor(TensorMethods, TensorOperators):
     def __getitem__(self, index: Any) -> Any:
         if (element := read_element(self, index)) is not None:
             return element
-        if not self._place.is_array and _is_int_or_slice(index):
-            if self.dtype.names is not None and not isinstance(index, slice) or self.dtype.kind in "SU":
-                return self._of_scalar()[index]
+        has_parts = self.dtype.kind in "SU" or self.dtype.names is not None and not isinstance(index, slice)
+        if not self._place.is_array and has_parts and _is_int_or_slice(index):
+            return self._of_scalar()[index]
         part = cast(Tensor, call("method.getitem", self, index))
         if isinstance(self._place, View) and self._place.step.copies_parts:
             return part

@@ -75,6 +75,8 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 @offers("can_cast")
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """`np.can_cast`."""
+    if isinstance(to, Tensor | np.ndarray):
+        raise TypeError("Cannot construct a dtype from an array")  # NumPy's words
     return np.can_cast(_dtype_of(from_), to, casting)
 
 

@@ -100,6 +100,8 @@ def _filled(shape: Any, fill_value: Any, dtype: Any, order: str, chunk_size: Chu
     value: Any = copied(fill_value, check_dtype(dtype), "unsafe") if dtype is not None else fill_value
     if isinstance(value, Tensor) or np.ndim(value):
         value, whole = as_tensor(value), shape_of(shape)
+        while value.ndim > len(whole) and value.shape[0] == 1:  # as `np.copyto`
+            value = value[0]
         made = cast_and_broadcast(value, value.dtype, whole, decide_splits(whole, value.dtype, chunk_size, chunks))
     else:
         value = np.asarray(value)

@@ -51,6 +51,7 @@ def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
 
 
 @offers("require")
+@takes_like
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
     """`np.require`: the array, or a copy with the order in memory, ownership and writability that are required."""
     needs = {_REQUIREMENTS[one.upper()] for one in requirements or ()}

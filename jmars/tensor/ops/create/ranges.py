@@ -25,10 +25,10 @@ from jmars.tensor.ops.create.constants import check_device, shape_of
 from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.index.getitem import diagonal
-from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis
 from jmars.tensor.ops.shape.concatenate import concatenate, stack
 from jmars.tensor.ops.shape.reshape import ravel
-from jmars.tensor.protocols import call, offers
+from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -151,7 +151,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
         if chunk_size is not None or chunks is not None:
             result = call("rechunk", result, chunk_size, chunks)
         return (result, step) if retstep else result
-    normal_axis(axis, 1)
+    np.moveaxis(np.zeros(1), 0, axis)  # raises NumPy's errors
     parts = num - 1 if endpoint else num
     start, stop = (one.fetch() if isinstance(one, Tensor) else one for one in (start, stop))
     inner = np.linspace(start, stop, 0).dtype  # Python's numbers are weak
@@ -317,13 +317,14 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_size: ChunkSize = None,
             chunks: ChunkSize = None) -> Any:  # fmt: skip
     """`np.indices`: an index array per axis, stacked; `chunk_size` is the chunk size of a single index array."""
+    if sparse:  # lines alone, of any length, as by `arange`
+        return meshgrid(*(arange(n, dtype=dtype) for n in dimensions), sparse=True, indexing="ij")
     shape = shape_of(tuple(dimensions))
+    if not shape:
+        return FUNCTIONS["empty"](0, dtype)
     splits = decide_splits(shape, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(shape, splits)]
-    grids = meshgrid(*lines, sparse=sparse, indexing="ij")
-    if not grids:
-        return () if sparse else arange(0, dtype=dtype)
-    return grids if sparse else stack(grids, dtype=dtype)
+    return stack(meshgrid(*lines, indexing="ij"), dtype=dtype)
 
 
 @offers("fromfunction")
@@ -340,4 +341,4 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, chunk_size: C
 @offers("diagflat")
 def diagflat(v: Any, k: int = 0) -> Tensor:
     """`np.diagflat`: makes a matrix with the flattened array on a diagonal."""
-    return diag(ravel(v), k)
+    return diag(ravel(v), operator.index(k))

@@ -15,17 +15,17 @@ __all__ = ["imag", "real"]
 @offers("real")
 def real(val: Any) -> Tensor:
     """`np.real`: a view of a complex array, a real array itself."""
-    x = as_tensor(val)
+    x = as_tensor(+val if isinstance(val, bool) else val)  # Python's True.real is 1
     return _half("real", x, val) if x.dtype.kind == "c" else x
 
 
 @offers("imag")
 def imag(val: Any) -> Tensor:
     """`np.imag`: a view of a complex array, zeros that cannot be written for other arrays."""
-    x = as_tensor(val)
+    x = as_tensor(+val if isinstance(val, bool) else val)
     if x.dtype.kind == "c":
         return _half("imag", x, val)
-    zeros = _read("imag", x)
+    zeros = cast(Tensor, call("zeros_like", x))
     zeros.flags.writeable = False
     return zeros
 

@@ -81,7 +81,7 @@ class UfuncKeywords:
         if kwargs.get("out") is not None and isinstance(out, tuple) and len(outs) != nout:
             raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
         where = kwargs.get("where", True)
-        where = True if where is None else where  # as NumPy reads None
+        where = False if where is None else where  # as NumPy reads None
         if where is not True and not behind and "out" not in kwargs:
             warn_user(_UNDEFINED, UserWarning)
         given = [key for key in ("dtype", "signature", "sig") if kwargs.get(key) is not None]

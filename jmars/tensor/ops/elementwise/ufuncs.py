@@ -203,7 +203,7 @@ def power(x: Any, exponent: Any, out: Any = None) -> Any:
 
 
 @offers("where")
-def where_array(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue) -> Tensor:
+def where_array(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue, /) -> Tensor:
     """`np.where`, whose result is an array also without axes."""
     found = where(condition, x, y)
     if isinstance(found, Tensor):
@@ -222,13 +222,19 @@ def where(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue) -> Tensor:
 
 
 @offers("clip")
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, **kwargs: Any) -> Any:
     """`np.clip`: limits elements to [a_min, a_max]; either bound may be None."""
-    a_min, a_max = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
+    if a_min is np._NoValue and a_max is np._NoValue:
+        a_min, a_max = kwargs.pop("min", None), kwargs.pop("max", None)
+    elif a_min is np._NoValue or a_max is np._NoValue:
+        missing = "a_min" if a_min is np._NoValue else "a_max"
+        raise TypeError(f"clip() missing 1 required positional argument: {missing!r}")
+    elif "min" in kwargs or "max" in kwargs:
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     keywords = UfuncKeywords.of("clip", 1, 1, (a,), kwargs if out is None else {**kwargs, "out": out})
     chosen = keywords.signature and (None, *keywords.signature)
     formula = Formula("clip")
-    value = formula.read(a)
+    value = formula.read(a if isinstance(a, Tensor) else as_tensor(a))  # a Python number is an array to NumPy
     if isinstance(value.kind, np.dtype) and value.kind.kind in "iu":  # a Python int beyond the dtype bounds nothing
         limits = np.iinfo(value.kind)
         a_min = None if type(a_min) is int and a_min <= limits.min else a_min

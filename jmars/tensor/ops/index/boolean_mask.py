@@ -240,7 +240,7 @@ def write_masked(out: Array, inputs: Sequence[Array], params: tuple[int, ...], a
 
 
 @offers("extract")
-def extract(condition: Any, arr: Any) -> Tensor:
+def extract(condition: Any, arr: Any) -> Any:
     """`np.extract`: selects the elements of `arr` where `condition` is true, in C order."""
     return compress(ravel(as_tensor(condition)), arr)
 

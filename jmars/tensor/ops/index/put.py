@@ -91,6 +91,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if at.dtype.kind not in "biu" and at.size:
         raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
     values = ravel(as_tensor(converted(v, x.dtype)))
+    if at.size and not x.size:
+        raise IndexError("cannot replace elements of an empty array")
     if not at.size or not values.size:
         return
     at = at.astype(np.int64)

@@ -112,7 +112,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
     x, at = as_tensor(arr), as_tensor(indices)
     if axis is None:
         x, axis = ravel(x), 0
-    if at.dtype.kind not in "iu":
+    if indices.dtype.kind not in "iu":  # a list has no dtype, in NumPy too
         raise IndexError("`indices` must be an integer array")
     if x.ndim != at.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
@@ -140,7 +140,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     at = as_tensor(indices)
     if axis is None and at.ndim != 1:
         raise ValueError("when axis=None, `indices` must have a single dimension.")  # NumPy's words
-    if at.dtype.kind not in "iu":
+    if indices.dtype.kind not in "iu":  # a list has no dtype, in NumPy too
         raise IndexError("`indices` must be an integer array")
     if at.ndim != x.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")

@@ -10,9 +10,10 @@ Source: Demmel, Grigori, Hoemmen, Langou 2012 (TSQR).
 from __future__ import annotations
 
 import math
+import operator
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from jmars.tensor.ops.linalg.matrix_blocks import (
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.outputs import outputs
-from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["cholesky", "det", "eigh", "inv", "lstsq", "pinv", "qr", "slogdet", "solve", "svd"]
@@ -313,6 +314,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     if rcond is not None and more:
         raise ValueError("`rtol` and `rcond` can't be both set.")
     least = more.get("rtol", rcond)
+    if 0 in x.shape[-2:]:
+        return cast(Tensor, call("empty", (*x.shape[:-2], x.shape[-1], x.shape[-2]), as_tensor(a).dtype))
     if np.ndim(least) == 0 and not isinstance(least, Tensor):
         return _map_matrices("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
     least = as_tensor(least)[..., None, None]
@@ -367,7 +370,7 @@ def matrix_power(a: Any, n: int) -> Tensor:
     x = native(a)
     if n in (0, 1) and not as_tensor(a).dtype.isnative:  # no product, whose dtype would be native
         return astype(matrix_power(x, n), as_tensor(a).dtype)
-    if x.dtype.kind in "biu" and n >= 0:  # integers stay integers
+    if operator.index(n) >= 0:  # products, which LAPACK does not make
         return _power(x, n)
     return _map_matrices("matrix_power", _matrices("matrix_power", x, True), n=n)
 

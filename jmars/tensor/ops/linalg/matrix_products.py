@@ -32,10 +32,10 @@ normal_axis = np.lib.array_utils.normalize_axis_index
 
 def _product_inputs(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
     """Converts two arrays to tensors and determines the dtype of their product."""
-    dtype = common_dtype(kind_of(a), kind_of(b))
-    if dtype.kind in "mM":
+    kinds = kind_of(a), kind_of(b)
+    if any(isinstance(kind, np.dtype) and kind.kind in "mM" for kind in kinds):
         raise UnsupportedError(f"np.{name} of times is not in jmars; convert them to numbers with astype")
-    return as_tensor(a), as_tensor(b), dtype
+    return as_tensor(a), as_tensor(b), common_dtype(*kinds)
 
 
 def _assign_out(name: str, result: Tensor, out: Any) -> Any:
@@ -101,7 +101,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 @offers("vdot")
 def vdot(a: Any, b: Any, /) -> Tensor:
     """`np.vdot`: product of two flattened arrays, the first conjugated."""
-    x, y = ravel(a), ravel(b)
+    x, y = map(ravel, _product_inputs("vdot", a, b)[:2])
     _check_dot("vdot", x, 0, y, 0)
     conjugated: Tensor = x.conj() if x.dtype.kind == "c" else x
     return matmul(conjugated, y)  # type: ignore[no-any-return]
@@ -319,7 +319,7 @@ def _trace_of_matrices(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 @offers("kron")
 def kron(a: Any, b: Any) -> Tensor:
     """`np.kron`: Kronecker product."""
-    x, y, _ = _product_inputs("kron", a, b)
+    x, y = as_tensor(a), as_tensor(b)
     ndim = max(x.ndim, y.ndim)
     x, y = x.reshape((1,) * (ndim - x.ndim) + x.shape), y.reshape((1,) * (ndim - y.ndim) + y.shape)
     left = x[tuple(part for _ in range(ndim) for part in (slice(None), None))]

@@ -86,8 +86,12 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     """`np.linalg.vector_norm`: norm of the flattened array, or along axes."""
     data = native(x)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
+    if axis is None and not keepdims:
+        size, axis = ravel(size), 0
+    elif axis is not None:
+        axis = np.lib.array_utils.normalize_axis_tuple(axis, data.ndim)
     if ord == np.inf:
-        return max_(size, axis, keepdims=keepdims)
+        return max_(size, axis, keepdims=keepdims, initial=0)
     if ord == -np.inf:
         return min_(size, axis, keepdims=keepdims)
     if ord == 0:
@@ -152,9 +156,12 @@ def cond(x: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         values = svd(data, compute_uv=False)
         first, last = values[..., 0], values[..., -1]
-        return Tensor((last / first if p == -2 else first / last).data)
-    inverse = FUNCTIONS["linalg.inv"](data)
-    return matrix_norm(data, ord=p) * matrix_norm(inverse, ord=p)
+        found = last / first if p == -2 else first / last
+    else:
+        inverse = FUNCTIONS["linalg.inv"](data)
+        found = matrix_norm(data, ord=p) * matrix_norm(inverse, ord=p)
+    unknown = ufunc("isnan")(data).any(axis=(-2, -1))
+    return Tensor(FUNCTIONS["where"](ufunc("isnan")(found) & ~unknown, np.inf, found).astype(found.dtype).data)
 
 
 @offers("linalg.matrix_rank")

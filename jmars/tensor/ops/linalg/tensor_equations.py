@@ -24,6 +24,8 @@ def tensorinv(a: Any, ind: int = 2) -> Tensor:
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
     inverse = x.shape[ind:] + x.shape[:ind]
+    if not inverse:
+        raise TypeError("reshape() takes exactly 1 argument (0 given)")  # NumPy's words
     return reshape(inv(reshape(x, (math.prod(x.shape[ind:]), -1))), inverse)
 
 

@@ -61,7 +61,7 @@ def _weights(frequencies: Any, importance: Any, n: int, ddof: int) -> tuple[Arra
         values = np.asarray(one, float)
         if name == "fweights" and (values != np.around(values)).any():
             raise TypeError("fweights must be integer")
-        if values.shape != (n,):
+        if values.ndim > 1 or values.shape[0] != n:
             raise RuntimeError(f"incompatible numbers of samples and {name}")
         if (values < 0).any():
             raise ValueError(f"{name} cannot be negative")

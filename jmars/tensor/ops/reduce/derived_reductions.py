@@ -28,7 +28,7 @@ from jmars.tensor.ops.reduce.reduction import (
     write_out,
 )
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
-from jmars.tensor.ops.reduce.where_argument import divide_by_count, element_count, moment, warn_where
+from jmars.tensor.ops.reduce.where_argument import divide_by_count, element_count, is_mask, moment, warn_where
 from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
@@ -122,8 +122,8 @@ def _not_nan(x: Tensor, where: Any) -> Any:
         return where
     formula = Formula("count")
     there = formula.apply("logical_not", formula.apply("isnan", formula.read(x)))
-    if where is not True and is_given(where):
-        there = formula.apply("logical_and", there, formula.cast(formula.read(where), bool))
+    if is_mask(where):
+        there = formula.apply("logical_and", there, formula.cast(formula.read(False if where is None else where), bool))
     return formula.tensor(there, x.shape, x.chunks)
 
 

@@ -20,7 +20,7 @@ from jmars.tensor.ops.reduce.bin_rules import number_of_bins
 from jmars.tensor.ops.reduce.cumulative import diff
 from jmars.tensor.ops.reduce.reduction import max_, min_, sum_
 from jmars.tensor.ops.shape.concatenate import stack
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "searchsorted"]
@@ -119,6 +119,8 @@ def _edges_of_axis(points: Array, bins: Any, range_: Any = None) -> Array:
 @offers("histogram_bin_edges")
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
     """`np.histogram_bin_edges`: the bin edges of `histogram`, lazy."""
+    if weights is not None:
+        _match_weights("histogram_bin_edges", as_tensor(a), weights)  # raises NumPy's error
     return _edges("histogram_bin_edges", _counted(a), bins, range)[0]
 
 
@@ -170,11 +172,11 @@ def _histogram_weighed(block: Array, weights: Array | None, edges: Array, even: 
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
                 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
     """`np.histogramdd`: counts of points; `sample` has a row per point, or is a list with an array per axis."""
-    if isinstance(sample, tuple | list):
-        points = stack([as_tensor(part) for part in sample], 1)
-    else:
-        points = as_tensor(sample)
-        points = points[:, None] if points.ndim == 1 else points
+    points = as_tensor(sample) if not isinstance(sample, list | tuple) or not sample else stack(sample)
+    if isinstance(sample, list | tuple) or points.ndim != 2:
+        points = FUNCTIONS["atleast_2d"](points).T
+    if points.ndim != 2:
+        raise ValueError("too many values to unpack (expected 2)")  # NumPy's words
     d = points.shape[1]
     points = Tensor(rechunked(points.data, (points.chunks[0], (d,))))
     if not isinstance(bins, str | list | tuple) and np.ndim(bins) == 0:

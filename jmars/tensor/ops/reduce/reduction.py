@@ -28,6 +28,7 @@ from jmars.tensor.ops.reduce.where_argument import (
     apply_where,
     divide_by_count,
     element_count,
+    is_mask,
     moment,
     warn_where,
 )
@@ -327,7 +328,7 @@ def mean(
     elif dtype is None and x.dtype == np.dtype("f2"):
         dtype = np.dtype("f4")
     loop = loop_dtype("add", x.dtype, dtype, out)
-    masked = where is not True and is_given(where)
+    masked = is_mask(where)
     if not masked:
         warn_of_few(x, axis, 0, "Mean of empty slice")
     if masked or loop == np.dtype("f2") or (is_given(out) and out.dtype != loop):  # NumPy divides a rounded sum
@@ -372,11 +373,11 @@ def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, kee
     ddof = correction if is_given(correction) else ddof
     dtype = np.dtype("f8") if dtype is None and x.dtype.kind in "biu" else dtype
     loop = loop_dtype("add", x.dtype, dtype)
-    if where is True or not is_given(where):
+    if not is_mask(where):
         warn_of_few(x, axis, ddof, "Degrees of freedom <= 0 for slice")
     in_one_pass = (
         not is_given(mean)
-        and (where is True or not is_given(where))
+        and not is_mask(where)
         and isinstance(ddof, int | float | np.integer | np.floating)
         and loop.kind in "fc"
         and loop.itemsize > 2  # of float16 NumPy rounds the mean and each square

@@ -83,9 +83,8 @@ def trial(function: str, *arrays: Any, **options: Any) -> np.dtype[Any]:
     numpy._core._exceptions._UFuncOutputCastingError: Cannot cast ufunc 'sqrt' output from dtype('float64') to \
 dtype('int32') with casting rule 'same_kind'
     """
-    given = tuple(
-        (name, type(one), _like(one) if name in _ARRAYS else one) for name, one in options.items() if is_given(one)
-    )
+    counted = {name: one for name, one in options.items() if is_given(one) or (name == "where" and one is None)}
+    given = tuple((name, type(one), _like(one) if name in _ARRAYS else one) for name, one in counted.items())
     key = function, tuple(map(_like, arrays)), given
     try:
         hash(key)

@@ -32,7 +32,7 @@ from jmars.tensor.ops.reduce.reduction import (
     write_out,
 )
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
-from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where
+from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, is_mask
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis, squeeze
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
@@ -68,7 +68,7 @@ def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None,
     axes = normal_axes(axis, x.ndim)
     if name not in _TREES and len(axes) > 1:
         raise ValueError(f"reduction operation '{name}' is not reorderable, so at most one axis may be specified")
-    if where is not True and is_given(where) and theirs.identity is None:
+    if is_mask(where) and theirs.identity is None:
         raise UnsupportedError(f"np.{name}.reduce with where= is not in jmars, since the function has no identity")
     x = apply_where(name, astype(x, kind), where, theirs.identity)
     if name in _TREES and axes:

@@ -21,7 +21,12 @@ from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import Unknown
 
-__all__ = ["apply_initial", "apply_where", "divide_by_count", "element_count", "moment", "warn_where"]
+__all__ = ["apply_initial", "apply_where", "divide_by_count", "element_count", "is_mask", "moment", "warn_where"]
+
+
+def is_mask(where: Any) -> bool:
+    """Whether the argument `where=` leaves elements out; None leaves out all, as in NumPy."""
+    return where is not True and (where is None or is_given(where))
 
 
 def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
@@ -32,10 +37,10 @@ def apply_where(name: str, x: Tensor, where: Any, put: Any) -> Tensor:
     ValueError
         If the mask does not broadcast to the shape of `x`.
     """
-    if where is True or not is_given(where):
+    if not is_mask(where):
         return x
     formula = Formula(name)
-    mask, neutral = formula.read(where), formula.read(element(put, x.dtype))
+    mask, neutral = formula.read(False if where is None else where), formula.read(element(put, x.dtype))
     return formula.tensor(formula.where(mask, formula.read(x), neutral), x.shape, x.chunks)
 
 
@@ -50,12 +55,12 @@ def apply_initial(ufunc: str, result: Tensor, initial: Any) -> Tensor:
 
 def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
     """Number of elements that take part in a reduction."""
-    if where is True or not is_given(where):
+    if not is_mask(where):
         axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
         if not any(isinstance(x.shape[i], Unknown) for i in axes):
             return np.intp(math.prod(x.shape[i] for i in axes))
         where = True
-    mask = call("broadcast_to", where, x.shape)
+    mask = call("broadcast_to", False if where is None else where, x.shape)
     return call("sum", mask, axis, np.intp, keepdims=keepdims)
 
 
@@ -112,6 +117,6 @@ def moment(
     value = divide_by_count(total, freedom if narrow else call("maximum", freedom, 0))
     if narrow:
         value = call("where", freedom <= 0, value.dtype.type(np.nan), value)
-    if narrow or (where is not True and is_given(where)):
+    if narrow or is_mask(where):
         value = warn_where(freedom <= 0, value, "Degrees of freedom <= 0 for slice" + "." * narrow)
     return astype_unsafe(call("sqrt", value), value.dtype) if root else value

@@ -252,7 +252,9 @@ def _depth(entry: Any, path: str) -> tuple[int, str]:
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """`np.unstack`: splits an array along an axis into arrays without that axis."""
     whole = as_tensor(x)
-    axis = normal_axis(axis, whole.ndim)
+    if not whole.ndim:
+        raise ValueError("Input array must be at least 1-d.")
+    (axis,) = np.lib.array_utils.normalize_axis_tuple(axis, whole.ndim)
     return tuple(whole[(slice(None),) * axis + (i,)] for i in range(whole.shape[axis]))
 
 
@@ -292,7 +294,9 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 @offers("hsplit")
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     """`np.hsplit`."""
-    return split(ary, indices_or_sections, 1 if as_tensor(ary).ndim > 1 else 0)
+    if np.ndim(ary) == 0:
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
+    return split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
 
 
 @offers("vsplit")
@@ -316,6 +320,8 @@ def tile(A: Any, reps: Any) -> Tensor:
     """`np.tile`: repeats an array without copying its chunks."""
     x = as_tensor(A)
     counts = [operator.index(n) for n in reps] if np.iterable(reps) else [operator.index(reps)]
+    if min(counts, default=0) < 0:
+        raise ValueError("negative dimensions are not allowed")
     if len(counts) > x.ndim:
         x = expand_dims(x, tuple(range(len(counts) - x.ndim)))
     counts = [1] * (x.ndim - len(counts)) + counts

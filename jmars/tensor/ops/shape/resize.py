@@ -61,6 +61,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     if at.ndim > 1:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     if at.dtype.kind == "b":
+        if at.ndim != 1:
+            raise ValueError("boolean array argument obj to insert must be one dimensional")
         at = np.flatnonzero(at)
     elif at.size == 0 and isinstance(obj, list | tuple):
         at = at.astype(int)

@@ -38,6 +38,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape, copy=True)
     axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
+    if not x.ndim:
+        raise ValueError("not enough values to unpack (expected 2, got 0)")  # NumPy's words
     shifts = dict.fromkeys(axes, 0)
     for n, i in np.broadcast(shift, axes):
         shifts[int(i)] += int(n)

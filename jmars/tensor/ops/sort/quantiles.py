@@ -52,7 +52,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
         value = _quantiles_of_all(name, native(x), q)
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
-        return write_out(_warned(name, x, axis, keepdims, value), name, out)
+        return _written(name, _warned(name, x, axis, keepdims, value), out)
     lines, rest, axes = reduced_axes_last(x, axis)
     leading = np.shape(q) if q is not None else ()
     q = q.reshape(-1) if isinstance(q, np.ndarray) else q  # a Python number does not widen the dtype
@@ -63,7 +63,12 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
     value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
     if keepdims:
         value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
-    return write_out(_warned(name, x, axis, keepdims, Tensor(value.data)), name, out)
+    return _written(name, _warned(name, x, axis, keepdims, Tensor(value.data)), out)
+
+
+def _written(name: str, value: Tensor, out: Any) -> Any:
+    """The value, or `out` after writing it; only the median must have the shape of `out`."""
+    return write_out(value, name, out) if name == "median" else assign_out(value, out, name, "unsafe")
 
 
 def _apply_to_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from jmars.tensor.ops.index.structured import check_sort_order
 from jmars.tensor.ops.shape.axes import names_no_axis, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.sample_sort import sort_long_axis
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -34,8 +34,21 @@ def _map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None
     if axis is None or (name.startswith("arg") and names_no_axis(axis, x.ndim)):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
+    _check_options(function, None if 0 in x.data.shape else x.data.shape[axis], kwargs)
     dtype = np.dtype(np.intp) if name.startswith("arg") else x.dtype
     return map_along(name, function, x, [axis], dtype=dtype, axis=axis, **kwargs)
+
+
+def _check_options(function: Callable[..., Any], length: Any, options: dict[str, Any]) -> None:
+    """Raises NumPy's errors for `kind`, `stable` and `kth` of a function that orders lines of this length."""
+    options = {name: one for name, one in options.items() if name != "order"}
+    if "kth" not in options:
+        function(np.zeros(0), **options)
+        return
+    at = np.asarray(options["kth"])
+    function(np.zeros(1), np.zeros_like(at), kind=options["kind"])
+    if isinstance(length, int) and (wrong := at[(at < -length) | (at >= length)]).size:
+        raise ValueError(f"kth(={wrong[0]}) out of bounds ({length})")
 
 
 def exceeds_chunk(x: Tensor, axis: int | None) -> bool:
@@ -57,7 +70,7 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     x = as_tensor(a)
     check_sort_order(x, order)
     if exceeds_chunk(x, axis) and x.dtype.names is None:
-        np.sort(np.zeros(0), kind=kind, stable=stable)  # raises NumPy's errors
+        _check_options(np.sort, None, {"kind": kind, "stable": stable})
         return astype(sort_long_axis(ravel(native(x))), x.dtype)
     return _map_lines("sort", np.sort, x, axis, kind=kind, order=order, stable=stable)
 
@@ -87,7 +100,7 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introsele
 def sort_complex(a: Any) -> Tensor:
     """`np.sort_complex`: sorts by real part, then by imaginary part."""
     x = as_tensor(a)
-    kind = np.sort_complex(np.zeros(1, x.dtype)).dtype
+    kind = np.sort_complex(np.zeros(0, x.dtype)).dtype
     return map_along("sort_complex", np.sort_complex, x, [x.ndim - 1], dtype=kind)
 
 
@@ -97,6 +110,8 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
     rows = [as_tensor(x) for x in (keys if isinstance(keys, tuple | list) else list(as_tensor(keys)))]
     if not rows:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
+    if not rows[0].ndim:
+        return cast(Tensor, call("zeros", (), np.intp))
     axis = normal_axis(axis, rows[0].ndim)
     rows = [single_chunk_along(x, [axis]) for x in rows]
     rows = [x.rechunk(rows[0].chunks) for x in rows]

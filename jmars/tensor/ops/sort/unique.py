@@ -7,6 +7,7 @@ the distinct elements must fit into the memory of a worker.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,7 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.tiling import corners
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind
 from jmars.tensor.ops.elementwise.ufuncs import astype, native
+from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.unique_axis import unique_slices
 from jmars.tensor.outputs import outputs
@@ -76,7 +78,9 @@ def unique(
         wanted = (return_index, return_inverse, return_counts, axis)
         made = unique(native(x), *wanted, equal_nan=equal_nan, sorted=sorted)
         return (astype(made[0], x.dtype), *made[1:]) if isinstance(made, tuple) else astype(made, x.dtype)
-    if axis is not None and x.ndim != 1:
+    if axis is not None and x.ndim == 1:
+        axis = normal_axis(operator.index(axis), 1)
+    elif axis is not None:
         return unique_slices(x, axis, return_index, return_inverse, return_counts, equal_nan=equal_nan)
     if return_inverse and not equal_nan and x.dtype.kind == "c":
         raise UnsupportedError(
@@ -134,6 +138,12 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     """`np.intersect1d`: sorted distinct elements that occur in both arrays."""
     x, y = as_tensor(ar1), as_tensor(ar2)
     dtype = np.concatenate([np.zeros(0, x.dtype), np.zeros(0, y.dtype)]).dtype
+    if assume_unique:  # elements that occur twice in both arrays together
+        both = call("concatenate", [x, y], axis=None)
+        order = call("argsort", both, kind="mergesort") if return_indices else None
+        both = call("sort", both) if order is None else both[order]
+        twice = both[1:] == both[:-1]
+        return both[:-1][twice] if order is None else (both[:-1][twice], order[:-1][twice], order[1:][twice] - x.size)
     if not return_indices:
         values = call("unique", x)
         return values[call("isin", values, y)].astype(dtype)
