@@ -132,8 +132,7 @@ class UserArrays:
         leaf, buffer = tensor.data.op, tensor.state().place.buffer
         assert isinstance(leaf, FromArray)
         buffer.writeable = array.flags.writeable
-        ours = Tensor(tensor.data)
-        ours.restore(tensor.state())
+        ours = Tensor.at(buffer)
         buffer.share(ours)  # so that the buffer stays whole, whatever handles the cell drops or gives another shape
         self._own[id(buffer)] = _Entered(array, ours, tensor.data, leaf, name)
         return tensor

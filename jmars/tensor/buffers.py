@@ -111,6 +111,7 @@ class Buffer:
 
     def put(self, node: TensorData) -> None:
         """Write a new value."""
+        node.op.note_reader()
         self.node = node
         self.version += 1
         for loop in self.loops:

@@ -8,7 +8,7 @@ sent, an error says so. A small part of a large array becomes a leaf of its own:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -27,7 +27,7 @@ __all__ = ["COPIED", "FromArray", "copied_bytes", "is_own", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
 PARTS = 4 * COPIED  # bytes of the parts of a large array that are copied
-PENDING = -1  # checksum of an array that no operand has read yet
+PENDING = -1  # checksum of an array that is not taken yet
 _SHARED = 2**16  # bytes from which equal arrays share a copy
 _BLOCK = 4 * 2**20  # bytes per step of the checksum
 _copies: WeakValueDictionary[tuple[Any, ...], np.ndarray[Any, Any]] = WeakValueDictionary()  # by content
@@ -40,7 +40,7 @@ class FromArray(Operand):
     name: ClassVar[str] = "array"
     array: np.ndarray[Any, Any]
     checksum: int | None = None  # of a large array at the time it was taken; None for others
-    copied: list[int] = field(default_factory=list)  # bytes of the parts that were copied
+    copied: int = 0  # bytes of the parts that were copied
 
     @classmethod
     def take(
@@ -55,7 +55,7 @@ class FromArray(Operand):
         owned
             Whether no other code can write to the array, so that it needs no copy.
         lazily
-            Whether a large array is taken when the first operand reads it.
+            Whether a large array is taken when the first operand, or tensor with memory of its own, reads it.
         """
         if owned or (isinstance(array, np.memmap) and not array.flags.writeable):
             return cls(array=array, line=line)
@@ -69,10 +69,12 @@ class FromArray(Operand):
             object.__setattr__(self, "checksum", _checksum(self.array))
 
     def part(self, index: tuple[Any, ...], nbytes: int) -> FromArray | None:
-        """The operand of `array[index]`, of `nbytes` bytes; None where the array is small, or the parts are large."""
-        if self.array.nbytes <= COPIED or nbytes > COPIED or sum(self.copied) + nbytes > PARTS:
+        """The operand of `array[index]`, of `nbytes` bytes; None where the array was taken (it may have changed since),
+        or the parts are large.
+        """
+        if self.checksum != PENDING or nbytes > COPIED or self.copied + nbytes > PARTS:
             return None
-        self.copied.append(nbytes)
+        object.__setattr__(self, "copied", self.copied + nbytes)
         return FromArray(array=_copy(np.asarray(self.array[index])))
 
     def check(self) -> None:

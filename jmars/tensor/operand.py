@@ -183,7 +183,7 @@ class Operand:
         raise NotImplementedError
 
     def note_reader(self) -> None:
-        """Note that an operand reads the output."""
+        """Note that an operand, or a tensor with memory of its own, reads the output."""
 
     def sliced(self, output: TensorData, index: Sequence[int | slice]) -> tuple[TensorData, list[int | slice]] | None:
         """Return a node with a part of `output` that computes less, and the index of `output[index]` in the part; None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.buffers import ViewStep
+from jmars.tensor.buffers import Buffer, ViewStep
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor, index_step
 
@@ -44,4 +44,4 @@ def share(part: Tensor, whole: Any, made_by: ViewStep) -> Tensor:
 
 def view(x: Tensor) -> Tensor:
     """A new handle of the same memory, as NumPy's `x[...]`."""
-    return share(Tensor(x.data), x, index_step((Ellipsis,)))
+    return share(Tensor.at(Buffer(x.data)), x, index_step((Ellipsis,)))

@@ -52,7 +52,15 @@ class Tensor(TensorMethods, TensorOperators):
     __array_priority__ = 1000.0
 
     def __init__(self, data: TensorData) -> None:
+        data.op.note_reader()
         self._place: Place = Buffer(data)
+
+    @classmethod
+    def at(cls, place: Place) -> Tensor:
+        """A handle of existing memory."""
+        handle = cls.__new__(cls)
+        handle._place = place
+        return handle
 
     # Attributes
 
@@ -355,9 +363,8 @@ def as_tensor(
     check_dtype(array.dtype)
     splits = decide_splits(array.shape, array.dtype, chunk_size, chunks)
     owned = is_own(array, value)
-    made = Tensor(new_data(FromArray.take(array, owned, line, lazily), array.shape, array.dtype, splits))
-    made._place = Buffer(made.data, None if array.flags.c_contiguous else array.strides, is_array=True)
-    return made
+    node = new_data(FromArray.take(array, owned, line, lazily), array.shape, array.dtype, splits)
+    return Tensor.at(Buffer(node, None if array.flags.c_contiguous else array.strides, is_array=True))
 
 
 def index_step(entries: tuple[Any, ...]) -> ViewStep:

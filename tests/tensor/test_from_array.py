@@ -50,12 +50,43 @@ def test_small_parts_of_a_large_array_are_leaves(monkeypatch):
     monkeypatch.setattr(from_array, "COPIED", 1000)
     monkeypatch.setattr(from_array, "PARTS", 2000)
     array = np.arange(1000.0).reshape(10, 100)
-    x = mt.asarray(array)
-    row, columns, large = x[3], x[:, [1, 2]], x[:5]
-    assert not row.data.op.inputs and not columns.data.op.inputs and large.data.op.inputs
+    x = as_tensor(array, lazily=True)
+    row, columns = x[3], x[:, [1, 2]]
+    assert not row.data.op.inputs and not columns.data.op.inputs
     array[3, 0] = -1  # NumPy would have copied the columns, and shown the write in the row: parts are taken at once
     assert row.data.op.array[0] == 300 and columns.data.op.array.shape == (10, 2)
     assert sum(not x[k].data.op.inputs for k in range(10)) == 1  # the copies have a bound
+    assert x[:5].data.op.inputs
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.copy(),
+        lambda x: x.astype("f8"),
+        lambda x: x.flatten(),
+        lambda x: mt.concatenate([x]),
+        lambda x: mt.roll(x, 0),
+        lambda x: mt.pad(x, 0),
+        lambda x: copied_to(x),
+    ],
+)
+def test_a_copy_of_a_large_array_shows_no_later_write(engine, monkeypatch, lazily, make):
+    monkeypatch.setattr(from_array, "COPIED", 1000)
+    array = np.zeros(1000)
+    copy = make(as_tensor(array, lazily=lazily))
+    assert copy[5].fetch() == 0
+    array[5] = 99
+    for read in (lambda: copy[5].fetch(), lambda: copy[[5]].fetch(), lambda: copy.sum().fetch()):
+        with pytest.raises(ArrayChangedError):
+            read()
+
+
+def copied_to(x):
+    made = mt.zeros(x.shape)
+    mt.copyto(made, x)
+    return made
 
 
 def test_an_array_is_taken_lazily_by_its_first_reader(monkeypatch):

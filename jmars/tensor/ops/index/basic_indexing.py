@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.buffers import Buffer
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorMeta, new_data
@@ -75,7 +76,7 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
     entries = [entry for entry in index if entry is not None]
     assert len(entries) == x.ndim
     if len(entries) == len(index) and all(map(_is_whole, entries, x.shape)):
-        return Tensor(x.data)
+        return Tensor.at(Buffer(x.data))
     part = None if x.data.computed else x.data.op.sliced(x.data, entries)
     if part is not None:
         rest = iter(part[1])

@@ -18,8 +18,8 @@ from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.steps import share, step
-from jmars.tensor.tensor import Tensor, as_tensor, index_step
+from jmars.tensor.steps import share, step, view
+from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["broadcast_to", "expand_dims", "moveaxis", "reshape_chunks", "squeeze", "swapaxes", "transpose"]
 
@@ -131,7 +131,7 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     if len(order) != x.ndim:
         raise ValueError("axes don't match array")
     if order == tuple(range(x.ndim)):
-        return share(Tensor(x.data), a, index_step((Ellipsis,)))
+        return view(x)
     chunks = tuple(x.chunks[i] for i in order)
     data = new_data(Transpose(order, inputs=(x.data,)), tuple(x.shape[i] for i in order), x.dtype, chunks)
     back = tuple(np.argsort(order).tolist())
