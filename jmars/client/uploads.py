@@ -25,6 +25,8 @@ from jmars.tensor.tensor_graph import LinkedGraph
 
 __all__ = ["Uploads", "move_here"]
 
+MOST_SLICED = 16  # times that slices of an array are sent; each time, the whole array is read for its checksum
+
 
 class Uploads:
     """NumPy arrays that were sent to a cluster."""
@@ -33,6 +35,7 @@ class Uploads:
         self._cluster, self._shared = cluster, cluster.shared
         self._sent: list[str] | None = None  # keys; None outside of `once`
         self._jobs: set[Job] = set()  # that run
+        self._sliced: dict[str, int] = {}  # times that slices of an array were sent, by the array's key
 
     @contextmanager
     def once(self) -> Iterator[None]:
@@ -42,7 +45,7 @@ class Uploads:
             return
         sent: list[str] = []
         jobs: set[Job] = set()
-        self._sent, self._jobs = sent, jobs
+        self._sent, self._jobs, self._sliced = sent, jobs, {}
         try:
             yield
         finally:
@@ -55,7 +58,8 @@ class Uploads:
                 job.when_done(lambda _: self._drop(sent) if next(ended) == len(running) else None)
 
     def send(self, data: Sequence[TensorData]) -> None:
-        """Within `once`, store the NumPy arrays of nodes under their own keys; of large sliced arrays the slices.
+        """Within `once`, store the NumPy arrays of nodes under their own keys; of large sliced arrays the slices,
+        unless many jobs read slices.
 
         Raises
         ------
@@ -83,7 +87,11 @@ class Uploads:
         for node in leaves:
             assert isinstance(node.op, FromArray)
             node.op.check()
-            slices = None if id(node) in asked else _slices(node.op.array, readers[id(node)])
+            times = self._sliced.get(node.key, 0)
+            slices = None
+            if id(node) not in asked and times < MOST_SLICED:
+                slices = _slices(node.op.array, readers[id(node)])
+                self._sliced[node.key] = times + 1
             for one, array in slices or [(node, node.op.array)]:
                 self._shared.upload(one.key, array, one.chunks)
                 self._cluster.retain([one])

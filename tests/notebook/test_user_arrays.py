@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from jmars.client import uploads
-from jmars.client.shared import SharedMemory
 from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.notebook import user_arrays
 from jmars.notebook.view_steps import host_of, path_to
@@ -66,24 +65,6 @@ def large(monkeypatch):
 @pytest.mark.parametrize("text", [*WRITES, *PARTS])
 def test_large_arrays_show_what_numpy_shows(notebook, large, text):
     test_all_names_show_what_numpy_shows(notebook, text)
-
-
-def test_what_a_cell_reads_and_writes_of_a_large_array_travels(notebook, monkeypatch):
-    notebook("import numpy as np\na = np.arange(3_000_000.0).reshape(3000, 1000)")
-    notebook("%%jmars\n1 + 1")
-    sent = []
-    upload = SharedMemory.upload
-
-    def counted(self, key, array, splits):
-        sent.append(array.nbytes)
-        upload(self, key, array, splits)
-
-    monkeypatch.setattr(SharedMemory, "upload", counted)
-    notebook("%%jmars\none, five, column = a[5, 5], a[10:15].sum(), a[:, 3].max()\na[7] = a[8] * 2\na[0, 0] = -1.0")
-    assert sum(sent) <= 200_000
-    assert np.array_equal(notebook["a"][7], notebook["a"][8] * 2) and notebook["a"][0, 0] == -1
-    notebook("%%jmars\nhalf = a[:1500].sum()")
-    assert sum(sent) <= 13_000_000
 
 
 @pytest.mark.parametrize("text", WRITES)

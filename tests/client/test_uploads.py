@@ -1,0 +1,57 @@
+"""What of a large NumPy array travels to the cluster that a cell runs on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jmars.client.shared import SharedMemory
+from jmars.config import config
+from jmars.tensor import from_array
+from tests.notebook.shells import Notebook, new_shell
+
+CELL = "%%jmars -w 2 --memory 500MiB\n"
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    """A notebook with a cluster of its own."""
+    with new_shell() as shell, config.using(display="text", local_seconds=0.0):
+        started = Notebook(shell)
+        started("%load_ext jmars\nimport numpy as np\na = np.arange(3_000_000.0).reshape(3000, 1000)")
+        started(f"{CELL}1 + 1")
+        yield started
+        started("%jmars stop")
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Bytes of the uploads."""
+    sizes = []
+    upload = SharedMemory.upload
+
+    def counted(self, key, array, splits):
+        sizes.append(array.nbytes)
+        upload(self, key, array, splits)
+
+    monkeypatch.setattr(SharedMemory, "upload", counted)
+    return sizes
+
+
+def test_a_cell_sends_the_parts_of_a_large_array_that_it_reads(notebook, sent):
+    notebook(f"{CELL}one, five, column = a[5, 5], a[10:15].sum(), a[:, 3].max()\na[7] = a[8] * 2\na[0, 0] = -1.0")
+    assert notebook["five"] == notebook["a"][10:15].sum()
+    assert np.array_equal(notebook["a"][7], notebook["a"][8] * 2) and notebook["a"][0, 0] == -1
+    assert 0 < sum(sent) <= 200_000
+    notebook(f"{CELL}half = a[:1500].sum()")
+    assert 12_000_000 <= sum(sent) <= 13_000_000
+
+
+def test_an_array_that_many_jobs_slice_is_sent_whole(notebook, sent, monkeypatch):
+    monkeypatch.setattr(from_array, "PARTS", 0)
+    read = []
+    checksum = from_array._checksum
+    monkeypatch.setattr(from_array, "_checksum", lambda array: read.append(array.nbytes) or checksum(array))
+    notebook(f"{CELL}rows = 0\nfor k in range(60):\n    if a[k].sum() > 0: rows += 1")
+    assert notebook["rows"] == 60
+    assert read.count(24_000_000) < 20 and sum(sent) < 25_000_000 and len(sent) < 20
