@@ -19,9 +19,10 @@ __all__ = ["MODULES", "allowed_functions", "describe_functions", "find_function"
 
 MODULES = set(
     """attributes chunks.rechunk create.constants create.convert create.ranges elementwise.ufuncs index.boolean_mask
-    index.select index.getitem index.nonzero index.put index.setitem linalg.decompositions linalg.matrix_products
-    linalg.norms linalg.tensor_equations reduce.covariance reduce.cumulative reduce.derived_reductions
-    reduce.histograms reduce.reduction shape.axes shape.concatenate shape.pad shape.reshape shape.resize
+    index.select index.delete index.getitem index.nonzero index.put index.setitem
+    linalg.decompositions linalg.matrix_products linalg.norms linalg.tensor_equations
+    reduce.covariance reduce.cumulative reduce.derived_reductions reduce.histograms
+    reduce.reduction shape.axes shape.concatenate shape.pad shape.repeat shape.reshape shape.resize
     signal.fft signal.polynomials signal.calculus signal.convolution signal.windows
     elementwise.bits index.flat_index sort.quantiles sort.sort sort.unique""".split()  # noqa: SIM905
 )

@@ -25,11 +25,11 @@ from jmars.tensor.ops.blockwise import blockwise, map_blocks, sliding_windows
 from jmars.tensor.ops.chunks import rechunk
 from jmars.tensor.ops.create import ranges
 from jmars.tensor.ops.elementwise import formula
-from jmars.tensor.ops.index import basic_indexing, boolean_mask, scatter, setitem, take
+from jmars.tensor.ops.index import basic_indexing, boolean_mask, delete, exchange, scatter, setitem, take
 from jmars.tensor.ops.linalg import contraction
 from jmars.tensor.ops.random import draws, permutation, tensor_parameters
 from jmars.tensor.ops.reduce import cumulative, reduction
-from jmars.tensor.ops.shape import axes, concatenate
+from jmars.tensor.ops.shape import axes, concatenate, repeat
 from jmars.tensor.ops.signal import fft
 from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
 from jmars.tensor.outputs import FunctionOutput
@@ -65,7 +65,7 @@ KINDS: dict[str, type[Operand]] = {
         rechunk.Rechunk, reduction.Reduction, sample_sort.SampleSort, sample_sort.MergeParts, basic_indexing.Slice,
         take.Take, unique.UniqueField, unique.UniqueInverse, unique.UniqueElements, unique_axis.UniqueSlices,
         unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice, fft.FourierTransform, FunctionOutput,
-        sliding_windows.SlidingWindows,
+        sliding_windows.SlidingWindows, exchange.TakeByTensor, exchange.ScatterByTensor, repeat.Repeat, delete.Delete,
     )
 }  # fmt: skip
 

@@ -349,6 +349,6 @@ def _is_plain(function: Callable[..., Any]) -> bool:
 
 
 _INNER = {  # of ours, behind those of MODULES
-    "sort.sample_sort", "chunks.tiling", "chunks.unknown_chunks", "index.take", "index.delete", "index.basic_indexing",
-    "random.draws",
+    "sort.sample_sort", "chunks.tiling", "chunks.unknown_chunks", "index.take", "index.delete", "index.exchange",
+    "index.basic_indexing", "random.draws",
 }  # fmt: skip

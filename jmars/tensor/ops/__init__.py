@@ -39,7 +39,7 @@ from jmars.tensor.ops.reduce import (
     reduction,
     ufunc_methods,
 )
-from jmars.tensor.ops.shape import axes, concatenate, pad, reshape, resize, roll
+from jmars.tensor.ops.shape import axes, concatenate, pad, repeat, reshape, resize, roll
 from jmars.tensor.ops.signal import calculus, convolution, fft, polynomials, windows
 from jmars.tensor.ops.sort import quantiles, sort, topk, unique
 
@@ -85,6 +85,7 @@ __all__ = [
     "quantiles",
     "ranges",
     "reduction",
+    "repeat",
     "reshape",
     "resize",
     "roll",

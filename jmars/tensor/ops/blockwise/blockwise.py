@@ -66,7 +66,7 @@ def blockwise(
     """
     unique = tuple(dict.fromkeys(x.data for x in inputs))
     which = tuple(unique.index(x.data) for x in inputs)
-    op = Blockwise(name, function, params, which, flat, runs_user_code, writes, scratch or two_copies, inputs=unique)
+    op = Blockwise(name, function, params, which, flat, runs_user_code, writes, scratch, inputs=unique)
     return Tensor(new_data(op, tuple(map(axis_length, chunks)), np.dtype(dtype), chunks))
 
 
@@ -86,7 +86,7 @@ class Blockwise(Operand):
     flat: bool
     runs_user_code: bool
     writes: bool
-    scratch: Scratch
+    scratch: Scratch | None
     name: ClassVar[str] = "blockwise"
     reads_all: ClassVar[bool] = True
 
@@ -111,7 +111,7 @@ class Blockwise(Operand):
                 for one, g in zip(read, grids)
             ]
             kind = chunk_type(out, output.dtype)
-            work = self.scratch(kind, types)
+            work = (self.scratch or two_copies)(kind, types)
             params = (self.function, self.params)
             called = write_block if self.writes else call_block
             step = Call(called, params, tuple(range(len(types))), kind, work=work, runs_user_code=self.runs_user_code)

@@ -3,6 +3,7 @@
 In reading order:
 
 - basic_indexing.py: slices and integers
+- exchange.py: many integer positions, held by a tensor
 - take.py: integer positions along one axis
 - selected_rows.py: rows of a chunk that a mask selects
 - boolean_mask.py: `x[mask]`

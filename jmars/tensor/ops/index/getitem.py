@@ -1,7 +1,8 @@
 """`x[index]`: normalises an index and dispatches it by kind.
 
-`Index` is the normal form, shared with setitem.py. Slices and ints go to basic_indexing.py; integer arrays, whose
-values must be known when the graph is built, and NumPy's boolean arrays to take.py; boolean tensors to boolean_mask.py.
+`Index` is the normal form, shared with setitem.py. Slices and ints go to basic_indexing.py; integer arrays and NumPy's
+boolean arrays to take.py; boolean tensors to boolean_mask.py. Few positions of a tensor are computed at once, many stay
+a tensor (exchange.py).
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from jmars.errors import UnsupportedError
 from jmars.model.record import record
 from jmars.tensor.ops.index.basic_indexing import slice_tensor
 from jmars.tensor.ops.index.boolean_mask import select_by_mask, select_by_mask_at
+from jmars.tensor.ops.index.exchange import checked_positions, take_by_tensor
 from jmars.tensor.ops.index.structured import field, field_names, field_step
-from jmars.tensor.ops.index.take import in_bounds, take_positions
+from jmars.tensor.ops.index.take import MANY, in_bounds, take_positions
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.shape.axes import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape.axes import broadcast_arrays, expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.steps import share, step, view
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
-__all__ = ["Index", "getitem", "take"]
+__all__ = ["Index", "getitem", "is_many", "joint_positions", "take"]
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
@@ -37,7 +39,8 @@ _BASIC = (slice, int, np.integer)
 class Index:
     """A normalised index: an entry per axis of the array, and None for each new axis.
 
-    Entries are slices, None, ints and integer arrays; ints and arrays are in bounds and 0 or more.
+    Entries are slices, None, ints, integer arrays, and integer tensors of many elements; ints and arrays are in bounds
+    and 0 or more.
     """
 
     entries: tuple[Any, ...]
@@ -45,12 +48,12 @@ class Index:
     @property
     def arrays(self) -> list[int]:
         """Numbers of the entries that are arrays."""
-        return [i for i, entry in enumerate(self.entries) if isinstance(entry, np.ndarray)]
+        return [i for i, entry in enumerate(self.entries) if isinstance(entry, np.ndarray | Tensor)]
 
     @property
     def basic(self) -> tuple[Any, ...]:
         """The entries with full slices in place of arrays."""
-        return tuple(slice(None) if isinstance(entry, np.ndarray) else entry for entry in self.entries)
+        return tuple(slice(None) if isinstance(entry, np.ndarray | Tensor) else entry for entry in self.entries)
 
     @classmethod
     def of(cls, index: Any, shape: tuple[int, ...]) -> Index:
@@ -105,7 +108,7 @@ class _Mask:
 
 
 def _axis_entries(entry: Any) -> list[Any]:
-    """Converts an entry of a user's index to entries of single axes; tensors are computed."""
+    """Converts an entry of a user's index to entries of single axes; tensors of few elements are computed."""
     if entry is None or entry is Ellipsis:
         return [entry]
     if isinstance(entry, slice):
@@ -115,6 +118,8 @@ def _axis_entries(entry: Any) -> list[Any]:
         return [slice(*bounds)]
     if isinstance(entry, bool | np.bool_):
         raise UnsupportedError("a bool beside other indices is not in jmars; use x[None] or x[:0]")
+    if is_many(entry):
+        return [entry]
     array = entry.fetch() if isinstance(entry, Tensor) else np.asarray(entry)
     if array.dtype == bool and array.ndim:
         return [_Mask(at.astype(np.int64), n) for at, n in zip(np.nonzero(array), array.shape)]
@@ -133,9 +138,14 @@ def _axis_entries(entry: Any) -> list[Any]:
     return [array]
 
 
+def is_many(positions: Any) -> bool:
+    """Whether positions are a tensor of integers with so many elements that it is not computed at once."""
+    return isinstance(positions, Tensor) and positions.dtype.kind in "iu" and positions.size > MANY
+
+
 @offers("method.getitem")
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """`x[index]`: lazy, but integer tensors in the index are computed at once."""
+    """`x[index]`: lazy, but integer tensors of few elements in the index are computed at once."""
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
         return share(field(x, names), x, field_step(names))
     entries = index if isinstance(index, tuple) else (index,)
@@ -152,7 +162,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     at = meaning.arrays
     if not at:
         return result
-    advanced = [i for i, entry in enumerate(meaning.entries) if isinstance(entry, np.ndarray | int)]
+    advanced = [i for i, entry in enumerate(meaning.entries) if isinstance(entry, np.ndarray | Tensor | int)]
     together = advanced[-1] - advanced[0] == len(advanced) - 1
     arrays = broadcast_positions([meaning.entries[i] for i in at])
     # axes after slicing, which removed the ints
@@ -161,9 +171,11 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     return _take_jointly(result, arrays, axes, first)
 
 
-def broadcast_positions(arrays: Sequence[Array]) -> Sequence[Array]:
-    """Broadcast index arrays; raises IndexError as NumPy's indexing."""
+def broadcast_positions(arrays: Sequence[Any]) -> Sequence[Any]:
+    """Broadcast index arrays, to tensors if one is a tensor; raises IndexError as NumPy's indexing."""
     try:
+        if any(isinstance(one, Tensor) for one in arrays):
+            return broadcast_arrays(*map(as_tensor, arrays))
         return np.broadcast_arrays(*arrays)
     except ValueError:
         shapes = " ".join(str(one.shape) for one in arrays)
@@ -231,15 +243,28 @@ def _select_by_lazy_mask(x: Tensor, entries: tuple[Any, ...], at: int) -> Tensor
 def _take_jointly(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor:
     """Selects elements by integer arrays of equal shape, an array per axis in `axes`; their axes end up at `first`."""
     x = moveaxis(x, axes, range(first, first + len(axes)))
-    lengths = x.shape[first : first + len(axes)]
-    positions = arrays[0]
-    if len(axes) > 1:
-        x = merge_axes(x, first, len(axes))
-        positions = np.ravel_multi_index(arrays, lengths) if arrays[0].size else np.empty(arrays[0].shape, np.int64)
-    result = take_positions(x, positions.reshape(-1), first)
+    positions = joint_positions(arrays, x.shape[first : first + len(axes)], axes)
+    x = merge_axes(x, first, len(axes)) if len(axes) > 1 else x
+    result = (
+        take_by_tensor(x, ravel(positions), first)
+        if isinstance(positions, Tensor)
+        else take_positions(x, positions.reshape(-1), first)
+    )
     if positions.ndim == 1:
         return result
     return Tensor(reshape(result, (*x.shape[:first], *positions.shape, *x.shape[first + 1 :])).data)
+
+
+def joint_positions(arrays: Sequence[Any], lengths: Sequence[int], axes: Sequence[int]) -> Any:
+    """Positions in the merged axes, from broadcast index arrays, or tensors, of each."""
+    if len(arrays) == 1:
+        return arrays[0]
+    if not isinstance(arrays[0], Tensor):
+        return np.ravel_multi_index(arrays, lengths) if arrays[0].size else np.empty(arrays[0].shape, np.int64)
+    positions: Any = 0
+    for one, length, axis in zip(arrays, lengths, axes, strict=True):
+        positions = positions * length + checked_positions(one, length, axis)
+    return positions
 
 
 @offers("take")
@@ -251,7 +276,9 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     if axis is None:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
-    positions = np.asarray(indices.fetch() if isinstance(indices, Tensor) else indices)
+    positions: Any = indices
+    if not is_many(indices):
+        positions = np.asarray(indices.fetch() if isinstance(indices, Tensor) else indices)
     if positions.size or isinstance(indices, Tensor | np.ndarray):
         positions = positions.astype(np.intp, casting="same_kind", copy=False)
     length = x.shape[axis]
@@ -259,6 +286,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         positions = positions % length
     elif mode == "clip":
         positions = np.clip(positions, 0, length - 1)
+    if isinstance(positions, Tensor):
+        return assign_out(_take_jointly(x, [positions], [axis], axis), out, "take")
     if positions.ndim == 0:
         result = getitem(x, (slice(None),) * axis + (positions,))
     else:

@@ -12,7 +12,7 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import where
-from jmars.tensor.ops.index.take import take_positions
+from jmars.tensor.ops.index.getitem import is_many
 from jmars.tensor.ops.reduce.cumulative import cumsum
 from jmars.tensor.ops.reduce.reduction import any_
 from jmars.tensor.ops.shape.reshape import ravel, reshape
@@ -77,7 +77,7 @@ def _fill_cyclically(put: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @offers("put")
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """`np.put`: writes values cyclically at flat positions; positions given as a tensor are computed at once.
+    """`np.put`: writes values cyclically at flat positions; few positions of a tensor are computed at once.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     x = _require_tensor("put", a)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    at = np.asarray(ind).reshape(-1)
+    at: Any = ravel(ind) if is_many(ind) else np.asarray(ind).reshape(-1)
     if at.dtype.kind not in "biu" and at.size:
         raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
     values = ravel(as_tensor(converted(v, x.dtype)))
@@ -96,12 +96,10 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if not at.size or not values.size:
         return
     at = at.astype(np.int64)
-    if mode == "raise" and (at.min() < -x.size or at.max() >= x.size):
-        wrong = at[(at < -x.size) | (at >= x.size)][0]
-        raise IndexError(f"index {wrong} is out of bounds for axis 0 with size {x.size}")
-    at = np.clip(at, 0, x.size - 1) if mode == "clip" else at % x.size
+    if mode != "raise":
+        at = np.clip(at, 0, x.size - 1) if mode == "clip" else at % x.size
     flat = Tensor(ravel(x).data)
-    flat[at] = take_positions(values, np.arange(len(at)) % values.size, 0)
+    flat[at] = values if values.size == 1 else resize(values, len(at))
     x[...] = reshape(flat, x.shape)
 
 

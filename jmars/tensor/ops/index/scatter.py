@@ -1,6 +1,6 @@
 """Writes at positions given by integer arrays: `x[i, :, j] = value` and `np.add.at`.
 
-Chunks without a written element are passed on.
+Chunks without a written element are passed on. Many positions or values are exchanged: exchange.py.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
-from jmars.tensor.ops.index.getitem import Index, broadcast_positions
-from jmars.tensor.ops.index.take import positions_in_chunks
+from jmars.tensor.ops.index.exchange import scatter_by_tensor
+from jmars.tensor.ops.index.getitem import Index, broadcast_positions, joint_positions
+from jmars.tensor.ops.index.take import MANY, positions_in_chunks
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, squeeze
-from jmars.tensor.ops.shape.reshape import merge_axes, reshape
+from jmars.tensor.ops.shape.reshape import merge_axes, ravel, reshape
 from jmars.tensor.protocols import call
-from jmars.tensor.tensor import Tensor
+from jmars.tensor.splits import chunk_bytes
+from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["SetPositions", "apply_at", "match_ndim", "set_by_arrays"]
 
@@ -61,10 +63,15 @@ def set_by_arrays(x: Tensor, meaning: Index, value: Tensor) -> Tensor:
         return _set_positions(x, arrays[0], named[0], value)
     value = broadcast_to(value, wanted)
     lines = merge_axes(moveaxis(x, named, range(k)), 0, k)
-    positions = np.ravel_multi_index(arrays, tuple(x.shape[i] for i in named)).reshape(-1)
+    positions = ravelled(joint_positions(arrays, [x.shape[i] for i in named], named))
     given = reshape(moveaxis(value, range(first, first + len(shape)), range(len(shape))), (len(positions), *rest))
     written = reshape(_set_positions(lines, positions, 0, given), (*(x.shape[i] for i in named), *rest))
     return Tensor(rechunked(moveaxis(written, range(k), named).data, x.chunks))
+
+
+def ravelled(positions: Any) -> Any:
+    """Positions as a line."""
+    return ravel(positions) if isinstance(positions, Tensor) else positions.reshape(-1)
 
 
 def match_ndim(value: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -80,8 +87,10 @@ def match_ndim(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     return expand_dims(value, tuple(range(len(shape) - value.ndim))) if value.ndim < len(shape) else value
 
 
-def _set_positions(x: Tensor, positions: NDArray[np.int64], at: int, value: Tensor) -> Tensor:
+def _set_positions(x: Tensor, positions: Any, at: int, value: Tensor) -> Tensor:
     """Writes a value with the axes of `x` at positions along axis `at`; the last value of a repeated position wins."""
+    if is_exchanged(positions, value):
+        return scatter_by_tensor(x, as_tensor(positions), at, value)
     if len(np.unique(positions)) < len(positions):  # the last value wins, as in NumPy
         last = len(positions) - 1 - np.unique(positions[::-1], return_index=True)[1]
         if value.shape[at] != 1:
@@ -99,8 +108,16 @@ def _with_operand(x: Tensor, op: Operand) -> Tensor:
     return Tensor(new_data(op, x.shape, x.dtype, x.chunks))
 
 
-def apply_at(x: Tensor, positions: NDArray[np.int64], value: Tensor | None, function: np.ufunc) -> Tensor:
+def is_exchanged(positions: Any, value: Tensor | None) -> bool:
+    """Whether positions and values are too many to go to each operand that writes some of them."""
+    values = 0 if value is None else value.size * value.dtype.itemsize
+    return isinstance(positions, Tensor) or len(positions) > MANY or values > chunk_bytes()
+
+
+def apply_at(x: Tensor, positions: Any, value: Tensor | None, function: np.ufunc) -> Tensor:
     """Applies a ufunc at positions along the first axis, repeatedly for repeated positions."""
+    if is_exchanged(positions, value):
+        return scatter_by_tensor(x, as_tensor(positions), 0, value, function.__name__)
     if value is None:
         return _with_operand(x, SetPositions(positions, 0, function.__name__, inputs=(x.data,)))
     given = rechunked(value.data, (value.shape[:1], *x.chunks[1:]))

@@ -21,7 +21,7 @@ from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.written_values import converted, copied
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["choose", "piecewise", "put_along_axis", "select", "take_along_axis"]
@@ -117,6 +117,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
     if x.ndim != at.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     axis = normal_axis(axis, x.ndim)
+    if x.ndim == 1:
+        return call("method.getitem", x, at)  # type: ignore[no-any-return]
     shape = np.broadcast_shapes(*(tuple(1 if i == axis else n for i, n in enumerate(y.shape)) for y in (x, at)))
     x, at = (single_chunk_along(_broadcast_other_axes(y, shape, axis), [axis]) for y in (x, at))
     at = Tensor(rechunked(at.data, tuple((at.shape[i],) if i == axis else cut for i, cut in enumerate(x.chunks))))

@@ -28,6 +28,7 @@ from jmars.tensor.ops.index.boolean_mask import assign_by_mask
 from jmars.tensor.ops.index.getitem import Index, is_bool_scalar
 from jmars.tensor.ops.index.scatter import match_ndim, set_by_arrays
 from jmars.tensor.ops.index.structured import field_names, set_field
+from jmars.tensor.ops.index.take import MANY
 from jmars.tensor.ops.shape.axes import expand_dims, reshape_chunks, squeeze
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.ops.written_values import assigned, converted, copied, element
@@ -122,10 +123,10 @@ def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
     if isinstance(value, Tensor) and value.ndim > inner and value.shape[-1 - inner] == 1:
         value = squeeze(value, tuple(range(value.ndim - inner)))
     if isinstance(value, Tensor) and value.ndim > inner:  # an element per true element, whose positions must be known
-        if mask.ndim == 1:
-            return None
         flat = reshape(x, (mask.size, *x.shape[mask.ndim :]))
-        return Tensor(reshape(setitem(flat, ravel(mask).fetch(), value), x.shape).data)
+        if mask.size > MANY:
+            return Tensor(reshape(setitem(flat, call("flatnonzero", mask), value), x.shape).data)
+        return None if mask.ndim == 1 else Tensor(reshape(setitem(flat, ravel(mask).fetch(), value), x.shape).data)
     if inner:
         mask = expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
     return cast_and_broadcast(where(mask, value, x), x.dtype, x.shape, x.chunks)

@@ -1,6 +1,7 @@
-"""Selects elements at integer positions along one axis, for integer-array indexing, `take` and `repeat`.
+"""Selects elements at integer positions along one axis, for integer-array indexing and `take`.
 
-Positions are known when the graph is built, so an output chunk reads only the input chunks that hold its elements.
+Few positions are known when the graph is built, so an output chunk reads only the input chunks that hold its elements.
+Many positions, and positions all over an array, are a tensor: exchange.py.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.index.basic_indexing import slice_tensor
+from jmars.tensor.ops.index.exchange import HELD, take_by_tensor
 from jmars.tensor.splits import chunk_bytes, split_axis
-from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Take", "in_bounds", "positions_in_chunks", "take_positions"]
+__all__ = ["MANY", "Take", "in_bounds", "positions_in_chunks", "take_positions"]
+
+MANY = 2**17  # positions that are a tensor on the cluster; fewer travel in the graph
 
 Array = np.ndarray[Any, Any]
 Ints = NDArray[np.int64]
@@ -51,15 +55,20 @@ def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
         if part is not None and high - low <= x.shape[axis] // 2:
             return take_positions(slice_tensor(Tensor(part[0]), part[1]), positions - low, axis)
     most = max(x.chunks[axis])
+    is_leaf = isinstance(x.data.op, FromArray)
+    if len(positions) > MANY and not is_leaf:
+        return take_by_tensor(x, as_tensor(positions), axis)
     ends = np.cumsum(x.chunks[axis])
     counts = np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends)).tolist()
+    across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
     ascending = bool((np.diff(positions) >= 0).all())
     if ascending and max(counts) <= max(most, 1):  # an output chunk per input chunk
         splits = tuple(n for n in counts if n) or (0,)
     else:
-        across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
         like_source = -(-len(positions) // len(ends))
         splits = split_axis(len(positions), max(most, min(like_source, chunk_bytes() // max(across, 1)), 1))
+        if not is_leaf and sum(n for n, count in zip(x.chunks[axis], counts) if count) * across > HELD * chunk_bytes():
+            return take_by_tensor(x, as_tensor(positions), axis)
     chunks = (*x.chunks[:axis], splits, *x.chunks[axis + 1 :])
     shape = tuple(map(sum, chunks))
     leaf = None

@@ -19,6 +19,7 @@ import numpy as np
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, new_data
 from jmars.tensor.ops.create.constants import shape_of
+from jmars.tensor.ops.index.exchange import take_by_tensor
 from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.random.cells import SMALL
@@ -324,7 +325,7 @@ class Generator:
             order = np.arange(n)[:, None] if by_rows else np.arange(n)
             self._drawer.shuffle(order)
             return take_positions(x, order.reshape(-1), axis)
-        return take_positions(x, self._permutation(n, n, None, None).fetch(), axis)
+        return take_by_tensor(x, self._permutation(n, n, None, None), axis)
 
     def _without_replacement(self, n: int, size: Any, chances: Any, shuffle: bool, *cut: ChunkSize) -> Tensor:
         """Draws distinct numbers of range(n)."""

@@ -15,7 +15,9 @@ from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.operand import new_data
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
-from jmars.tensor.ops.index.scatter import apply_at
+from jmars.tensor.ops.index.getitem import broadcast_positions, is_many, joint_positions
+from jmars.tensor.ops.index.scatter import apply_at, ravelled
+from jmars.tensor.ops.index.take import in_bounds
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.cumulative import Scan
 from jmars.tensor.ops.reduce.reduction import (
@@ -157,7 +159,9 @@ def outer(theirs: np.ufunc, a: Any, b: Any, /, **kwargs: Any) -> Any:
 
 @offers("method.at")
 def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
-    """`ufunc.at`: applies the function in place, repeatedly for repeated positions; positions are computed at once.
+    """`ufunc.at`: applies the function in place, repeatedly for repeated positions.
+
+    Few positions of a tensor are computed at once.
 
     Parameters
     ----------
@@ -171,10 +175,11 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         Second argument, which broadcasts to `a[indices]`; only for functions of two arguments.
     """
     more = () if b is None else (b,)
-    entries = tuple(_fetch(one) for one in (indices if isinstance(indices, tuple) else (indices,)))
+    given_entries = indices if isinstance(indices, tuple) else (indices,)
     if not isinstance(a, Tensor):
-        theirs.at(a, entries, *map(np.asarray, more))
+        theirs.at(a, tuple(map(_fetch, given_entries)), *map(np.asarray, more))
         return
+    entries = tuple(one if is_many(one) else _fetch(one) for one in given_entries)
     plain = [not isinstance(one, slice) and one is not None and one is not Ellipsis for one in entries]
     if not any(plain) or any(isinstance(one, np.ndarray) and one.dtype == np.dtype(bool) for one in entries):
         a[entries] = ufunc(theirs.__name__)(a[entries], *more, dtype=None).astype(a.dtype)  # no position is repeated
@@ -182,30 +187,19 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
     if not all(plain):
         raise IndexError(f"{theirs.__name__}.at takes arrays or slices in jmars, not both; write the slices as arrays")
     k = len(entries)
-    lines = np.broadcast_arrays(*map(np.asarray, entries))
-    where = np.ravel_multi_index(
-        tuple(_normalize_positions(one, a.shape[i], i) for i, one in enumerate(lines)), a.shape[:k]
-    )
+    lines = broadcast_positions([one if isinstance(one, Tensor) else np.asarray(one) for one in entries])
+    lines = [one if isinstance(one, Tensor) else in_bounds(one, a.shape[i], i) for i, one in enumerate(lines)]
+    where = joint_positions(lines, a.shape[:k], range(k))
     flat = reshape(Tensor(a.data), (int(np.prod(a.shape[:k])), *a.shape[k:]))
     given = [
         reshape(broadcast_to(as_tensor(one), (*lines[0].shape, *a.shape[k:])), (where.size, *a.shape[k:]))
         for one in more
     ]
     if where.size:
-        a[...] = reshape(apply_at(flat, where.reshape(-1), given[0] if given else None, theirs), a.shape)
+        a[...] = reshape(apply_at(flat, ravelled(where), given[0] if given else None, theirs), a.shape)
 
 
 def _fetch(index: Any) -> Any:
     if isinstance(index, Tensor):
         return index.fetch()
     return np.asarray(index) if isinstance(index, list) else index
-
-
-def _normalize_positions(at: Array, length: int, axis: int) -> Array:
-    """Normalises positions to 0 .. length - 1; raises IndexError as NumPy does."""
-    if at.dtype.kind not in "iu" and at.size:
-        raise IndexError("arrays used as indices must be of integer (or boolean) type")
-    wrong = at[(at < -length) | (at >= length)]
-    if wrong.size:
-        raise IndexError(f"index {wrong.flat[0]} is out of bounds for axis {axis} with size {length}")
-    return np.asarray(at % max(length, 1)).astype(np.int64)

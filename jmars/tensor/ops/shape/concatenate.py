@@ -1,4 +1,4 @@
-"""Joins, splits and repeats arrays: `concatenate`, `stack`, `block`, `split`, `tile`, `repeat`.
+"""Joins and splits arrays: `concatenate`, `stack`, `block`, `split`, `tile`.
 
 Concatenation copies no data: the result has the chunks of the parts. Only very small chunks are merged with their
 neighbours, and slices of an array that are joined again get the splits of that array.
@@ -22,17 +22,16 @@ from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_da
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.index.basic_indexing import Slice, slice_tensor
-from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, broadcast_to, expand_dims, normal_axis
-from jmars.tensor.ops.shape.reshape import merge_axes, ravel
+from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
+from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
-from jmars.tensor.splits import chunk_bytes, common_splits, evenly, split_axis, without_slivers
+from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
 from jmars.tensor.steps import share
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
 from jmars.tensor.unknown import is_known
 
-__all__ = ["array_split", "concatenate", "repeat", "slice_axis", "stack", "tile"]
+__all__ = ["array_split", "concatenate", "slice_axis", "stack", "tile"]
 
 SMALL = 2**16  # bytes of a stack of single chunks that becomes a single chunk, too
 
@@ -328,34 +327,3 @@ def tile(A: Any, reps: Any) -> Tensor:
     for axis, count in enumerate(counts):
         x = _concatenate([x] * count, axis) if count > 0 else slice_axis(x, axis, slice(0, 0))
     return Tensor(x.data)
-
-
-@offers("repeat")
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
-    """`np.repeat`: repeats elements, by a common count or a count per element."""
-    x = as_tensor(a)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = normal_axis(axis, x.ndim)
-    counts = np.asarray(repeats)
-    if not np.can_cast(counts.dtype, np.intp) and (counts.size or counts.dtype.kind in "iu"):
-        raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
-    if counts.ndim < 2 and counts.size == 1:
-        return _repeated(x, int(counts.reshape(())), axis)
-    return take_positions(x, np.repeat(np.arange(x.shape[axis], dtype=np.int64), counts.astype(np.int64)), axis)
-
-
-def _repeated(x: Tensor, count: int, axis: int) -> Tensor:
-    """Repeats each element `count` times along an axis, chunk by chunk: a new axis behind `axis`, merged with it."""
-    if count < 0:
-        raise ValueError("repeats may not contain negative values.")
-    if not count or not x.shape[axis]:
-        return Tensor(slice_axis(x, axis, slice(0, 0)).data)
-    across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
-    most = max(*x.chunks[axis], chunk_bytes() // max(across, 1))  # elements of an output chunk along the axis
-    pieces = tuple(n for length in x.chunks[axis] for n in split_axis(length, max(most // count, 1)) if n)
-    cut = (*x.chunks[:axis], pieces, *x.chunks[axis + 1 :])
-    spread = expand_dims(Tensor(rechunked(x.data, cut)), axis + 1)
-    shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
-    chunks = (*cut[: axis + 1], split_axis(count, most), *cut[axis + 1 :])
-    return Tensor(merge_axes(broadcast_to(spread, shape, chunks=chunks), axis, 2).data)
