@@ -32,7 +32,7 @@ __all__ += [
     "small_layout",
     "strides_in_order",
 ]
-__all__ += ["strides_like", "taken_strides"]
+__all__ += ["strides_like", "taken_strides", "unresolved"]
 
 Array = np.ndarray[Any, Any]
 ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
@@ -302,6 +302,15 @@ def layout_of(place: Place) -> Array | None:
         parent = layout_of(place.parent)
         return None if parent is None else place.step.layout(parent)
     return _pretend(place.node.shape, place.node.dtype, place.strides)
+
+
+def unresolved(place: Place) -> list[TensorData]:
+    """Nodes of unknown lengths: of the place, and of the places of which it is a view, as layouts read their shapes."""
+    nodes = [place.node]
+    while isinstance(place, View):
+        place = place.parent
+        nodes.append(place.node)
+    return [node for node in nodes if node.has_unknown_lengths and not node.resolve_lengths()]
 
 
 class _Memory:

@@ -20,6 +20,7 @@ import numpy as np
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.model.record import record
+from jmars.tensor.buffers import Place, View, ViewStep, unresolved
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
@@ -62,7 +63,7 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
             return _defer(name, args, kwargs)
         except _CannotDeferError:
             pass
-    get_engine().execute([one.data for one in unknown])
+    get_engine().execute([node for one in unknown for node in unresolved(one._place)])
     _leave_out_empty(unknown)
     return function(*args, **kwargs)
 
@@ -190,25 +191,28 @@ class _StandIn(Operand):
 
 def _defer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make the results of a call as tensors of `Deferred` operands."""
-    inputs: dict[int, TensorData] = {}
+    inputs: dict[int, Tensor] = {}
     numbers: dict[int, int] = {}
 
     def slot(value: Any) -> Any:
         if isinstance(value, Tensor):
             number = numbers.setdefault(id(value.data), len(numbers))
-            inputs[number] = value.data
+            inputs[number] = value
             return _Slot(number)
         if isinstance(value, np.ndarray) and value.nbytes > _LARGE:
             return slot(as_tensor(value))  # uploaded instead of sent with the graph
         return value.copy() if isinstance(value, np.ndarray) else value
 
     call = _Call(name, _mapped(args, slot), _mapped(kwargs, slot))
-    nodes = [inputs[number] for number in range(len(inputs))]
-    seen = [one for one in (_try_call(call, nodes, length) for length in _LENGTHS[:2]) if one is not None]
+    given = [inputs[number] for number in range(len(inputs))]
+    nodes = [one.data for one in given]
+    stand_ins = _stand_ins(nodes, _LENGTHS[0])
+    tried = [_try_call(call, one) for one in (stand_ins, _stand_ins(nodes, _LENGTHS[1]))]
+    seen = [one for one in tried if one is not None]
     if len(seen) < 2:
         raise _CannotDeferError
-    more = [_try_call(call, nodes, _LENGTHS[0], apart=True)]
-    more += [_try_call(call, nodes, length) for length in _LENGTHS[2:]]
+    more = [_try_call(call, _stand_ins(nodes, _LENGTHS[0], apart=True))]
+    more += [_try_call(call, _stand_ins(nodes, length)) for length in _LENGTHS[2:]]
     seen += [one for one in more if one is not None]
     first = seen[0]
     listed = [_listed(one) for one in seen]
@@ -221,31 +225,78 @@ def _defer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     results = []
     for item, chunks in enumerate(predicted):
         op = Deferred(call=call, predicted=tuple(predicted), group=group, item=item, inputs=tuple(nodes))
-        results.append(Tensor(new_data(op, tuple(map(axis_length, chunks)), listed[0][item].dtype, chunks)))
+        made = Tensor(new_data(op, tuple(map(axis_length, chunks)), listed[0][item].dtype, chunks))
+        results.append(_sharing_memory(made, listed[0][item], stand_ins, given, call, item))
     if hasattr(first, "_fields"):  # NumPy's named tuples
         return type(first)(*results)
     return type(first)(results) if isinstance(first, tuple | list) else results[0]
 
 
-def _try_call(call: _Call, nodes: Sequence[TensorData], length: int, *, apart: bool = False) -> Any:
-    """Try a call with every unknown length set to `length`; None if the call fails.
+def _stand_ins(nodes: Sequence[TensorData], length: int, *, apart: bool = False) -> list[Tensor]:
+    """Make the arguments of a tried call, with every unknown length set to `length`.
 
     With `apart`, different unknown lengths get different values, a little above `length`.
     """
-    stand_ins = []
+    made = []
     origins: dict[str, int] = {}
     for node in nodes:
         chunks = tuple(
             axis if is_known([axis]) else (length + apart * 5 * origins.setdefault(axis[0].origin.key, len(origins)),)
             for axis in node.chunks
         )
-        stand_ins.append(Tensor(TensorData(_StandIn(line=None), tuple(map(sum, chunks)), node.dtype, chunks)))
+        made.append(_stand_in(node.dtype, chunks))
+    return made
+
+
+def _stand_in(dtype: np.dtype[Any], chunks: Splits) -> Tensor:
+    return Tensor(TensorData(_StandIn(line=None), tuple(map(sum, chunks)), dtype, chunks))
+
+
+def _try_call(call: _Call, stand_ins: Sequence[Tensor]) -> Any:
+    """Try a call; None if the call fails."""
     try:
         with _forbid_values(), np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about lengths that may not occur
             return call.results(stand_ins)
     except Exception:  # a real error is raised again when the lengths are known
         return None
+
+
+def _sharing_memory(
+    made: Tensor, tried: Tensor, stand_ins: Sequence[Tensor], given: Sequence[Tensor], call: _Call, item: int
+) -> Tensor:
+    """The result as a view of an argument, or as the argument itself, where the result of the tried call is that."""
+    number = next((k for k, one in enumerate(stand_ins) if one._place.buffer is tried._place.buffer), None)
+    if number is None:
+        return made
+    if tried._place is stand_ins[number]._place:
+        return given[number]
+    nodes = [one.data for one in given]
+
+    def viewed(whole: Tensor) -> Tensor:
+        inputs = [whole if k == number else Tensor(node) for k, node in enumerate(nodes)]
+        found: Tensor = _listed(call.results(inputs))[item]
+        return found
+
+    def written(whole: TensorData, part: TensorData) -> TensorData:
+        base = Tensor(whole)
+        base._resolved()
+        viewed(base)[...] = Tensor(part)
+        return base.data
+
+    def layout(array: Array) -> Array:
+        return _laid_out(viewed(_stand_in(array.dtype, tuple((n,) for n in array.shape)))._place, array)
+
+    place = tried._place
+    reading = ViewStep(
+        lambda whole: viewed(Tensor(whole)).data, written if place.writeable else None, layout, permutes=place.permuted
+    )
+    return made._as_view_of(given[number], reading)
+
+
+def _laid_out(place: Place, whole: Array) -> Array:
+    """The array of a place within the array of its buffer."""
+    return place.step.layout(_laid_out(place.parent, whole)) if isinstance(place, View) else whole
 
 
 def _predict_chunks(seen: Sequence[TensorData]) -> Splits:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import Buffer, Place, View, ViewStep, basic_index, ordered_strides, taken_strides
+from jmars.tensor.buffers import Buffer, Place, View, ViewStep, basic_index, ordered_strides, taken_strides, unresolved
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, is_own, plain_array
@@ -102,8 +102,8 @@ class Tensor(TensorMethods, TensorOperators):
 
     def _resolved(self) -> TensorData:
         """Return the node with known lengths, computing the tensor if needed."""
-        if not self.data.resolve_lengths():
-            self.execute()
+        if missing := unresolved(self._place):
+            get_engine().execute(missing)
             assert self.data.resolve_lengths(), self.data
         return self.data
 
