@@ -154,13 +154,20 @@ class _Guards(ast.NodeTransformer):
 
     visit_AnnAssign = visit_Assign
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        if not self._guarded or node not in self._last:
+            return node
+        name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)  # type: ignore[union-attr]
+        return [node, ast.copy_location(ast.Expr(self._call(name)), node)]
+
     def _body(self, body: list[ast.stmt]) -> list[ast.stmt]:
         order = _Order()
         for statement in body:
             order.visit(statement)
         before, self._last = self._last, self._last | order.last()
         self._guarded += 1
-        found = [self.visit(statement) for statement in body]
+        visited = [self.visit(statement) for statement in body]
+        found = [one for made in visited for one in (made if isinstance(made, list) else [made])]
         self._guarded -= 1
         self._last = before
         return found
@@ -196,6 +203,10 @@ class _Order(ast.NodeVisitor):
         if node.value is not None:
             self.visit(node.value)
             self._store(node, node.target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit(node.value)
+        self._store(node, node.target)
 
     def _store(self, node: ast.AST, target: ast.expr) -> None:
         self.visit(target)

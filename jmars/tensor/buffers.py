@@ -28,6 +28,7 @@ __all__ += [
     "can_ravel",
     "can_reshape",
     "layout_of",
+    "normal_order",
     "reshaped_layout",
     "small_layout",
     "strides_in_order",
@@ -395,6 +396,22 @@ def strides_like(
     return strides_in_order(np.nditer([*small, None], flags=["zerosize_ok"]).operands[-1], shape, itemsize)
 
 
+def normal_order(order: Any, unsaid: str = "K") -> str:
+    """The letter of an order in memory, which NumPy also takes in lower case; `unsaid` for None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As NumPy raises them.
+    """
+    if order is None:
+        return unsaid
+    letter = order.upper() if isinstance(order, str) else ""
+    if letter not in ("C", "F", "A", "K"):
+        np.empty((0,)).copy(order=order)  # NumPy's own words
+    return letter
+
+
 def ordered_strides(
     order: str | None, places: Sequence[Place], shape: tuple[int, ...], itemsize: int, is_copy: bool = False
 ) -> tuple[int, ...] | None:
@@ -405,9 +422,7 @@ def ordered_strides(
     ValueError
         If `order` is none of "C", "F", "A", "K" and None.
     """
-    order = "K" if order is None else order
-    if order not in ("C", "F", "A", "K"):
-        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    order = normal_order(order)
     if order == "K":
         return strides_like(places, shape, itemsize, is_copy)
     layouts = [layout_of(place) for place in places] if order == "A" and any(one.permuted for one in places) else [None]

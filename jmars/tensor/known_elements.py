@@ -19,7 +19,7 @@ from jmars.tensor.operand import TensorData, new_data
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["read_element", "write_element"]
+__all__ = ["read_element", "truth", "write_element"]
 
 Array = np.ndarray[Any, Any]
 NUMBERS = bool | int | float | complex | np.generic
@@ -63,6 +63,13 @@ def write_element(x: Tensor, index: Any, value: Any) -> bool:
     node = buffer.node
     buffer.put(new_data(FromArray(array=whole, line=node.op.line), node.shape, node.dtype, node.chunks))
     return True
+
+
+def truth(x: Tensor) -> Any:
+    """Python's bool of a tensor without axes where the engine computes the value at once; else the tensor."""
+    engine = current_engine()
+    value = engine.small(x.data, 0) if engine is not None and can_compute() else None
+    return x if value is None else bool(value)
 
 
 def _is_element(x: Tensor, index: Any) -> bool:

@@ -9,9 +9,10 @@ Source: NEP 13, NEP 18.
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import BuiltinFunctionType, FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from jmars.tensor.engine import can_compute
 from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
 from jmars.tensor.unknown import Origin
 
-__all__ = ["FUNCTIONS", "call", "find", "numpy_function", "offers", "set_call_hook", "set_layout_hook"]
+__all__ = ["FUNCTIONS", "Ufunc", "call", "find", "numpy_function", "offers", "set_call_hook", "set_layout_hook"]
 __all__ += ["set_mask_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,7 +129,50 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
                 raise
         return theirs(*call("method.values", args), **call("method.values", kwargs))
 
-    return offered
+    if isinstance(theirs, np.ufunc):
+        return Ufunc(offered, theirs)
+    # NumPy's functions in C are no methods of a class in which they are attributes
+    return staticmethod(offered) if isinstance(theirs, BuiltinFunctionType) else offered
+
+
+class Ufunc:
+    """A function of the table for one of NumPy's ufuncs, whose attributes it has and to which it is equal.
+
+    Examples
+    --------
+    >>> import jmars.tensor as mt
+    >>> mt.add.nin, mt.add.types[0], mt.add == np.add
+    (2, '??->?', True)
+    """
+
+    def __init__(self, function: Callable[..., Any], theirs: np.ufunc) -> None:
+        functools.update_wrapper(self, function)
+        self.__doc__ = theirs.__doc__
+        self._theirs = theirs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.__wrapped__(*args, **kwargs)  # of update_wrapper
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["_theirs"], name)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._theirs
+
+    def __hash__(self) -> int:
+        return hash(self._theirs)
+
+    def __repr__(self) -> str:
+        return repr(self._theirs)
+
+    def __reduce__(self) -> Any:
+        return _of_table, (next(name for name, one in FUNCTIONS.items() if one is self),)
+
+
+def _of_table(name: str) -> Any:
+    importlib.import_module("jmars.tensor")  # which fills the table
+    return FUNCTIONS[name]
 
 
 def _of_ufunc(method: str) -> Callable[..., Any]:

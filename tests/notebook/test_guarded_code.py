@@ -31,6 +31,8 @@ def ready(notebook):
         "    for turn in range(2):\n        q = np.linalg.inv(m)",
         "    if True:\n        np.linalg.inv(m)",
         "    q, n = np.linalg.inv(m), 3",
+        "    q = np.eye(3)\n    q *= np.linalg.inv(m)",
+        "    for turn in range(2):\n        q = np.eye(3)\n        q @= np.linalg.inv(m)",
         "    with np.errstate(divide='ignore'):\n        q = np.linalg.inv(m)",
     ],
 )

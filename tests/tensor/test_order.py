@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -190,3 +191,16 @@ def test_a_line_of_unknown_length_lies_in_both_orders() -> None:
 def test_reshape_in_memory_order_is_refused_as_by_numpy() -> None:
     with pytest.raises(ValueError, match="not permitted"):
         mt.asarray(C).reshape(4, 3, order="K")
+
+
+@pytest.mark.parametrize("order", ["f", "c", "a", "k", "x", "CF", 3])
+def test_letters_of_orders_are_read_as_numpy_s(engine, order):
+    for call in ("a.reshape(4, 3, order=order)", "a.ravel(order)", "a.flatten(order)", "a.copy(order)"):
+        names = [{"a": a, "order": order} for a in (mt.asarray(F, chunk_size=2), F)]
+        try:
+            expected = eval(call, names[1])
+        except (TypeError, ValueError) as error:
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                eval(call, names[0])
+        else:
+            agree(eval(call, names[0]), expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import re
 
 import numpy as np
@@ -40,6 +42,22 @@ def test_a_refusal_says_what_to_write_instead(name, instead):
 def test_methods_of_a_ufunc_reach_ours():
     x = jt.arange(6, chunk_size=2)
     assert jt.maximum.reduce(x).fetch() == np.maximum.reduce(x).fetch() == 5
+
+
+def test_a_ufunc_has_numpy_s_attributes_pickles_and_is_equal():
+    assert (jt.add.nin, jt.divmod.nout, jt.matmul.signature) == (2, 2, np.matmul.signature)
+    assert jt.add.resolve_dtypes((np.dtype("i4"), np.dtype("f4"), None))[2] == np.float64
+    assert pickle.loads(pickle.dumps(jt.add)) is jt.add
+    assert jt.add == np.add and {np.add: 1}[jt.add] == 1 and jt.add != jt.subtract
+    assert inspect.signature(jt.add) == inspect.signature(np.add)
+
+
+def test_functions_that_numpy_has_in_c_are_no_methods():
+    class Holder:
+        array, add, zeros = jt.array, jt.add, jt.zeros
+
+    assert Holder().array([1, 2]).tolist() == [1, 2]
+    assert Holder().add(Holder().zeros(2), 1).tolist() == [1, 1]
 
 
 def test_the_namespace_is_numpy_s():

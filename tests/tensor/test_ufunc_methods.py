@@ -133,3 +133,15 @@ def test_where_leaves_elements_of_out_as_they_are_in_its_dtype():
     assert out.fetch().tolist() == [2.0, 2.5, 3.5]
     with pytest.raises(TypeError, match="Cannot cast"):
         mt.add(1.5, mt.ones(3), out=mt.ones(3, "i8"), where=[True, False, False])
+
+
+def test_methods_raise_the_errors_that_errstate_raises(engine):
+    x = mt.asarray(np.array([5, 0, 2], "i1"), chunk_size=1)
+    for reduced in (
+        lambda: mt.floor_divide.reduce(x),
+        lambda: mt.floor_divide.accumulate(x),
+        lambda: mt.floor_divide.reduceat(x, [0]),
+    ):
+        assert reduced().fetch().max() <= 5
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+            reduced().fetch()

@@ -35,7 +35,7 @@ from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.create.on_device import GpuFunction
 from jmars.tensor.ops.elementwise.formula import broadcast_shape
-from jmars.tensor.protocols import numpy_function, offers
+from jmars.tensor.protocols import Ufunc, numpy_function, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import axis_length, is_known, is_open
@@ -216,7 +216,7 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
 
     def reducer_override(self, obj: Any) -> Any:
         """Replaces a jmars function or class by NumPy's."""
-        theirs = numpy_function(obj) if isinstance(obj, FunctionType | type) else None
+        theirs = numpy_function(obj) if isinstance(obj, FunctionType | Ufunc | staticmethod | type) else None
         return super().reducer_override(obj) if theirs is None else (_identity, (theirs,))
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import layout_of
+from jmars.tensor.buffers import layout_of, normal_order
 from jmars.tensor.infer import cast_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunk, rechunked
@@ -70,10 +70,9 @@ def _in_order(x: Tensor, order: str | None) -> Tensor:
     ValueError
         If `order` is none of these.
     """
-    if order not in ("C", "F", "A", "K", None):
-        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")  # NumPy's words
+    order = normal_order(order)
     fits = order not in ("C", "F") or (x.flags.c_contiguous if order == "C" else x.flags.f_contiguous)
-    return x if fits else Tensor(x.data)._laid_out_like((), str(order))
+    return x if fits else Tensor(x.data)._laid_out_like((), order)
 
 
 @offers("asarray", "asanyarray")

@@ -134,11 +134,10 @@ UFUNCS: tuple[tuple[str, ...], ...] = (
 
 
 _METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
-_ATTRIBUTES = ("identity", "nin", "nout", "nargs", "ntypes", "types", "signature")
 
 
 def ufunc(name: str) -> Callable[..., Any]:
-    """Makes the lazy function for NumPy's ufunc `name`, with NumPy's keywords, methods and attributes."""
+    """Makes the lazy function for NumPy's ufunc `name`, with NumPy's keywords and methods."""
     theirs: np.ufunc = getattr(np, name)
     outputs = (name,) if theirs.nout == 1 else tuple(f"{name}.{part}" for part in range(theirs.nout))
     equals = name in ("equal", "not_equal")
@@ -155,8 +154,6 @@ def ufunc(name: str) -> Callable[..., Any]:
     function.__doc__ = f"`np.{name}`, lazily and chunk by chunk."
     for method in _METHODS:
         setattr(function, method, _ufunc_method(theirs, method))
-    for attribute in _ATTRIBUTES:
-        setattr(function, attribute, getattr(theirs, attribute))
     return function
 
 

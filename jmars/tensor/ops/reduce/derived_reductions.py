@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.known_elements import truth
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
@@ -188,13 +189,13 @@ def broadcast_weights(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
 
 @offers("allclose")
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """`np.allclose`: a lazy boolean; `bool(...)` computes it."""
-    return all_(isclose(a, b, rtol, atol, equal_nan))
+    """`np.allclose`: a bool where small values are computed at once, else a lazy boolean; `bool(...)` computes it."""
+    return truth(all_(isclose(a, b, rtol, atol, equal_nan)))
 
 
 @offers("array_equal")
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """`np.array_equal`: a lazy boolean, `bool(...)` computes it; False at once if the shapes differ."""
+    """`np.array_equal`: a bool or lazy boolean as of `np.allclose`; False at once if the shapes differ."""
     x, y = as_tensor(a1), as_tensor(a2)
     if x.shape != y.shape or not np.array_equal(np.zeros(1, x.dtype), np.zeros(1, y.dtype)):
         return False  # also of dtypes whose elements are never equal, as numbers and dates
@@ -204,7 +205,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     if equal_nan and x.dtype.kind in "fc" and y.dtype.kind in "fc":
         both = formula.apply("logical_and", formula.apply("isnan", left), formula.apply("isnan", right))
         same = formula.apply("logical_or", same, both)
-    return all_(formula.tensor(same))
+    return truth(all_(formula.tensor(same)))
 
 
 @offers("real_if_close")
@@ -244,9 +245,9 @@ def _arg_without_nan(
 
 @offers("array_equiv")
 def array_equiv(a1: Any, a2: Any) -> Any:
-    """`np.array_equiv`: whether two arrays are equal after broadcasting, as a lazy boolean."""
+    """`np.array_equiv`: whether two arrays are equal after broadcasting: a bool or lazy boolean."""
     try:
         x, y = broadcast_arrays(as_tensor(a1), as_tensor(a2))
     except ValueError:
         return False
-    return all_(ufunc("equal")(x, y))
+    return truth(all_(ufunc("equal")(x, y)))

@@ -86,13 +86,19 @@ def _reduce_in_one_chunk(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], kee
         return apply_initial(theirs.__name__, x, initial)
     (axis,) = axes
     more = {"initial": initial} if is_given(initial) else {}
-    options = {"theirs": theirs, "axis": axis, "more": more}
+    options = {"theirs": theirs, "axis": axis, "more": more, "raises": _raising()}
     value = map_along(theirs.__name__, _reduce_block, x, [axis], lengths={axis: 1}, dtype=x.dtype, **options)
     return value if keepdims else squeeze(value, axis)
 
 
-def _reduce_block(block: Array, theirs: np.ufunc, axis: int, more: dict[str, Any]) -> Array:
-    return np.asarray(theirs.reduce(block, axis=axis, keepdims=True, **more))
+def _raising() -> dict[str, Any]:
+    """The floating point errors that raise at present, as keywords of `np.errstate`."""
+    return {kind: action for kind, action in np.geterr().items() if action == "raise"}
+
+
+def _reduce_block(block: Array, theirs: np.ufunc, axis: int, more: dict[str, Any], raises: dict[str, Any]) -> Array:
+    with np.errstate(**raises):
+        return np.asarray(theirs.reduce(block, axis=axis, keepdims=True, **more))
 
 
 def _dtype_of(theirs: np.ufunc, method: str, x: Tensor, dtype: Any, out: Any) -> np.dtype[Any]:
@@ -120,13 +126,22 @@ def accumulate(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, o
         result = Tensor(new_data(Scan(f"{name}.accumulate", name, axis, inputs=(x.data,)), x.shape, kind, x.chunks))
     else:
         result = map_along(
-            f"{name}.accumulate", _accumulate_block, x, [axis], dtype=kind, theirs=theirs, axis=axis, kind=kind
+            f"{name}.accumulate",
+            _accumulate_block,
+            x,
+            [axis],
+            dtype=kind,
+            theirs=theirs,
+            axis=axis,
+            kind=kind,
+            raises=_raising(),
         )
     return write_out(result, name, out)
 
 
-def _accumulate_block(block: Array, theirs: np.ufunc, axis: int, kind: Any) -> Array:
-    return np.asarray(theirs.accumulate(block, axis=axis, dtype=None if kind.kind == "m" else kind))
+def _accumulate_block(block: Array, theirs: np.ufunc, axis: int, kind: Any, raises: dict[str, Any]) -> Array:
+    with np.errstate(**raises):
+        return np.asarray(theirs.accumulate(block, axis=axis, dtype=None if kind.kind == "m" else kind))
 
 
 @offers("method.reduceat")
@@ -139,15 +154,16 @@ def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
         raise IndexError(f"index {wrong[:1]} out-of-bounds in {theirs.__name__}.reduceat [0, {x.shape[axis]})")
     with np.errstate(all="ignore"):
         kind = theirs.reduceat(np.ones(2, x.dtype), [0], dtype=dtype).dtype
-    options = {"theirs": theirs, "at": at.astype(np.intp), "axis": axis, "kind": kind}
+    options = {"theirs": theirs, "at": at.astype(np.intp), "axis": axis, "kind": kind, "raises": _raising()}
     result = map_along(
         f"{theirs.__name__}.reduceat", _reduceat_block, x, [axis], lengths={axis: len(at)}, dtype=kind, **options
     )
     return assign_out(result, out, theirs.__name__)
 
 
-def _reduceat_block(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any) -> Array:
-    return np.asarray(theirs.reduceat(block, at, axis=axis, dtype=None if kind == block.dtype else kind))
+def _reduceat_block(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any, raises: dict[str, Any]) -> Array:
+    with np.errstate(**raises):
+        return np.asarray(theirs.reduceat(block, at, axis=axis, dtype=None if kind == block.dtype else kind))
 
 
 @offers("method.outer")

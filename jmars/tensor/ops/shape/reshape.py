@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, layout_of, reshaped_layout
+from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, layout_of, normal_order, reshaped_layout
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunk
 from jmars.tensor.ops.shape.axes import reshape_chunks, transpose
@@ -58,8 +58,9 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     """
     x = as_tensor(a)
     whole = _full_shape(shape if shape is not None else newshape, x)
-    if order not in ("C", "F", "A"):
-        np.zeros(1).reshape(1, order=cast(Any, order))  # NumPy's own words
+    order = normal_order(order, "C")
+    if order == "K":
+        raise ValueError("order 'K' is not permitted for reshaping")
     if order == "F" or order == "A" and _is_fortran(x):
         return transpose(reshape(transpose(a), whole[::-1], chunk_size=chunk_size, chunks=chunks))
     if whole == x.shape:
@@ -114,6 +115,7 @@ def merge_axes(x: Tensor, first: int, count: int) -> Tensor:
 def ravel(a: Any, order: str = "C") -> Tensor:
     """`np.ravel`: flattens an array; in order "K", in which the elements would lie in NumPy's memory."""
     x = as_tensor(a)
+    order = normal_order(order, "C")
     if order == "K" and (axes := _axes_in_memory(x)) != [*range(x.ndim)]:
         return ravel(transpose(a, axes))
     order = "F" if order == "A" and _is_fortran(x) else "C" if order in ("A", "K") else order
