@@ -36,7 +36,7 @@ PASSED_ON = frozenset(
     bool bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp uintp byte short intc int_ long longlong ubyte
     ushort uintc uint ulong ulonglong float16 float32 float64 longdouble half single double complex64 complex128
     clongdouble csingle cdouble datetime64 timedelta64 str_ bytes_ void s_ index_exp ndindex broadcast_shapes
-    promote_types issubdtype isdtype isscalar typecodes little_endian True_ False_ __version__
+    promote_types issubdtype isdtype typecodes little_endian True_ False_ __version__
     float128 complex256 object_ character flexible record recarray memmap busdaycalendar ufunc flatiter
     can_cast min_scalar_type show_config show_runtime typename iterable info get_include test
     format_float_positional format_float_scientific base_repr binary_repr frompyfunc row_stack

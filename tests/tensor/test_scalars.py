@@ -137,3 +137,9 @@ def test_predicates_are_bools_where_the_engine_computes_small_values_at_once(eng
     assert isinstance(mt.allclose(x, x), mt.Tensor)  # this engine does not
     with in_halves():
         assert mt.allclose(x, x) is True and mt.array_equal(x, x + 1) is False and mt.array_equiv(x, x) is True
+
+
+def test_isscalar_of_elements_and_reductions_is_numpys(engine):
+    x = mt.arange(4.0, chunk_size=2)
+    assert mt.isscalar(x.sum()) and mt.isscalar(mt.percentile(x, 50)) and mt.isscalar(3)
+    assert not mt.isscalar(x) and not mt.isscalar(mt.asarray(3.0))

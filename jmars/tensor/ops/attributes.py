@@ -20,6 +20,7 @@ __all__ = [
     "common_type",
     "iscomplexobj",
     "isrealobj",
+    "isscalar",
     "may_share_memory",
     "ndim",
     "result_type",
@@ -48,6 +49,12 @@ def size(a: Any, axis: Any = None) -> int:
         return math.prod(shape(a))
     axes = np.lib.array_utils.normalize_axis_tuple(axis, ndim(a))
     return math.prod(shape(a)[i] for i in axes)
+
+
+@offers("isscalar")
+def isscalar(element: Any) -> bool:
+    """`np.isscalar`: also of tensors without axes where NumPy has a scalar."""
+    return not (element.ndim or element._place.is_array) if isinstance(element, Tensor) else np.isscalar(element)
 
 
 @offers("iscomplexobj")

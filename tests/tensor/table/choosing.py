@@ -214,6 +214,7 @@ EXACT: dict[str, Row] = {
     "shape": _asked(ANY),
     "size": lambda d: call(x := d.array(ANY), **d.some(axis=d.axes(x))),
     "iscomplexobj": _asked(ANY),
+    "isscalar": _asked(ANY),
     "isrealobj": _asked(ANY),
     "result_type": lambda d: call(d.array("biufc"), d.one(d.array("biuf"), 2, 2.5, np.dtype("f4"))),
     "common_type": _asked("iuf", "fc"),
