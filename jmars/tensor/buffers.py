@@ -218,9 +218,8 @@ class MemoryFlags:
     def __init__(self, place: Place) -> None:
         self._place = place
         layout = layout_of(place)
-        is_line = isinstance(place, Buffer) and len(place.node.shape) < 2
         self.c_contiguous = bool(layout is None or layout.flags.c_contiguous)
-        self.f_contiguous = is_line or bool(layout is not None and layout.flags.f_contiguous)
+        self.f_contiguous = bool(len(place.node.shape) < 2 if layout is None else layout.flags.f_contiguous)
         self.owndata = isinstance(place, Buffer) and place.is_owned
         self.contiguous, self.aligned, self.writebackifcopy = self.c_contiguous, True, False
 

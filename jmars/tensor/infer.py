@@ -19,7 +19,6 @@ __all__ = [
     "Kind",
     "cast_dtype",
     "check_dtype",
-    "is_text_or_record",
     "kind_of",
     "loses_imaginary",
     "result_type",
@@ -90,11 +89,6 @@ def cast_dtype(source: np.dtype[Any], wanted: Any, casting: str = "unsafe") -> n
 def loses_imaginary(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
     """Whether a cast keeps only the real part of complex numbers, of which NumPy warns."""
     return source.kind == "c" and dtype.kind not in "cbSU"
-
-
-def is_text_or_record(value: Any) -> bool:
-    """Whether a value is text or a record, or an array of text or records, which ufuncs do not support."""
-    return isinstance(value, str | bytes) or getattr(getattr(value, "dtype", None), "kind", "f") in "SUV"
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import math
+import operator
 import pickle
 import threading
 from typing import Any, ClassVar
@@ -93,7 +94,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     @real.setter
     def real(self, value: Any) -> None:
-        self.real[...] = value
+        call("copyto", self.real, np.asanyarray(value), casting="unsafe")
 
     @property
     def imag(self) -> Any:
@@ -104,7 +105,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     def imag(self, value: Any) -> None:
         if self.dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")  # NumPy's words
-        self.imag[...] = value
+        call("copyto", self.imag, np.asanyarray(value), casting="unsafe")
 
     # Reductions
 
@@ -116,9 +117,11 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Product along axes."""
         return call("prod", self, axis, dtype, out, keepdims, **kwargs)
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+    ) -> Any:
         """Mean along axes."""
-        return call("mean", self, axis, dtype, out, keepdims)
+        return call("mean", self, axis, dtype, out, keepdims, where=where)
 
     def var(
         self,
@@ -127,10 +130,12 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         out: Any = None,
         ddof: float = 0,
         keepdims: bool = False,
-        **kwargs: Any,
+        *,
+        where: Any = True,
+        mean: Any = None,
     ) -> Any:
         """Variance along axes, over n - ddof."""
-        return call("var", self, axis, dtype, out, ddof, keepdims, **kwargs)
+        return call("var", self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
     def std(
         self,
@@ -139,10 +144,12 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         out: Any = None,
         ddof: float = 0,
         keepdims: bool = False,
-        **kwargs: Any,
+        *,
+        where: Any = True,
+        mean: Any = None,
     ) -> Any:
         """Standard deviation along axes, over n - ddof."""
-        return call("std", self, axis, dtype, out, ddof, keepdims, **kwargs)
+        return call("std", self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         """Smallest element along axes."""
@@ -280,7 +287,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         """Sort along an axis in place."""
-        self[...] = call("sort", self, axis, kind, order, stable=stable)
+        self[...] = call("sort", self, operator.index(axis), kind, order, stable=stable)
 
     def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
         """Positions that sort along an axis."""
@@ -288,7 +295,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         """Move element `kth` to its sorted position in place, smaller elements before, larger elements after."""
-        self[...] = call("partition", self, kth, axis, kind, order)
+        self[...] = call("partition", self, kth, operator.index(axis), kind, order)
 
     def argpartition(self, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
         """Positions of the elements in the order of `partition`."""

@@ -231,6 +231,8 @@ class Tensor(TensorMethods, TensorOperators):
         if not self._place.is_array and has_parts and _is_int_or_slice(index):
             return self._of_scalar()[index]
         part = cast(Tensor, call("method.getitem", self, index))
+        if not part.data.shape and not part.dtype.isnative and _is_scalar(part, index):
+            return call("method.astype", part, part.dtype.newbyteorder("="))  # as NumPy's scalars
         if isinstance(self._place, View) and self._place.step.copies_parts:
             return part
         entries = basic_index(index)
@@ -375,6 +377,12 @@ def index_step(entries: tuple[Any, ...]) -> ViewStep:
         lambda array: array[entries if Ellipsis in entries else (*entries, ...)],  # no element is read
         entries,
     )
+
+
+def _is_scalar(part: Tensor, index: Any) -> bool:
+    """Whether NumPy gives a scalar, not an array without axes, for `x[index]`, which is `part`."""
+    entries = basic_index(index)
+    return part.dtype.names is None and entries is not None and not part.data.shape and Ellipsis not in entries
 
 
 def _is_int_or_slice(index: Any) -> bool:

@@ -11,7 +11,7 @@ Draw = Callable[[Drawing, Sequence[str]], str]
 NUMBERS = ("0", "1", "2", "-1", "3", "0.5", "-2.0", "True", "1j", "300", "nan", "np.float32(1.5)", "np.int8(3)")
 VIEWS = ("{0}[::-1]", "{0}.T", "{0}[:1]", "{0}[None]", "{0}.astype('f4')", "{0} > {0}", "{0}[..., 0]", "{0}.ravel()")
 LITERALS = ("[1, 2, 3]", "[[1.5, 2.0], [0.0, -1.0]]", "[]", "3", "2.5", "[True, False]", *NUMBERS)
-NEVER = {"signature", "buffer", "strides", "prototype", "kwargs", "kwds", "kw", "file"}
+NEVER = {"signature", "buffer", "strides", "prototype", "kwargs", "kwds", "kw", "file", "typeset"}
 
 CHOICES = """
 axis: 0 | 0 | 0 | -1 | -1 | -1 | 1 | None | None | (0, 1) | (0,) | (1, 0) | () | 2 | -2 | 5
@@ -75,6 +75,7 @@ unit: 'D' | 's' | 'auto'
 beta: 0 | 8.6
 typechars: 'bf'
 roll: 'raise' | 'forward'
+timezone: 'naive' | 'UTC'
 offsets: 1 | -3
 weekmask: '1111100'
 mask_func: np.tril | np.triu

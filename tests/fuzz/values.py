@@ -13,7 +13,7 @@ Splits = tuple[tuple[int, ...], ...]
 
 nan, inf = float("nan"), float("inf")
 NAT = "NaT"
-OTHER_BYTE_ORDER = 0  # per cent of arrays; jmars does not keep byte orders yet
+OTHER_BYTE_ORDER = 10  # per cent of arrays
 INTS = [-3, -2, -1, 0, 1, 2, 3, 7]
 FLOATS = [-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 7.0]
 DTYPES = {
@@ -75,6 +75,10 @@ class Made:
     text: str
     array: np.ndarray[Any, Any]
     splits: Splits
+
+    def again(self) -> np.ndarray[Any, Any]:
+        """Another array of this text."""
+        return np.asarray(eval(self.text, {"np": np, "nan": nan, "inf": inf}))
 
 
 def dtype_text(d: Drawing, kinds: str) -> str:

@@ -37,7 +37,7 @@ def put(a: Any, indices: Any, values: Any, mode: str = "raise") -> None:
 @offers("ma.putmask")
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """`numpy.ma.putmask`: write values, masked or not, where `mask` is true; values broadcast."""
-    where, lost = data_of(mask), mask_of(values)
+    where, lost = mask if isinstance(mask, list) else data_of(mask), mask_of(values)
     if not isinstance(a, MaskedTensor):
         call("copyto", a, data_of(values), where=where)
         return

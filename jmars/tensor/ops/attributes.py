@@ -82,6 +82,8 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 @offers("can_cast")
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """`np.can_cast`."""
+    if isinstance(to, Tensor) and not to._place.is_array:
+        to = to.dtype
     if isinstance(to, Tensor | np.ndarray):
         raise TypeError("Cannot construct a dtype from an array")  # NumPy's words
     return np.can_cast(_dtype_of(from_), to, casting)
@@ -114,12 +116,14 @@ def array_repr(arr: Any, *args: Any, **kwargs: Any) -> str:
 @offers("shares_memory")
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     """`np.shares_memory`: whether a write to one tensor can be seen in the other; False for a tensor and an array."""
+    np.shares_memory(np.zeros(0), np.zeros(0), max_work)  # raises NumPy's errors
     return _overlap(np.shares_memory, a, b)
 
 
 @offers("may_share_memory")
 def may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     """`np.may_share_memory`: whether the parts of a buffer between first and last elements overlap."""
+    np.may_share_memory(np.zeros(0), np.zeros(0), max_work)  # raises NumPy's errors
     return _overlap(np.may_share_memory, a, b)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.create.constants import zeros
-from jmars.tensor.ops.shape.axes import normal_axis
+from jmars.tensor.ops.shape.axes import names_no_axis, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -24,7 +24,7 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Tenso
     x = as_tensor(a)
     if x.dtype.kind not in "biu":
         raise TypeError("Expected an input array of integer or boolean data type")
-    x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
+    x, axis = (ravel(x), 0) if axis is None or names_no_axis(axis, x.ndim) else (x, normal_axis(axis, x.ndim))
     lengths = {axis: -(-x.shape[axis] // 8)}
     return map_along("packbits", np.packbits, x, [axis], lengths=lengths, dtype=np.uint8, axis=axis, bitorder=bitorder)
 
@@ -35,7 +35,7 @@ def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bit
     x = as_tensor(a)
     if x.dtype != np.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")
-    x, axis = (ravel(x), 0) if axis is None else (x, normal_axis(axis, x.ndim))
+    x, axis = (ravel(x), 0) if axis is None or names_no_axis(axis, x.ndim) else (x, normal_axis(axis, x.ndim))
     n = 8 * x.shape[axis]
     n = n if count is None else count if count >= 0 else n + count
     if not x.shape[axis] and n > 0:  # NumPy returns uninitialised memory here

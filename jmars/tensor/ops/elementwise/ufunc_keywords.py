@@ -16,16 +16,17 @@ from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.source_line import warn_user
+from jmars.tensor.tensor import Tensor
 
-__all__ = ["UfuncKeywords"]
+__all__ = ["UfuncKeywords", "checked_mask"]
 
 _NAMES = ("out", "where", "casting", "order", "dtype", "subok", "signature", "sig")
 _UNDEFINED = "'where' used without 'out', expect unitialized memory in output. If this is intentional, use out=None."
 
 
-def _mask(where: Any) -> Any:
+def checked_mask(where: Any) -> Any:
     """The argument `where`; an array must be boolean, anything else counts by its truth, as in NumPy."""
-    dtype = getattr(where, "dtype", np.dtype(np.bool))
+    dtype = np.dtype(np.bool) if isinstance(where, np.generic) else getattr(where, "dtype", np.dtype(np.bool))
     if dtype != np.bool:
         raise TypeError(f"Cannot cast array data from {dtype!r} to dtype('bool') according to the rule 'safe'")
     return where
@@ -38,6 +39,8 @@ def _check_names(name: str, kwargs: dict[str, Any]) -> None:
             raise TypeError(f"{name}() got an unexpected keyword argument {key!r}")
     if not isinstance(kwargs.get("subok", True), bool | np.bool_):
         raise TypeError("'subok' must be a boolean")
+    if not isinstance(casting := kwargs.get("casting", ""), str):
+        raise TypeError(f"casting must be str, not {type(casting).__name__}")
 
 
 @record
@@ -75,9 +78,11 @@ class UfuncKeywords:
         if behind and kwargs.get("out") is not None:
             raise TypeError("cannot specify 'out' as both a positional and keyword argument")
         out = behind or kwargs.get("out")
-        outs = out if isinstance(out, tuple) else (out,) if nout == 1 or out is None else None
+        outs = out if isinstance(out, tuple) else (out,) if nout == 1 or "out" not in kwargs else None
         if outs is None:
             raise TypeError("'out' must be a tuple of arrays")
+        if any(one is not None and not isinstance(one, Tensor | np.ndarray) for one in outs):
+            raise TypeError("return arrays must be of ArrayType")
         if kwargs.get("out") is not None and isinstance(out, tuple) and len(outs) != nout:
             raise ValueError("The 'out' tuple must have exactly one entry per ufunc output")
         where = kwargs.get("where", True)
@@ -113,7 +118,7 @@ class UfuncKeywords:
                 if target is not None and np.can_cast(value.kind, target.dtype, cast(Any, self.casting)):
                     value = formula.cast(value, target.dtype)  # the elements of `out` are not cast
                 other = formula.read(np.zeros((), value.kind) if target is None else target)
-                value = formula.where(formula.read(_mask(self.where)), value, formula.cast(other, value.kind))
+                value = formula.where(formula.read(checked_mask(self.where)), value, formula.cast(other, value.kind))
             result = formula.tensor(value, order=self.order)
             results.append(assign_out(result, target, self.name, self.casting))
         return results[0] if len(results) == 1 else tuple(results)

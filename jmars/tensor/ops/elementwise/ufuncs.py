@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.tensor.buffers import fits_order
-from jmars.tensor.infer import cast_dtype, is_text_or_record, kind_of, loses_imaginary, result_type
+from jmars.tensor.infer import cast_dtype, kind_of, loses_imaginary, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula
@@ -140,11 +140,8 @@ def ufunc(name: str) -> Callable[..., Any]:
     """Makes the lazy function for NumPy's ufunc `name`, with NumPy's keywords and methods."""
     theirs: np.ufunc = getattr(np, name)
     outputs = (name,) if theirs.nout == 1 else tuple(f"{name}.{part}" for part in range(theirs.nout))
-    equals = name in ("equal", "not_equal")
 
     def function(*inputs: Any, **kwargs: Any) -> Any:
-        if equals and any(map(is_text_or_record, inputs)):
-            return call("method.compare_structured", name, *inputs)
         keywords = UfuncKeywords.of(name, theirs.nin, theirs.nout, inputs, kwargs)
         if name == "power":
             _check_exponent(*keywords.inputs)
@@ -266,13 +263,14 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
             scaled = formula.apply("rint", formula.apply("divide", x, formula.read(float(10**-decimals))))
             value = formula.cast(formula.apply("multiply", scaled, formula.read(float(10**-decimals))), x.kind)
     elif decimals == 0:
-        value = formula.apply("rint", x)
+        value = formula.cast(formula.apply("rint", x), x.kind) if x.number >= 0 else formula.apply("rint", x)
     else:
         there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
         factor = formula.read(float(10 ** builtins.abs(decimals)))
         value = formula.apply(back, formula.apply("rint", formula.apply(there, x, factor)), factor)
         value = formula.cast(value, x.kind) if x.number >= 0 else value  # in the order of bytes of the input
     result = formula.tensor(value)
+    result = result if result.data.shape else native(result)  # NumPy's scalar
     return assign_out(result, out, "round")
 
 

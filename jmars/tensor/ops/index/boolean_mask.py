@@ -25,7 +25,7 @@ from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.elementwise.ufuncs import as_bool
 from jmars.tensor.ops.index.selected_rows import selected_rows
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
+from jmars.tensor.ops.shape.axes import moveaxis, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.concatenate import slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
@@ -251,7 +251,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     x, mask = as_tensor(a), as_bool(as_tensor(condition))
     if mask.ndim != 1:
         raise ValueError("condition must be a 1-d array")
-    if axis is None:
+    if axis is None or names_no_axis(axis, x.ndim):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     length = mask.shape[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from jmars.tensor.ops.index.exchange import checked_positions, take_by_tensor
 from jmars.tensor.ops.index.structured import field, field_names, field_step
 from jmars.tensor.ops.index.take import MANY, in_bounds, take_positions
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.shape.axes import broadcast_arrays, expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape.axes import broadcast_arrays, expand_dims, moveaxis, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.steps import share, step, view
@@ -273,7 +273,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     x = as_tensor(a)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    if axis is None:
+    if axis is None or names_no_axis(axis, x.ndim):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     positions: Any = indices
@@ -302,7 +302,7 @@ def flip(m: Any, axis: Any = None) -> Tensor:
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     entries = tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim))
     if not x.ndim:
-        return Tensor(x.data)  # NumPy's scalar
+        return cast(Tensor, x[()])  # NumPy's scalar
     return share(slice_tensor(x, entries), m, index_step(entries))
 
 

@@ -22,6 +22,7 @@ from jmars.tensor.infer import loses_imaginary
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
+from jmars.tensor.ops.elementwise.ufunc_keywords import checked_mask
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast, where
 from jmars.tensor.ops.index.basic_indexing import axis_slices, has_rows, local_slice, view_slice
 from jmars.tensor.ops.index.boolean_mask import assign_by_mask
@@ -70,6 +71,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     if is_bool_scalar(mask):
         mask = as_tensor(mask)
         if isinstance(written, Tensor) and written.ndim == x.ndim + 1:
+            if not len(written) and not bool(mask):
+                return x
             if len(written) != 1:
                 raise ValueError(f"{len(written)} values cannot be written to an array that a single bool selects")
             written = squeeze(written, 0)
@@ -396,6 +399,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not isinstance(dst, Tensor):
         np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
         return
+    if not isinstance(casting, str):
+        raise TypeError(f"casting must be str, not {type(casting).__name__}")
     value = as_tensor(copied(src, dst.dtype, casting))
     while value.ndim > dst.ndim and value.shape[0] == 1:
         value = squeeze(value, 0)  # as NumPy ignores leading axes of one element
@@ -403,4 +408,4 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 
 def _where(mask: Any, value: Tensor, otherwise: Tensor) -> Tensor:
-    return where(mask, value, otherwise)
+    return where(checked_mask(mask), value, otherwise)

@@ -253,20 +253,21 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     k = min(m, n)
     real = np.zeros(0, x.dtype).real.dtype
     wide = x.ndim == 2 and len(x.chunks[1]) > 1 and n > m
+    tall = _is_tall(x) and not hermitian  # else by eigenvalues, of one triangle
     if wide and (not full_matrices or not compute_uv):
         turned = svd(x.T, False, compute_uv)
         return SVDResult(turned.Vh.T, turned.S, turned.U.T) if compute_uv else turned
-    if _is_tall(x) and not compute_uv:
+    if tall and not compute_uv:
         return svd(_tall_r(x), False, False)
     if not compute_uv:
         values = _map_matrices("svd", x, (k, 1), real, compute_uv=False, hermitian=hermitian)
         return Tensor(values[..., 0].data)
     alone = {1: svd(x, full_matrices, False, hermitian)}
-    if _is_tall(x) and not full_matrices:
-        tall = _TallQR(x)
-        u, s, vh = svd(tall.r, False)
+    if tall and not full_matrices:
+        factors = _TallQR(x)
+        u, s, vh = svd(factors.r, False)
         _, fewer_s, fewer_vh = svd(_tall_r(x), False)  # of the same bits, without Q
-        return _results(SVDResult, alone, {1: fewer_s, 2: fewer_vh}, [tall.q(u), s, vh])
+        return _results(SVDResult, alone, {1: fewer_s, 2: fewer_vh}, [factors.q(u), s, vh])
     dtypes, kwargs = [x.dtype, real, x.dtype], {"hermitian": hermitian}
     thin = _map_several("svd", x, [(m, k), (k,), (k, n)], dtypes, full_matrices=False, **kwargs)
     if not full_matrices or m == n:
@@ -309,13 +310,14 @@ def inv(a: Any) -> Tensor:
 @offers("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
     """`np.linalg.pinv`: Moore-Penrose inverse of each matrix; `rcond` or `rtol` may have an entry per matrix."""
+    if as_tensor(a).ndim > 1 and 0 in as_tensor(a).shape[-2:]:
+        *stack, m, n = as_tensor(a).shape
+        return cast(Tensor, call("empty", (*stack, n, m), as_tensor(a).dtype))
     x = _matrices("pinv", a, hermitian)
     more = {} if rtol is np._NoValue else {"rtol": rtol}
     if rcond is not None and more:
         raise ValueError("`rtol` and `rcond` can't be both set.")
     least = more.get("rtol", rcond)
-    if 0 in x.shape[-2:]:
-        return cast(Tensor, call("empty", (*x.shape[:-2], x.shape[-1], x.shape[-2]), as_tensor(a).dtype))
     if np.ndim(least) == 0 and not isinstance(least, Tensor):
         return _map_matrices("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
     least = as_tensor(least)[..., None, None]

@@ -98,7 +98,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         return sum_(astype(size != 0, size.dtype), axis, keepdims=keepdims)
     if ord == 1:
         return sum_(size, axis, keepdims=keepdims)
-    if ord == 2:
+    if ord in (None, 2):
         return ufunc("sqrt")(sum_(size * size, axis, keepdims=keepdims))
     # NumPy computes both powers in place: an order of another dtype does not widen the norm
     total = sum_(astype(size**ord, size.dtype, casting="same_kind"), axis, keepdims=keepdims)

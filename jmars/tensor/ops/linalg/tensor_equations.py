@@ -36,7 +36,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
     if axes is not None:
         moved = [i % x.ndim for i in axes]
         x = transpose(x, [*(i for i in range(x.ndim) if i not in moved), *moved])
-    shape = x.shape[right.ndim :] if right.ndim else ()
+    shape = x.shape[right.ndim - x.ndim :]
     n = math.prod(shape)
     if x.size != n**2:
         raise np.linalg.LinAlgError(

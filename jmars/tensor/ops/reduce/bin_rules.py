@@ -109,4 +109,4 @@ def _stone_width(x: Tensor, n: int, spread: float, edges: tuple[float, float]) -
 @cache
 def _is_bounded() -> bool:
     """Whether this NumPy version bounds the number of bins of "auto"."""
-    return len(np.histogram_bin_edges([0] * 98 + [1, 2], "auto")) > 10
+    return len(np.histogram_bin_edges([0.0] * 98 + [1.0, 2.0], "auto")) > 10

@@ -199,6 +199,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     x, y = as_tensor(a1), as_tensor(a2)
     if x.shape != y.shape or not np.array_equal(np.zeros(1, x.dtype), np.zeros(1, y.dtype)):
         return False  # also of dtypes whose elements are never equal, as numbers and dates
+    if x.dtype.names is not None:
+        return truth(all_(x == y if not equal_nan else ufunc("isnan")(x)))  # which raises NumPy's error
     formula = Formula("array_equal")
     left, right = formula.read(x), formula.read(y)
     same = formula.apply("equal", left, right)
@@ -250,4 +252,4 @@ def array_equiv(a1: Any, a2: Any) -> Any:
         x, y = broadcast_arrays(as_tensor(a1), as_tensor(a2))
     except ValueError:
         return False
-    return truth(all_(ufunc("equal")(x, y)))
+    return truth(all_(x == y))

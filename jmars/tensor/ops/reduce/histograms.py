@@ -98,7 +98,11 @@ def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]
     edges_of = _edges_of_axis if name == "histogramdd" else np.histogram_bin_edges
     if isinstance(bins, str):
         bins = number_of_bins(x, bins, range_)
+    if isinstance(bins, Tensor) and not bins.ndim:
+        bins = bins.fetch()
     if isinstance(bins, Tensor):
+        if bins.ndim != 1:
+            raise ValueError("`bins` must be 1d, when an array")
         return bins.rechunk(-1), None
     if np.ndim(bins):
         return as_tensor(np.histogram_bin_edges(np.zeros(0), np.asarray(bins))).rechunk(-1), None
@@ -172,8 +176,9 @@ def _histogram_weighed(block: Array, weights: Array | None, edges: Array, even: 
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
                 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
     """`np.histogramdd`: counts of points; `sample` has a row per point, or is a list with an array per axis."""
-    points = as_tensor(sample) if not isinstance(sample, list | tuple) or not sample else stack(sample)
-    if isinstance(sample, list | tuple) or points.ndim != 2:
+    is_list = not hasattr(sample, "shape")
+    points = as_tensor(sample) if not is_list or not list(sample) else stack(sample)
+    if is_list or points.ndim != 2:
         points = FUNCTIONS["atleast_2d"](points).T
     if points.ndim != 2:
         raise ValueError("too many values to unpack (expected 2)")  # NumPy's words

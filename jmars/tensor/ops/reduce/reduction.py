@@ -205,15 +205,15 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 @offers("sum")
-def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-         where: Any = True) -> Any:  # fmt: skip
+def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+         initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
     """`np.sum`: integers are summed in int64 or uint64 at least, booleans are counted."""
     return _accumulate("sum", "add", a, axis, dtype, out, keepdims, initial, where)
 
 
 @offers("prod")
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-         where: Any = True) -> Any:  # fmt: skip
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+         initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
     """`np.prod`."""
     return _accumulate("prod", "multiply", a, axis, dtype, out, keepdims, initial, where)
 
@@ -229,7 +229,14 @@ def _accumulate(
 
 
 def accumulated(
-    name: str, ufunc: str, x: Tensor, loop: np.dtype[Any], axis: Any, keepdims: Any, where: Any, initial: Any = None
+    name: str,
+    ufunc: str,
+    x: Tensor,
+    loop: np.dtype[Any],
+    axis: Any,
+    keepdims: Any,
+    where: Any,
+    initial: Any = np._NoValue,
 ) -> Tensor:
     """Sum ("add") or product ("multiply") in the dtype `loop`; that of float16 is rounded once, at the end."""
     x = apply_where(name, x, where, 0 if ufunc == "add" else 1)
@@ -243,7 +250,7 @@ def accumulated(
 
 @offers("min", "amin")
 def min_(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Any:
     """`np.min`; NaN propagates."""
     return _extreme("min", "minimum", native(a), axis, out, keepdims, initial, where)
@@ -251,7 +258,7 @@ def min_(
 
 @offers("max", "amax")
 def max_(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Any:
     """`np.max`; NaN propagates."""
     return _extreme("max", "maximum", native(a), axis, out, keepdims, initial, where)
@@ -259,7 +266,7 @@ def max_(
 
 @offers("nanmin")
 def nanmin(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Any:
     """`np.nanmin`: ignores NaN; an all-NaN slice gives NaN."""
     return _extreme("nanmin", "fmin", native(a), axis, out, keepdims, initial, where)
@@ -267,14 +274,14 @@ def nanmin(
 
 @offers("nanmax")
 def nanmax(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Any:
     """`np.nanmax`: ignores NaN; an all-NaN slice gives NaN."""
     return _extreme("nanmax", "fmax", native(a), axis, out, keepdims, initial, where)
 
 
 def _extreme(
-    name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, initial: Any = None, where: Any = True
+    name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, initial: Any = np._NoValue, where: Any = True
 ) -> Any:
     trial(name, x, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
     loop = loop_dtype(ufunc, x.dtype, None, out)

@@ -21,6 +21,7 @@ from jmars.tensor.unknown import Unknown
 __all__ = ["is_given", "loop_dtype", "trial"]
 
 _ARRAYS = ("mean", "out", "weights", "where")  # options that are arrays; a list is no `out`
+_OF_NONE = ("where", "initial", "keepdims")  # options of which None is a value
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
 
@@ -66,7 +67,7 @@ def trial(function: str, *arrays: Any, **options: Any) -> np.dtype[Any]:
     *arrays
         The arrays, which are replaced by ones; only dtypes, number of axes and emptiness count.
     **options
-        The user's keywords; those that were not given (None, or NumPy's mark) are left out.
+        The user's keywords; those that were not given (None for most, or NumPy's mark) are left out.
 
     Raises
     ------
@@ -83,7 +84,7 @@ def trial(function: str, *arrays: Any, **options: Any) -> np.dtype[Any]:
     numpy._core._exceptions._UFuncOutputCastingError: Cannot cast ufunc 'sqrt' output from dtype('float64') to \
 dtype('int32') with casting rule 'same_kind'
     """
-    counted = {name: one for name, one in options.items() if is_given(one) or (name == "where" and one is None)}
+    counted = {name: one for name, one in options.items() if is_given(one) or (one is None and name in _OF_NONE)}
     given = tuple((name, type(one), _like(one) if name in _ARRAYS else one) for name, one in counted.items())
     key = function, tuple(map(_like, arrays)), given
     try:

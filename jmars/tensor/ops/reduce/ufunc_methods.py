@@ -51,7 +51,7 @@ _TREES = {"bitwise_and", "bitwise_or", "bitwise_xor", "logical_xor", "gcd", "lcm
 
 @offers("method.reduce")
 def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
-                 initial: Any = None, where: Any = True) -> Any:  # fmt: skip
+                 initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
     """`ufunc.reduce`; functions that are not associative, as `subtract`, reduce along one axis only."""
     name, x = theirs.__name__, native(array)
     out = out[0] if isinstance(out, tuple) else out
@@ -192,12 +192,14 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
     """
     more = () if b is None else (b,)
     given_entries = indices if isinstance(indices, tuple) else (indices,)
+    first, *others = (np.ones(1, as_tensor(one).dtype) for one in (a, *more))
+    theirs.at(first, [], *others)  # raises NumPy's errors of dtypes
     if not isinstance(a, Tensor):
         theirs.at(a, tuple(map(_fetch, given_entries)), *map(np.asarray, more))
         return
     entries = tuple(one if is_many(one) else _fetch(one) for one in given_entries)
     plain = [not isinstance(one, slice) and one is not None and one is not Ellipsis for one in entries]
-    if not any(plain) or any(isinstance(one, np.ndarray) and one.dtype == np.dtype(bool) for one in entries):
+    if not any(plain) or any(isinstance(one, bool) or getattr(one, "dtype", None) == np.bool for one in entries):
         a[entries] = ufunc(theirs.__name__)(a[entries], *more, dtype=None).astype(a.dtype)  # no position is repeated
         return
     if not all(plain):

@@ -176,7 +176,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
 @offers("rollaxis")
 def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
     """`np.rollaxis`."""
-    ndim = as_tensor(a).ndim
+    ndim = a.ndim
     axis, start = normal_axis(axis, ndim), start + ndim if start < 0 else start
     return moveaxis(a, axis, start - 1 if axis < start else start)
 

@@ -283,10 +283,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
 @offers("split")
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """`np.split`: divides an array into parts of equal length, or at given indices."""
-    if not np.iterable(indices_or_sections):
-        x = as_tensor(ary)
-        if x.shape[normal_axis(axis, x.ndim)] % indices_or_sections:
-            raise ValueError("array split does not result in an equal division")
+    if not np.iterable(indices_or_sections) and ary.shape[normal_axis(axis, ary.ndim)] % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
     return array_split(ary, indices_or_sections, axis)
 
 
@@ -295,7 +293,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     """`np.hsplit`."""
     if np.ndim(ary) == 0:
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
-    return split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
+    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
 @offers("vsplit")
@@ -319,11 +317,11 @@ def tile(A: Any, reps: Any) -> Tensor:
     """`np.tile`: repeats an array without copying its chunks."""
     x = as_tensor(A)
     counts = [operator.index(n) for n in reps] if np.iterable(reps) else [operator.index(reps)]
-    if min(counts, default=0) < 0:
-        raise ValueError("negative dimensions are not allowed")
     if len(counts) > x.ndim:
         x = expand_dims(x, tuple(range(len(counts) - x.ndim)))
     counts = [1] * (x.ndim - len(counts)) + counts
+    if any(n * count < 0 for n, count in zip(x.shape, counts)):
+        raise ValueError("negative dimensions are not allowed")
     for axis, count in enumerate(counts):
         x = _concatenate([x] * count, axis) if count > 0 else slice_axis(x, axis, slice(0, 0))
     return Tensor(x.data)

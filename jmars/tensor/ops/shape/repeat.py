@@ -21,7 +21,7 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.ops.index.getitem import is_many
-from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, normal_axis
+from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.concatenate import slice_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel
 from jmars.tensor.protocols import offers
@@ -37,7 +37,7 @@ Array = np.ndarray[Any, Any]
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     """`np.repeat`: repeats elements, by a common count or a count per element."""
     x = as_tensor(a)
-    if axis is None:
+    if axis is None or names_no_axis(axis, x.ndim):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     counts: Any = repeats if is_many(repeats) else np.asarray(repeats)
@@ -125,9 +125,9 @@ def copy_repeated(out: Array, inputs: Sequence[Array], params: tuple[int], arg: 
 
 def _repeated(x: Tensor, count: int, axis: int) -> Tensor:
     """Repeats each element `count` times along an axis, chunk by chunk: a new axis behind `axis`, merged with it."""
-    if count < 0:
+    if count < 0 and x.size:
         raise ValueError("repeats may not contain negative values.")
-    if not count or not x.shape[axis]:
+    if count <= 0 or not x.shape[axis]:
         return Tensor(slice_axis(x, axis, slice(0, 0)).data)
     across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
     most = max(*x.chunks[axis], chunk_bytes() // max(across, 1))  # elements of an output chunk along the axis

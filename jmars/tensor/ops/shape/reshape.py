@@ -57,7 +57,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     ((2, 2), (3,))
     """
     x = as_tensor(a)
-    whole = _full_shape(shape if shape is not None else newshape, x)
+    asked = shape if shape is not None else newshape
+    whole = x.shape if asked is None else _full_shape(asked, x)
     order = normal_order(order, "C")
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")

@@ -135,16 +135,16 @@ def _edge_factors(step: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]
 @offers("trapezoid")
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """`np.trapezoid`: integral along an axis by the trapezoidal rule."""
-    data = as_tensor(y)
+    data, given = as_tensor(y), axis
     axis = normal_axis(axis, data.ndim)
     d: Any = dx
     if x is not None:
         points = as_tensor(x)
-        d = diff(points) if points.ndim == 1 else diff(points, axis=axis)
+        d = diff(points, axis=-1 if points.ndim == 1 else given)
         if points.ndim == 1:
             d = d.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
     both = slice_axis(data, axis, slice(1, None)) + slice_axis(data, axis, slice(None, -1))
-    return sum_(d * both / 2.0, axis)  # type: ignore[no-any-return]
+    return sum_(d * both / 2.0, given)  # type: ignore[no-any-return]
 
 
 @offers("unwrap")

@@ -264,6 +264,8 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) ->
     """`np.fft.fftfreq`: frequencies of the elements of `fft`; `dtype` as in the array API standard, or float64."""
     check_device(device)
     n, half = _check_count(n), (_check_count(n) - 1) // 2 + 1
+    if n < 0:
+        raise ValueError("negative dimensions are not allowed")
     at = arange(n)
     found: Tensor = FUNCTIONS["where"](at < half, at, at - n) * (1.0 / (n * d))
     return found if dtype is None else astype(found, dtype)

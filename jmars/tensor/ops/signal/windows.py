@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any
 
 import numpy as np
@@ -39,18 +39,15 @@ def i0(x: Any) -> Tensor:
 
 def _window(name: str, M: Any, *more: Any) -> Tensor:
     """Makes a window of `M` points, computed from positions."""
-    points = np.asarray(M)
-    n, dtype = operator.index(int(points)), np.result_type(points, np.float64)
-    if n < 1:
-        return as_tensor(getattr(np, name)(M, *more))
-    at = arange(n, dtype=dtype)
-    return blockwise(name, _window_part, [at], at.chunks, dtype, (name, n, *more))
+    length = np.array([0.0, M])[1]  # a number of any dtype, in NumPy too
+    if length < 2:
+        return as_tensor(getattr(np, name)(length, *more))
+    at = arange(math.ceil(length if name == "kaiser" else length - 0.5), dtype=length.dtype)
+    return blockwise(name, _window_part, [at], at.chunks, at.dtype, (name, length, *more))
 
 
-def _window_part(at: Array, name: str, n: int, *more: Any) -> Array:
+def _window_part(at: Array, name: str, n: float, *more: Any) -> Array:
     """Evaluates a window at positions `at`, with NumPy's formulas."""
-    if n == 1:
-        return np.ones(1, at.dtype)
     x = 2.0 * at + (1.0 - n)
     if name == "hanning":
         return 0.5 + 0.5 * np.cos(np.pi * x / (n - 1.0))

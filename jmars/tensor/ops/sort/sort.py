@@ -6,6 +6,7 @@ Only `sort` of a long 1-d or flattened array keeps the chunks (sample_sort.py).
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -111,6 +112,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
     if not rows:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     if not rows[0].ndim:
+        normal_axis(operator.index(axis), 1)  # as if there were an axis
         return cast(Tensor, call("zeros", (), np.intp))
     axis = normal_axis(axis, rows[0].ndim)
     rows = [single_chunk_along(x, [axis]) for x in rows]

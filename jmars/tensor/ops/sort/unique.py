@@ -362,6 +362,9 @@ def join_unique(
     if firsts is not None:
         first = np.full(len(different), np.iinfo(np.intp).max, np.intp)
         np.minimum.at(first, which, firsts)
+        if not equal_nan and dtype.kind in "fmM":  # distinct, in the order of the array
+            last = different != different
+            first[last] = np.sort(first[last])
     if counts is not None:
         count = np.zeros(len(different), np.intp)
         np.add.at(count, which, counts)
@@ -383,6 +386,10 @@ def field(
 def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
     """Looks up the position of each element among sorted distinct elements; NaN is the last."""
     x, values = inputs
+    if x.dtype.names is not None and (x != x).any():
+        raise UnsupportedError(
+            "np.unique of records with NaN and return_inverse=True is not in jmars; use their fields"
+        )
     out[...] = np.searchsorted(values, x.reshape(-1)).reshape(x.shape)
     if x.dtype.kind in "fcmM":
         out[np.isnat(x) if x.dtype.kind in "mM" else np.isnan(x)] = len(values) - 1
