@@ -105,3 +105,15 @@ def test_broadcast_knows_its_shape_at_once(engine):
 def test_a_large_tensor_is_told():
     with config.using(array_warning=100), pytest.warns(UserWarning, match="takes a tensor"):
         next(mt.nditer(mt.ones(100)))
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_the_end_of_a_loop_takes_back_no_other_write(factor):
+    x, expected = mt.array(np.arange(1.0, 4.0)), np.arange(1.0, 4.0)
+    for array, module in ((x, mt), (expected, np)):
+        loop = module.nditer(array, op_flags=["readwrite"])
+        for value in loop:
+            value[...] = factor * value
+        array[0] = 100
+        del loop
+    assert x.fetch().tolist() == expected.tolist() == [100, 2 * factor, 3 * factor]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.protocols import FUNCTIONS
+from tests.cases import case
 from tests.tensor.engine import OneByOne
 from tests.tensor.table import CLOSE, ROWS
 from tests.tensor.table.comparing import agree, arguments, outcome
@@ -49,3 +51,31 @@ def test_it_is_written(name: str, engine: OneByOne) -> None:
             agree(mt.asarray(out), expected, name in CLOSE, engine)
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("m.dot(a, v, out=o)", (3,)),
+        ("m.linalg.multi_dot([a, a.T, a], out=o)", (3, 4)),
+        ("m.einsum('ij,j->i', a, v, out=o)", (3,)),
+        ("m.take(a, [0, 1], axis=0, out=o)", (2, 4)),
+        ("m.compress([1, 0, 1], a, axis=0, out=o)", (2, 4)),
+        ("m.choose([0, 1, 0], [1.0, 2.0], out=o)", (3,)),
+        ("m.stack([v, v], out=o)", (2, 4)),
+        ("m.fft.fft(v, out=o)", (4,)),
+    ],
+)
+def test_out_of_another_shape_is_refused_by_functions_that_are_no_ufuncs(text, shape):
+    a, v = np.arange(12.0).reshape(3, 4), np.arange(4.0)
+    for wanted, dtype in itertools.product([shape, (1, *shape), (2, *shape)], ["f8", "i8", "c16", "f4"]):
+        with case(text, wanted, dtype):
+            written, out = np.zeros(wanted, dtype), mt.zeros(wanted, dtype)
+            try:
+                eval(text, {"m": np, "a": a, "v": v, "o": written})
+            except (TypeError, ValueError):
+                with pytest.raises((TypeError, ValueError)):
+                    eval(text, {"m": mt, "a": mt.array(a, chunk_size=2), "v": mt.array(v), "o": out})
+            else:
+                eval(text, {"m": mt, "a": mt.array(a, chunk_size=2), "v": mt.array(v), "o": out})
+            assert np.array_equal(out.fetch(), written)

@@ -21,14 +21,14 @@ _WRITES = frozenset({"readwrite", "writeonly"})
 class _TensorIterator:
     """NumPy's iterator over the values of tensors.
 
-    A tensor that may be written gets the new values when the loop, the `with` or the iterator ends.
+    A tensor that may be written gets the elements that the loop wrote when the loop, the `with` or the iterator ends.
     """
 
     ndim = 1  # an iterator, not an array
 
     def __init__(self, op: Any, flags: Any = (), op_flags: Any = None, *args: Any, **kwargs: Any) -> None:
         self._operands = list(op) if isinstance(op, list | tuple) else [op]
-        self._written: list[tuple[Tensor, Any]] = []
+        self._written: list[tuple[Tensor, Any, Any]] = []  # tensors, their values, and the values already written
         may_write = _written_operands(op_flags, len(self._operands))
         self._refuse_overlaps([one for one, writes in zip(self._operands, may_write) if writes])
         values = [_writable(one) if writes else as_values(one) for one, writes in zip(self._operands, may_write)]
@@ -36,7 +36,7 @@ class _TensorIterator:
         self._iterator = np.nditer(
             values if isinstance(op, list | tuple) else values[0], flags, *given, *args, **kwargs
         )
-        self._written = [(one, value) for one, value, writes in zip(self._operands, values, may_write)
+        self._written = [(one, value, value.copy()) for one, value, writes in zip(self._operands, values, may_write)
                          if writes and isinstance(one, Tensor)]  # fmt: skip
 
     def _refuse_overlaps(self, written: list[Any]) -> None:
@@ -49,9 +49,12 @@ class _TensorIterator:
                     )
 
     def _write(self) -> None:
-        """Write the values to the tensors."""
-        for tensor, value in self._written:
-            tensor[...] = value.copy()
+        """Write changed elements to the tensors; others may have been written by other code meanwhile."""
+        for tensor, value, before in self._written:
+            changed = _differ(value, before)
+            if changed.any():
+                tensor[changed if value.ndim else ...] = value[changed] if value.ndim else value.copy()
+                before[...] = value
 
     @property
     def operands(self) -> tuple[Any, ...]:
@@ -123,6 +126,12 @@ def _written_operands(op_flags: Any, n: int) -> list[bool]:
     if isinstance(op_flags[0], str):
         return [not _WRITES.isdisjoint(op_flags)] * n
     return [not _WRITES.isdisjoint(flags) for flags in op_flags] + [False] * (n - len(op_flags))
+
+
+def _differ(value: Any, before: Any) -> Any:
+    """Whether the bytes of elements differ, for each element."""
+    one, other = (x.ravel().view(np.uint8).reshape(x.size, x.itemsize) for x in (value, before))
+    return (one != other).any(axis=1).reshape(value.shape)
 
 
 def _writable(value: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["assign_out"]
+__all__ = ["assign_out", "write_out"]
 
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
@@ -47,3 +47,23 @@ def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") 
         np.copyto(out, result.fetch(copy=False), casting=casting)
         return out
     raise TypeError("return arrays must be of ArrayType")
+
+
+def write_out(result: Tensor, name: str, out: Any, casting: Any = "unsafe", back: bool = False) -> Any:
+    """As `assign_out`, for functions that are no ufuncs: `out` has the shape of the result.
+
+    With `back`, as for `np.take`, NumPy casts `out` to the dtype of the result, safely, and the values back.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    """
+    if out is not None and out is not _NO_VALUE:
+        if out.shape != result.shape:
+            raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
+        if back and not np.can_cast(out.dtype, result.dtype, "safe"):
+            raise TypeError(
+                f"Cannot cast array data from {out.dtype!r} to {result.dtype!r} according to the rule 'safe'"
+            )
+    return assign_out(result, out, name, casting)

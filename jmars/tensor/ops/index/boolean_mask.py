@@ -24,7 +24,7 @@ from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_st
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.elementwise.ufuncs import as_bool
 from jmars.tensor.ops.index.selected_rows import selected_rows
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import moveaxis, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.concatenate import slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
@@ -263,7 +263,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     if length < x.shape[axis]:
         x = slice_axis(x, axis, slice(0, length))
     result = select_by_mask(x, mask, axis)
-    return assign_out(result, out, "compress")
+    return write_out(result, "compress", out, back=True)
 
 
 def select_by_mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:

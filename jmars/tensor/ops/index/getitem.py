@@ -21,7 +21,7 @@ from jmars.tensor.ops.index.boolean_mask import select_by_mask, select_by_mask_a
 from jmars.tensor.ops.index.exchange import checked_positions, take_by_tensor
 from jmars.tensor.ops.index.structured import field, field_names, field_step
 from jmars.tensor.ops.index.take import MANY, in_bounds, take_positions
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import broadcast_arrays, expand_dims, moveaxis, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel, reshape
 from jmars.tensor.protocols import offers
@@ -287,12 +287,12 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     elif mode == "clip":
         positions = np.clip(positions, 0, length - 1)
     if isinstance(positions, Tensor):
-        return assign_out(_take_jointly(x, [positions], [axis], axis), out, "take")
+        return write_out(_take_jointly(x, [positions], [axis], axis), "take", out, back=True)
     if positions.ndim == 0:
         result = getitem(x, (slice(None),) * axis + (positions,))
     else:
         result = _take_jointly(x, [in_bounds(positions, length, axis)], [axis], axis)
-    return assign_out(result, out, "take")
+    return write_out(result, "take", out, back=True)
 
 
 @offers("flip")

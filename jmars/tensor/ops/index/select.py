@@ -17,7 +17,7 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.index.scatter import match_ndim
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.written_values import converted, copied
@@ -69,7 +69,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     arrays = [astype(as_tensor(x), dtype, casting="same_kind") for x in given]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
-    return assign_out(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), out, "choose")
+    return write_out(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), "choose", out)
 
 
 def _choose(which: Array, *more: Any) -> Array:

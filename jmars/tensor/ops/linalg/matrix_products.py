@@ -15,7 +15,7 @@ from jmars.tensor.infer import result_type as common_dtype
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.index.getitem import diagonal
 from jmars.tensor.ops.linalg.contraction import contract
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import assign_out, write_out
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import moveaxis
@@ -86,16 +86,23 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     return _assign_out("matmul", product if order == "K" else product._laid_out_like([a._place, b._place], order), out)
 
 
+def write_product(name: str, product: Tensor, out: Any) -> Any:
+    """Writes to `out` of `np.dot`, which has the dtype and the shape of the product; raises ValueError otherwise."""
+    if out is not None and out.dtype != product.dtype:
+        raise ValueError(f"output array of {out.dtype!r} is not acceptable: the product has {product.dtype!r}")
+    return write_out(product, name, out)
+
+
 @offers("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """`np.dot`: sums products along the last axis of `a` and the second to last axis of `b`."""
     x, y, dtype = _product_inputs("dot", a, b)
     if not x.ndim or not y.ndim:
-        return _assign_out("dot", x * y, out)
+        return write_product("dot", x * y, out)
     if x.ndim <= 2 and y.ndim <= 2:
         _check_dot("dot", x, x.ndim - 1, y, max(y.ndim - 2, 0))
-        return _assign_out("dot", matmul(x, y), out)
-    return _assign_out("dot", _sum_over_axes("dot", x, [x.ndim - 1], y, [max(y.ndim - 2, 0)], dtype), out)
+        return write_product("dot", matmul(x, y), out)
+    return write_product("dot", _sum_over_axes("dot", x, [x.ndim - 1], y, [max(y.ndim - 2, 0)], dtype), out)
 
 
 @offers("vdot")
@@ -218,7 +225,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
         if not np.can_cast(x.dtype, kind, cast(Any, casting)):
             raise TypeError(f"Cannot cast from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
     if len(tensors) == 1 and set(result) == set(terms[0]) and kind == tensors[0].dtype and result:
-        return assign_out(_relabelled(tensors[0], terms[0], result), out, "einsum", casting)
+        return write_out(_relabelled(tensors[0], terms[0], result), "einsum", out, casting)
     labels = [tuple(ord(c) for c in term) for term in terms]
     labels, numbers = _renumber(labels)
     value = contract("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
@@ -226,7 +233,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
         value = cast(Tensor, value.astype(tensors[0].dtype))  # a view in NumPy
     if order != "K":
         value._laid_out_like([x._place for x in tensors], order)
-    return assign_out(value, out, "einsum", casting)
+    return write_out(value, "einsum", out, casting)
 
 
 def _relabelled(x: Tensor, given: str, result: str) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.linalg.decompositions import EigResult, svd
-from jmars.tensor.ops.linalg.matrix_products import matmul
+from jmars.tensor.ops.linalg.matrix_products import matmul, write_product
 from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.ops.reduce.reduction import all_, max_, min_, sum_
 from jmars.tensor.ops.reduce.trial import trial
@@ -56,7 +56,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     value = _chain_product(tensors, 0, len(tensors) - 1, _optimal_splits(tuple(sizes)))
     value = value[0] if first else value
     value = Tensor((value[..., 0] if last else value).data)
-    return assign_out(value, out, "multi_dot")
+    return write_product("multi_dot", value, out)
 
 
 @functools.lru_cache(maxsize=64)

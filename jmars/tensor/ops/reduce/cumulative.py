@@ -20,8 +20,7 @@ from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
-from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.ops.reduce.reduction import write_out
+from jmars.tensor.ops.out_argument import assign_out, write_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.shape.axes import broadcast_to, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis

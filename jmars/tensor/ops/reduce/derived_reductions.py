@@ -13,6 +13,7 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufuncs import as_bool, astype, astype_unsafe, isclose, native, ufunc, where
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.reduce.reduction import (
     accumulated,
     all_,
@@ -26,7 +27,6 @@ from jmars.tensor.ops.reduce.reduction import (
     std,
     sum_,
     var,
-    write_out,
 )
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.reduce.where_argument import divide_by_count, element_count, is_mask, moment, warn_where

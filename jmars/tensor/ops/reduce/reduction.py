@@ -21,7 +21,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind, run_reduction
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe, native
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.reduce.where_argument import (
     apply_initial,
@@ -38,7 +38,7 @@ from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.unknown import is_known, is_open
 
-__all__ = ["Reduction", "reduce", "write_out"]
+__all__ = ["Reduction", "reduce"]
 
 _WITH_IDENTITY = ("add", "multiply", "logical_or", "logical_and")
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
@@ -180,13 +180,6 @@ def reduce(
     chunks = kept if keepdims else tuple(splits for i, splits in enumerate(cut) if i not in axes)
     op = Reduction(name, reducer, axes, keepdims, config.combine_size, inputs=(x.data,))
     return write_out(Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks)), name, out)
-
-
-def write_out(result: Tensor, name: str, out: Any) -> Any:
-    """Returns `result`, or `out` after writing it, cast as needed; as in NumPy the shapes must be equal."""
-    if is_given(out) and out.shape != result.shape:
-        raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
-    return assign_out(result, out, name, "unsafe")
 
 
 def _in_one_stage(chunks: Splits, axes: tuple[int, ...], reducer: Reducer) -> bool:

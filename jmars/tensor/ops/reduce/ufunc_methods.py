@@ -18,7 +18,7 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.index.getitem import broadcast_positions, is_many, joint_positions
 from jmars.tensor.ops.index.scatter import apply_at, ravelled
 from jmars.tensor.ops.index.take import in_bounds
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import assign_out, write_out
 from jmars.tensor.ops.reduce.cumulative import Scan
 from jmars.tensor.ops.reduce.reduction import (
     all_,
@@ -31,7 +31,6 @@ from jmars.tensor.ops.reduce.reduction import (
     prod,
     reduce,
     sum_,
-    write_out,
 )
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, is_mask

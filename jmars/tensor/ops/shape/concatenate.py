@@ -22,7 +22,7 @@ from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_da
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.index.basic_indexing import Slice, slice_tensor
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import atleast_1d, atleast_2d, atleast_3d, expand_dims, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
@@ -94,9 +94,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
     result = _concatenate(parts, axis)
-    if out is not None and out.shape != result.shape:
-        raise ValueError("Output array is the wrong shape")
-    return assign_out(result, out, "concatenate", casting)  # type: ignore[no-any-return]
+    return write_out(result, "concatenate", out, casting)  # type: ignore[no-any-return]
 
 
 def _concatenate(parts: list[Tensor], axis: int) -> Tensor:
@@ -160,7 +158,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     single = all(len(cut) == 1 for x in parts for cut in x.chunks)
     if single and is_known(joined.chunks) and joined.nbytes <= SMALL:
         joined = Tensor(rechunked(joined.data, tuple((n,) for n in joined.shape)))
-    return assign_out(joined, out, "stack", casting)  # type: ignore[no-any-return]
+    return write_out(joined, "stack", out, casting)  # type: ignore[no-any-return]
 
 
 def _sequence(arrays: Any) -> Any:

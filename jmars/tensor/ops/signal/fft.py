@@ -23,7 +23,7 @@ from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.create.constants import check_device
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.roll import roll
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
@@ -60,7 +60,7 @@ def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = 
     chunks = tuple((gives,) if i == axis else cut for i, cut in enumerate(x.data.chunks))
     op = FourierTransform(name, length, axis, norm, inputs=(x.data,))
     result = Tensor(new_data(op, tuple(map(axis_length, chunks)), dtype, chunks))
-    return assign_out(result, out, name)
+    return write_out(result, name, out, "same_kind")
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
 def _transform_all(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, False)
-    return assign_out(_transform_axes(one, x, lengths[::-1], axes[::-1], norm), out, name)
+    return write_out(_transform_axes(one, x, lengths[::-1], axes[::-1], norm), name, out, "same_kind")
 
 
 @offers("fft.rfftn")
@@ -223,7 +223,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, False)
     x = _transform_axis("rfft", x, lengths[-1], axes[-1], norm)
-    return assign_out(_transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm), out, "rfftn")
+    return write_out(_transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm), "rfftn", out, "same_kind")
 
 
 @offers("fft.irfftn")
@@ -232,7 +232,7 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, True)
     x = _transform_axes("ifft", x, lengths[:-1], axes[:-1], norm)
-    return assign_out(_transform_axis("irfft", x, lengths[-1], axes[-1], norm), out, "irfftn")
+    return write_out(_transform_axis("irfft", x, lengths[-1], axes[-1], norm), "irfftn", out, "same_kind")
 
 
 @offers("fft.fft2")

@@ -13,9 +13,9 @@ import numpy as np
 
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.elementwise.ufuncs import native
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import assign_out, write_out
 from jmars.tensor.ops.reduce.derived_reductions import nanmean
-from jmars.tensor.ops.reduce.reduction import all_, warn_of_few, write_out
+from jmars.tensor.ops.reduce.reduction import all_, warn_of_few
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.reduce.where_argument import warn_where
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
