@@ -29,7 +29,7 @@ from jmars.tensor.ops.index import basic_indexing, boolean_mask, delete, exchang
 from jmars.tensor.ops.linalg import contraction
 from jmars.tensor.ops.random import draws, permutation, tensor_parameters
 from jmars.tensor.ops.reduce import cumulative, reduction
-from jmars.tensor.ops.shape import axes, concatenate, repeat
+from jmars.tensor.ops.shape import axes, concatenate, repeat, resize
 from jmars.tensor.ops.signal import fft
 from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
 from jmars.tensor.outputs import FunctionOutput
@@ -66,6 +66,7 @@ KINDS: dict[str, type[Operand]] = {
         take.Take, unique.UniqueField, unique.UniqueInverse, unique.UniqueElements, unique_axis.UniqueSlices,
         unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice, fft.FourierTransform, FunctionOutput,
         sliding_windows.SlidingWindows, exchange.TakeByTensor, exchange.ScatterByTensor, repeat.Repeat, delete.Delete,
+        resize.Insert,
     )
 }  # fmt: skip
 

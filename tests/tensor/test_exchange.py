@@ -167,3 +167,11 @@ def test_large_permutations_hold_all_rows(engine, axis):
     x = mt.arange(2 * N).reshape((N, 2) if axis == 0 else (2, N))
     found = np.sort(mt.random.default_rng(1).permutation(x, axis=axis).fetch(), axis=axis)
     assert np.array_equal(found, x.fetch())
+
+
+@pytest.mark.parametrize("of", ["tensor", "array"])
+@pytest.mark.parametrize("gone", [LONG > 0, LONG, LONG[LONG > 295]], ids=["mask", "many", "few"])
+def test_delete_of_many_elements_equals_numpy(engine, gone, of):
+    x = np.arange(2.0 * N).reshape(N, 2)
+    ours = np.delete(mt.tensor(x, chunk_size=(30_000, 1)), mt.tensor(gone) if of == "tensor" else gone, axis=0)
+    assert np.array_equal(ours.fetch(), np.delete(x, gone, axis=0))

@@ -62,3 +62,14 @@ def test_what_cannot_be_is_said():
         np.insert(mt.ones(3), 4, 1)
     with pytest.raises(ValueError, match="axis"):
         mt.cumulative_sum(mt.ones((2, 2)))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("at", [[0, 3, 3, 9], [9, 0, 5], [-1, 2], slice(0, 9, 2), []])
+def test_insert_before_several_positions_is_an_operand_per_chunk(engine, axis, at):
+    x = np.arange(90.0).reshape(9, 10)
+    count = len(range(9)[at]) if isinstance(at, slice) else len(at)
+    rows = np.arange(count * 10.0).reshape(count, 10)[:, : x.shape[1 - axis]]
+    put = rows if axis == 0 else rows.T
+    ours = np.insert(mt.tensor(x, chunk_size=(4, 3)), at, put, axis)
+    assert np.array_equal(ours.fetch(), np.insert(x, at, put, axis))

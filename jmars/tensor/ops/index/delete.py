@@ -1,6 +1,6 @@
 """Removes elements at positions along one axis: `delete`.
 
-A chunk gets the positions in it that are removed, so nothing grows with the axis that stays.
+A chunk gets the positions that are removed, or bits. A large tensor of positions, or a mask, selects what stays.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
+from jmars.tensor.ops.create.constants import ones
 from jmars.tensor.ops.index.basic_indexing import slice_tensor
-from jmars.tensor.ops.index.take import in_bounds
+from jmars.tensor.ops.index.boolean_mask import select_by_mask
+from jmars.tensor.ops.index.take import MANY, in_bounds
 from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["delete"]
 
 Array = np.ndarray[Any, Any]
-Part = tuple[int, int, int] | bytes  # removed from a chunk: start, stop and step, or positions (int64)
+# removed from a chunk: start, stop and step, or behind a tag positions (int64), or bits of a mask
+Part = tuple[int, int, int] | bytes
+POSITIONS, MASK = b"p", b"m"
 Gone = range | NDArray[Any]  # ascending positions, or a mask of the axis
 
 
@@ -44,6 +48,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     if axis is None:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
+    if isinstance(obj, Tensor) and obj.dtype.kind in "iub" and obj.size > MANY:
+        return select_by_mask(x, _kept(obj, x.shape[axis]), axis)
     gone = _removed(obj.fetch() if isinstance(obj, Tensor) else obj, x.shape[axis], axis)
     starts = chunk_starts(x.chunks[axis])
     parts = tuple(_removed_between(gone, low, low + n) for low, n in zip(starts, x.chunks[axis]))
@@ -55,6 +61,23 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     return Tensor(new_data(Delete(axis, parts, inputs=(x.data,)), tuple(map(sum, chunks)), x.dtype, chunks))
 
 
+def _kept(obj: Tensor, length: int) -> Tensor:
+    """Mask of the elements that stay on an axis."""
+    if obj.dtype == bool:
+        _check_mask(obj, length)
+        return call("logical_not", obj)  # type: ignore[no-any-return]
+    kept = ones(length, bool)
+    call("put", kept, obj, False)
+    return kept
+
+
+def _check_mask(mask: Any, length: int) -> None:
+    if mask.shape != (length,):
+        raise ValueError(
+            f"boolean array argument obj to delete must be one dimensional and match the axis length of {length}"
+        )
+
+
 def _removed(obj: Any, length: int, axis: int) -> Gone:
     """Positions that `obj` names on an axis; raises what `np.delete` raises."""
     if isinstance(obj, slice):
@@ -64,10 +87,7 @@ def _removed(obj: Any, length: int, axis: int) -> Gone:
     if not at.size and not isinstance(obj, np.ndarray):
         at = at.astype(np.intp)
     if at.dtype == bool:
-        if at.shape != (length,):
-            raise ValueError(
-                f"boolean array argument obj to delete must be one dimensional and match the axis length of {length}"
-            )
+        _check_mask(at, length)
         return at
     if at.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
@@ -82,14 +102,27 @@ def _removed_between(gone: Gone, low: int, high: int) -> Part:
         part = gone[first:after]
         return (part.start - low, part.start - low + len(part) * part.step, part.step)
     if gone.dtype == bool:
-        gone = np.flatnonzero(gone[low:high])
-        return gone.astype(np.int64).tobytes()
+        mask = gone[low:high]
+        return _encoded(np.flatnonzero(mask), high - low)
     begin, end = np.searchsorted(gone, [low, high])
-    return (gone[begin:end] - low).astype(np.int64).tobytes()
+    return _encoded(gone[begin:end] - low, high - low)
+
+
+def _encoded(positions: NDArray[Any], length: int) -> bytes:
+    """Positions in a chunk, or a mask of the chunk in bits: the shorter of both."""
+    if 64 * len(positions) <= length:
+        return POSITIONS + positions.astype(np.int64).tobytes()
+    mask = np.zeros(length, bool)
+    mask[positions] = True
+    return MASK + np.packbits(mask).tobytes()
 
 
 def _count(part: Part) -> int:
-    return len(range(*part)) if isinstance(part, tuple) else len(part) // 8
+    if isinstance(part, tuple):
+        return len(range(*part))
+    if part.startswith(POSITIONS):
+        return len(part) // 8
+    return int(np.bitwise_count(np.frombuffer(part, np.uint8, offset=1)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,5 +166,11 @@ class Delete(Operand):
 
 def remove(out: Array, inputs: Sequence[Array], params: tuple[int], arg: Part) -> None:
     """Copies what stays of a chunk."""
-    gone = slice(*arg) if isinstance(arg, tuple) else np.frombuffer(arg, np.int64)
-    out[...] = np.delete(inputs[0], gone, params[0])
+    (x,), (axis,) = inputs, params
+    if isinstance(arg, tuple):
+        gone: Any = slice(*arg)
+    elif arg.startswith(POSITIONS):
+        gone = np.frombuffer(arg, np.int64, offset=1)
+    else:
+        gone = np.unpackbits(np.frombuffer(arg, np.uint8, offset=1), count=x.shape[axis]).astype(bool)
+    out[...] = np.delete(x, gone, axis)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufuncs import as_bool
 from jmars.tensor.ops.index.scatter import match_ndim
+from jmars.tensor.ops.index.take import take_positions
 from jmars.tensor.ops.reduce.reduction import any_
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
@@ -19,7 +28,7 @@ from jmars.tensor.ops.written_values import converted
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["insert", "resize", "resized", "trim_zeros"]
+__all__ = ["Insert", "insert", "resize", "resized", "trim_zeros"]
 
 Array = np.ndarray[Any, Any]
 
@@ -81,15 +90,75 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     shape = tuple(count if i == axis else m for i, m in enumerate(x.shape))
     put = broadcast_to(match_ndim(put, shape), shape)
     if single:
-        where_ = np.repeat(where_, count)
+        place = int(where_[0])
+        pieces = [slice_axis(x, axis, slice(0, place)), put, slice_axis(x, axis, slice(place, None))]
+        return Tensor(concatenate([p for p in pieces if p.shape[axis]] or pieces[:1], axis, dtype=x.dtype).data)
     order = np.argsort(where_, kind="stable")
-    pieces, last = [], 0
-    for i in order.tolist():
-        pieces.append(slice_axis(x, axis, slice(last, int(where_[i]))))
-        pieces.append(slice_axis(put, axis, slice(i, i + 1)))
-        last = int(where_[i])
-    pieces.append(slice_axis(x, axis, slice(last, None)))
-    return Tensor(concatenate([p for p in pieces if p.shape[axis]] or pieces[:1], axis, dtype=x.dtype).data)
+    if (np.diff(order) < 0).any():
+        put, where_ = take_positions(put, order, axis), where_[order]
+    return _inserted(x, where_, put, axis) if count else Tensor(x.data)
+
+
+def _inserted(x: Tensor, places: NDArray[np.int64], put: Tensor, axis: int) -> Tensor:
+    """Inserts elements before ascending positions, each into the chunk that holds the position."""
+    lengths = x.chunks[axis]
+    ends = np.cumsum(lengths)
+    into = np.minimum(np.searchsorted(ends, places, "right"), len(lengths) - 1)
+    counts = np.bincount(into, minlength=len(lengths)).tolist()
+    own = np.split(places - (ends - lengths)[into], np.cumsum(counts)[:-1])
+    parts = tuple(one.astype(np.int64).tobytes() for one in own)
+    cut = (*x.chunks[:axis], tuple(n for n in counts if n), *x.chunks[axis + 1 :])
+    chunks = (*x.chunks[:axis], tuple(map(operator.add, lengths, counts)), *x.chunks[axis + 1 :])
+    op = Insert(axis, parts, inputs=(x.data, rechunked(put.data, cut)))
+    return Tensor(new_data(op, tuple(map(sum, chunks)), x.dtype, chunks))
+
+
+@dataclass(frozen=True, eq=False)
+class Insert(Operand):
+    """Inserts elements of the second input along one axis, into each chunk its own."""
+
+    axis: int
+    parts: tuple[bytes, ...]  # for each chunk along the axis: positions before which elements are inserted (int64)
+    name: ClassVar[str] = "insert"
+    reads_all: ClassVar[bool] = True
+
+    def token(self) -> Hashable:
+        """Identifies the operand by axis and positions."""
+        return ("insert", self.axis, self.parts)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk that gets elements; passes on the others."""
+        x, put = inputs
+        axis = self.axis
+        kinds, which = chunk_classes([s for i, s in enumerate(x.splits) if i != axis])
+        given = iter(np.moveaxis(put.ids, axis, 0))
+        made = []
+        for ids, length, part in zip(np.moveaxis(x.ids, axis, 0), x.splits[axis], self.parts):
+            if not part:
+                made.append(ids)
+                continue
+
+            def program(k: int, lengths: tuple[int, ...] = (length, len(part) // 8)) -> Program:
+                shapes = [(*kinds[k][:axis], n, *kinds[k][axis:]) for n in (*lengths, sum(lengths))]
+                chunk, some, out = (ChunkType(shape, x.dtype) for shape in shapes)
+                return single(
+                    self.name, (chunk, some), Call(write_between, (axis,), (0, 1), out, True, 16 * sum(lengths))
+                )
+
+            rows = np.stack([ids.reshape(-1), next(given).reshape(-1)], axis=1)
+            added = add_by_class(builder, program, which.reshape(-1), rows, [(part,)] * len(rows))
+            made.append(added.reshape(ids.shape))
+        return np.moveaxis(np.stack(made), 0, axis)
+
+
+def write_between(out: Array, inputs: Sequence[Array], params: tuple[int], arg: bytes) -> None:
+    """Copies a chunk, and the inserted elements before their positions."""
+    x, put = (np.moveaxis(one, params[0], 0) for one in inputs)
+    target = np.moveaxis(out, params[0], 0)
+    places = np.frombuffer(arg, np.int64) + np.arange(len(put))
+    stays = np.ones(len(target), bool)
+    stays[places] = False
+    target[places], target[stays] = put, x
 
 
 @offers("trim_zeros")
