@@ -136,7 +136,7 @@ class Admission:
         """Promise to a user's function: bytes if they are free now, and bytes to wait for."""
         pins = self._chunks.pins
         pinned = sum(_pages(self._chunks.size(chunk)) for chunk in pins) if pins else 0
-        retained = self._retained.excess + self._quota.held(GRAPHS, 0)
+        retained = self._retained.excess + self._quota.promised(GRAPHS, 0)
         resident = self._arena.resident
         return self._functions.demand(table.number, operand, program, work, others + pinned + retained, resident)
 
@@ -180,7 +180,7 @@ class Admission:
             self.preparing.pop(request, None)
             self._events.waited(table.number, operand, request.left - asked, perf_counter() - request.left)
             if work:
-                self._quota.take(table.job, operand, request.promised)
+                self._quota.add(table.job, operand, request.promised)
             if request.private:
                 self._quota.private[table.job, operand] = request.private
             self._staged.append((table, operand, max(slot, 0)))

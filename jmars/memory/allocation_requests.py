@@ -31,7 +31,7 @@ class AllocationRequest:
     least: int = 1 << 62  # fewest bytes of scratch that are enough; by default all
     gather: Sequence[tuple[int, int, int]] = ()  # (chunk, start, stop): bytes to concatenate in the scratch
     slot: int = -1
-    promised: int = -1  # slot that represents the scratch
+    promised: list[int] = field(default_factory=list)  # slots that represent the scratch
     loading: set[int] = field(default_factory=set)
     private: dict[int, int] = field(default_factory=dict)  # chunk without another reader: its private slot
     gathering: int = 0  # orders to the mover that are under way for private memory
@@ -47,7 +47,7 @@ class AllocationRequest:
     def yields(self) -> bool:
         """Reduce the scratch by an eighth if less is enough; returns whether that was possible."""
         less = max(self.least, PAGE, self.scratch // 8 * 7)
-        if self.promised >= 0 or less >= self.scratch:
+        if self.promised or less >= self.scratch:
             return False
         self.scratch = less
         return True
@@ -55,7 +55,7 @@ class AllocationRequest:
     @property
     def slots(self) -> list[int]:
         """Slots held for the output, the scratch and private chunks."""
-        return [slot for slot in (self.slot, self.promised, *self.private.values()) if slot >= 0]
+        return [slot for slot in (self.slot, *self.promised, *self.private.values()) if slot >= 0]
 
 
 class DiskBackoff:

@@ -28,6 +28,8 @@ __all__ = ["BufferManager"]
 
 log = logging.getLogger("jmars.memory")
 
+OUTPUT, GATHERED = -1, -2  # instead of a chunk, for the slots of the output and of gathered pieces
+
 Received = Callable[[Any, Any], None]  # the mover's link, and its message
 Ended = Callable[[Any, str], None]  # the mover's link, and how it ended
 
@@ -161,39 +163,40 @@ class BufferManager:
         if busy and not busy.isdisjoint([*request.chunks, *(chunk for chunk, *_ in request.gather)]):
             return 1  # a spill, or a read that was stopped, ends before the next read; slots now would be scattered
         lacking = 0
-        chunks, arena = self.chunks, self.arena
-        if request.size is not None and request.slot < 0:
-            slot = arena.allocate(request.size)
+        missing = self._missing_slots(request)
+        for what in sorted(missing, key=missing.__getitem__, reverse=True):  # a small slot may split free memory
+            size = missing[what]
+            slot = self.arena.allocate(size)
             if slot is None:
-                lacking += max(request.size, PAGE)
-            else:
+                lacking += max(size, PAGE)  # an empty chunk takes a slot, too
+            elif what == OUTPUT:
                 request.slot = slot
-        if request.gather:
-            lacking += self._take_scratch(request)
+            elif what == GATHERED:
+                request.promised = [slot]
+            elif request.rank >= 0 and what in self.chunks.disk and self._has_one_reader(what):
+                request.private[what] = slot
+            else:
+                request.loading.add(what)
+                self.reads.start(what, slot, size, request.urgency)
+        if request.scratch and not request.promised:  # behind the slots, since it may be in pieces
+            pieces = None if lacking else self.arena.reserve(request.scratch)
+            request.promised = pieces or []
+            lacking += 0 if pieces else request.scratch
+        return lacking
+
+    def _missing_slots(self, request: AllocationRequest) -> dict[int, int]:
+        """Bytes of the slots that a request has to take, by chunk."""
+        missing = {}
+        if request.size is not None and request.slot < 0:
+            missing[OUTPUT] = request.size
+        if request.gather and not request.promised:
+            missing[GATHERED] = request.scratch
         for chunk in request.chunks:
             if chunk in self.reads:
                 request.loading.add(chunk)
-            elif chunk not in chunks.memory:
-                size = chunks.size(chunk)
-                slot = arena.allocate(size) if chunk not in request.private else -1
-                if slot is None:
-                    lacking += max(size, PAGE)  # an empty chunk takes a slot, too
-                elif slot < 0:
-                    continue
-                elif request.rank >= 0 and chunk in chunks.disk and self._has_one_reader(chunk):
-                    request.private[chunk] = slot
-                else:
-                    request.loading.add(chunk)
-                    self.reads.start(chunk, slot, size, request.urgency)
-        return lacking if request.gather else lacking + self._take_scratch(request)
-
-    def _take_scratch(self, request: AllocationRequest) -> int:
-        """Promise scratch memory, after slots where it may be in pieces; returns the bytes that found no room."""
-        if not request.scratch or request.promised >= 0:
-            return 0
-        promised = (self.arena.allocate if request.gather else self.arena.reserve)(request.scratch)
-        request.promised = -1 if promised is None else promised
-        return request.scratch if promised is None else 0
+            elif chunk not in self.chunks.memory and chunk not in request.private:
+                missing[chunk] = self.chunks.size(chunk)
+        return missing
 
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
         """Start spilling for the head of the queue; returns whether to try again at once."""
@@ -227,7 +230,7 @@ class BufferManager:
             return self._spill(own) or not own
         if self._shed():
             return False  # recycled processes end and free it
-        if request.yields():  # free memory is fragmented by views that clients hold
+        if request.yields():
             return True
         pinned = sum(map(self.chunks.size, self.chunks.pins))
         self._drop_head(no_room(request.what, lacking, self.arena.capacity, pinned))
@@ -246,8 +249,8 @@ class BufferManager:
         for slot in request.slots:
             if not (request.gathering and self.gathers.leave(slot)):
                 self.arena.free(slot)
-        request.slot = request.promised = -1
-        request.private, request.gathering = {}, 0
+        request.slot = -1
+        request.promised, request.private, request.gathering = [], {}, 0
 
     def _spill(self, victims: list[int]) -> bool:
         """Spill chunks; returns whether memory is free at once, since some had a valid file."""
@@ -331,7 +334,7 @@ class BufferManager:
     def _gather(self, request: AllocationRequest) -> None:
         """Have the mover fill a request's private memory: gathered pieces, and chunks without another reader."""
         own = [((chunk, 0, self.chunks.size(chunk)),) for chunk in request.private]
-        for pieces, slot in zip((*own, request.gather), (*request.private.values(), request.promised)):
+        for pieces, slot in zip((*own, request.gather), (*request.private.values(), *request.promised)):
             if pieces:
                 request.gathering += 1
                 self.gathers.start(pieces, slot, partial(self._gathered, request), request.urgency)

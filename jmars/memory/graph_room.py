@@ -48,7 +48,7 @@ class GraphRoom:
         if wanted == self.held and self._asking is None:
             return
         buffers = self._buffers
-        self.held = self._quota.adjust(GRAPHS, 0, wanted, STEP)
+        self.held = self._quota.adjust(GRAPHS, 0, wanted)
         if self.held == wanted:
             asking, self._asking = self._asking, None
             buffers.withdraw(lambda request: request is asking)
@@ -75,7 +75,7 @@ class GraphRoom:
         request, self._asking = self._asking, None
         assert request is not None
         self._quota.add(GRAPHS, 0, request.promised)
-        self.held += self._buffers.arena.size_of(request.promised)
+        self.held = self._quota.promised(GRAPHS, 0)
 
     def _refused(self, error: Exception) -> None:
         self._asking, self._refused_at = None, perf_counter()

@@ -219,7 +219,7 @@ class HostMemory:
         if program.gathers:
             pieces = pieces_of(table, operand)
             length = sum(stop - start for _, start, stop in pieces) // program.inputs[0].dtype.itemsize
-            return [(self.quota.slot(table.job, operand), (length,))]
+            return [(self.quota.slots(table.job, operand)[0], (length,))]
         shapes, chunk = self.chunks.shapes, table.chunk
         offsets = self.inputs(table, operand)
         return [(at, shapes.get(chunk[i])) for at, i in zip(offsets, table.inputs[operand], strict=True)]

@@ -32,7 +32,7 @@ def levels(buffers: BufferManager, quota: Quota) -> MemoryLevels:
     size_of, chunks = buffers.arena.size_of, buffers.chunks
     waiting = [*buffers.queue, *buffers.loading]
     own = [slot for request in waiting for slot in request.private.values()]
-    own += [request.promised for request in waiting if request.gather and request.promised >= 0]
+    own += [slot for request in waiting if request.gather for slot in request.promised]
     own += [slot for slots in quota.private.values() for slot in slots.values()]
     return {
         "device": 0,

@@ -64,6 +64,29 @@ class Allocator:
                 self.peak = self.used
         return offset
 
+    @property
+    def free_pages(self) -> int:
+        """Bytes of whole pages that are in no slot."""
+        self.drop_empty_slabs()
+        return sum(length for length, _ in self._runs)
+
+    def reserve(self, size: int) -> list[int] | None:
+        """Slots for memory elsewhere, in pieces if no free run is that long; None if so much is not free."""
+        whole = self.allocate(size)
+        if whole is not None:
+            return [whole]
+        left = -(-size // PAGE) * PAGE
+        if left > self.free_pages:
+            return None
+        pieces = []
+        while left:  # the shortest runs first: long ones stay for slots, which are in one piece
+            length = min(self._runs[0][0], left)
+            offset = self.allocate(length)
+            assert offset is not None
+            pieces.append(offset)
+            left -= length
+        return pieces
+
     def free(self, offset: int) -> None:
         """Free a slot."""
         slot = self._sizes.pop(offset)
@@ -208,13 +231,14 @@ class Arena(Allocator):
         """Bytes of the pages that were touched, which the arena really takes."""
         return os.fstat(self.fd).st_blocks * 512
 
-    def reserve(self, size: int) -> int | None:
-        """A slot that represents memory elsewhere; from half full on, the pages of the slot go back to the system."""
-        offset = self.allocate(size)
-        if offset is not None and size >= PAGE and 2 * (self.resident + size) > self.capacity:
-            self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
+    def reserve(self, size: int) -> list[int] | None:
+        """`Allocator.reserve`; from half full on, the pages of the slots go back to the system."""
+        slots = super().reserve(size)
+        if slots and size >= PAGE and 2 * (self.resident + size) > self.capacity:
+            for offset in slots:
+                self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
             self.memory[REMOVALS:HEADER] = (removals(self.memory) + 1).to_bytes(8, "little")
-        return offset
+        return slots
 
     def close(self) -> None:
         """Unmap; views of the mapping must be gone."""

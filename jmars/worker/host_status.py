@@ -114,7 +114,7 @@ def _waits(execution: ExecutionActor, request: AllocationRequest) -> QueueStatus
     lacks = sum(map(_pages, missing))
     if request.size is not None and request.slot < 0:
         lacks += _pages(request.size)
-    if request.scratch and request.promised < 0:
+    if not request.promised:
         lacks += request.scratch
     table, operand = execution.memory.admission.owner(request)
     return {

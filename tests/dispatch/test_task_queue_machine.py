@@ -98,8 +98,8 @@ class Promised(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.arena = _Pages(64 * PAGE)
-        self.quota = Quota(self.arena)  # type: ignore[arg-type]
+        self.arena = Allocator(64 * PAGE)
+        self.quota = Quota(self.arena)
         self.granted: dict[int, int] = {}  # operand: bytes
         self.operand = 0
 
@@ -109,7 +109,7 @@ class Promised(RuleBasedStateMachine):
         if self.quota.request("job", self.operand, pages * PAGE):
             self.granted[self.operand] = pages * PAGE
         else:
-            assert self.arena.largest < pages * PAGE, "there is room for it"
+            assert self.arena.free_pages < pages * PAGE, "there is room for it"
 
     @precondition(lambda self: self.granted)
     @rule(data=st.data())
@@ -132,17 +132,6 @@ class Promised(RuleBasedStateMachine):
     @invariant()
     def every_byte_has_one_owner(self) -> None:
         assert self.quota.granted == self.arena.used == sum(self.granted.values()) <= self.arena.capacity
-
-
-class _Pages(Allocator):
-    """An arena without memory."""
-
-    def reserve(self, size: int) -> int | None:
-        return self.allocate(size)
-
-    @property
-    def largest(self) -> int:
-        return max((size for size, _ in self._runs), default=0)
 
 
 Queued.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

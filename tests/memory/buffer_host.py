@@ -16,7 +16,6 @@ class Host:
 
     def __init__(self) -> None:
         self.arena: Any = Allocator(4 * SLAB)
-        self.arena.reserve = self.arena.allocate  # without pages to give back
         self.chunks = Chunks(self.arena, next_use=lambda chunk: chunk)
         self.told: list[tuple[Any, ...]] = []
         self.said: list[Any] = []  # who was granted which slot, or refused why

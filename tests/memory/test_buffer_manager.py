@@ -207,7 +207,7 @@ def gatherer(host, name, *pieces):
         host.said.append((name, type(error)))
 
     size = sum(stop - start for _, start, stop in pieces)
-    request = AllocationRequest((), None, lambda _: host.said.append((name, request.promised)), refused, name)
+    request = AllocationRequest((), None, lambda _: host.said.append((name, *request.promised)), refused, name)
     request.scratch, request.gather = size, pieces
     host.buffers.enqueue(request)
     return request
@@ -341,3 +341,46 @@ def test_answers_of_the_mover_that_nothing_waits_for_have_no_effect():
     for kind, about in (("spilled", 0), ("loaded", 0), ("loaded", 9), ("gathered", 4)):
         host.buffers.received(None, (kind, about, ""))
     assert host.chunks.memory == before and not host.chunks.disk
+
+
+def slot_in_the_middle(host):
+    """Free memory with an empty slab of small slots: the second of the four."""
+    first, small = host.arena.allocate(SLAB), host.arena.allocate(64)
+    host.arena.free(first)
+    host.arena.free(small)
+    assert small // SLAB == 1
+
+
+def asked(host, chunks, size, scratch):
+    """Slot and promise of a request, as it is granted; the error if it is refused."""
+    said = []
+    request = AllocationRequest(chunks, size, said.append, said.append, "the operand sort", scratch=scratch)
+    host.buffers.enqueue(request)
+    host.move()
+    assert said == [request.slot], said
+    return request
+
+
+def test_scratch_beside_a_small_output_takes_free_memory_in_pieces():
+    host = Host()
+    slot_in_the_middle(host)
+    request = asked(host, [], 64, 3 * SLAB)
+    assert sum(map(host.arena.size_of, request.promised)) == 3 * SLAB
+
+
+def test_a_small_output_does_not_split_the_memory_of_a_large_input():
+    host = Host()
+    slot_in_the_middle(host)
+    host.chunks.disk[7] = SpillFile("file-7", b"", 3 * SLAB)
+    asked(host, [7], 64, 0)
+    assert 7 in host.chunks.memory
+
+
+def test_scratch_leaves_the_long_run_between_pinned_chunks_to_an_input():
+    host = Host()
+    host.store(0, 1)
+    host.chunks.free(0)
+    host.chunks.pin(1)  # free: one slab below the pinned chunk, two above
+    host.chunks.disk[7] = SpillFile("file-7", b"", SLAB + SLAB // 2)
+    request = asked(host, [7], None, SLAB + SLAB // 2)
+    assert 7 in host.chunks.memory and len(request.promised) == 2

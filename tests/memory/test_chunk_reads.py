@@ -116,7 +116,7 @@ def test_of_a_gathered_chunk_only_the_part_travels_and_lands_behind_the_part_bef
     )
     host.buffers.enqueue(request)
     ((chunk, start, stop, offset, _, _, done),) = host.pulled
-    assert (chunk, start, stop, offset - request.promised) == (7, 16, 24, 8)
+    assert (chunk, start, stop, offset - request.promised[0]) == (7, 16, 24, 8)
     (message,) = [told for told in host.told if told[0] == "gather"]
     assert message[3] == [(0, 8), (8,), (8, 8)]
     host.buffers.received(host, ("gathered", message[1], -1, ""))

@@ -33,8 +33,7 @@ class Workers(Host):
             nbytes=[],
         )
         self.table = table
-        self.arena.reserve = self.arena.allocate  # type: ignore[attr-defined]
-        self.quota = Quota(self.arena)  # type: ignore[arg-type]
+        self.quota = Quota(self.arena)
         self.sent: list[tuple[int, int, str]] = []  # worker, slot, reason
         self.outs = [0] * count
         self.active = ActiveOperands(tuple)

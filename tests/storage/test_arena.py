@@ -79,3 +79,14 @@ def test_all_small_slots_of_a_slab_can_be_used_after_another_slab_was_dropped_fo
     arena.free(arena.allocate(64))
     slots = [arena.allocate(2048) for _ in range(3)]
     assert None not in slots and len(set(slots)) == 3
+
+
+def test_memory_elsewhere_is_reserved_in_pieces_of_which_the_shortest_runs_come_first():
+    allocator = Allocator(capacity=12 * PAGE)
+    slots = [allocator.allocate(PAGE) for _ in range(12)]
+    for index in (1, 4, 5, 8, 9, 10):
+        allocator.free(slots[index])
+    assert allocator.reserve(7 * PAGE) is None and allocator.used == 6 * PAGE
+    pieces = allocator.reserve(4 * PAGE)
+    assert [allocator.size_of(piece) // PAGE for piece in pieces] == [1, 2, 1]
+    assert allocator.allocate(2 * PAGE) == slots[9] and allocator.free_pages == 0
