@@ -87,7 +87,7 @@ class Job(Shown):
 
     @property
     def id(self) -> str:
-        """The id on the cluster, "job-<n>"; waits while a large graph is on its way, and is "" if that failed."""
+        """The id on the cluster, "job-<n>"; waits while a large graph is sent, and is "" if sending failed."""
         self._named.wait()
         return self._id
 
@@ -175,7 +175,7 @@ class Job(Shown):
         Parameters
         ----------
         timeout
-            Longest wait in seconds; None waits as long as it takes. With 0 nothing is told.
+            Longest wait in seconds; None has no limit. With 0 no warning is given.
         """
         __tracebackhide__ = True
         if timeout == 0:
@@ -217,7 +217,7 @@ class Job(Shown):
         JobCancelledError
             If it was cancelled.
         ExecutionError
-            If it failed for a reason of ours; a user's own exception is raised as itself, with a note about where.
+            If the job failed for a reason of jmars; a user's own exception is raised unchanged, with a note.
         """
         if not self.wait(timeout):
             raise TimeoutError(

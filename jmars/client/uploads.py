@@ -1,6 +1,6 @@
-"""Uploads: sends NumPy arrays to a cluster, once for each job, or once for all jobs of a cell.
+"""Uploads: sends NumPy arrays to a cluster, once per job, or once for all jobs of a cell.
 
-A cell that asks for a value in a loop (`if x[i].mean() > 0`) runs a job each time; sending a large array with each job
+A cell that asks for a value in a loop (`if x[i].mean() > 0`) runs many jobs; sending a large array with every job
 would take far longer than the jobs. The notebook opens `once` around a cell.
 """
 
@@ -64,7 +64,7 @@ class Uploads:
         Raises
         ------
         ArrayChangedError
-            If one of them is not what it was when it was taken.
+            If an array has changed since it was taken.
         """
         if self._sent is None:
             return
@@ -127,8 +127,8 @@ class Uploads:
 
 
 def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[tuple[TensorData, Any]] | None:
-    """Nodes and values of the slices that read a large array; None where another operand reads it, or where the slices
-    have more elements than the array.
+    """Nodes and values of the slices that read a large array; None where a further operand reads
+    the array, or where the slices have more elements than the array.
     """
     if array.nbytes <= COPIED:
         return None
@@ -142,7 +142,7 @@ def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[
 
 
 def move_here(cluster: ClusterLink, data: Sequence[TensorData]) -> None:
-    """Move values of nodes that another open cluster has to `cluster`."""
+    """Move values of nodes from other open clusters to `cluster`."""
     others = [one for one in cluster_registry.everywhere() if one is not cluster and one.retained()]
     if not others:
         return

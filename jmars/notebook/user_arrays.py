@@ -142,11 +142,11 @@ class UserArrays:
         self._array[id(tensor)] = array
 
     def beside(self, name: str, array: Array) -> None:
-        """Note memory of a name that enters as something else, such as the data of a masked array."""
+        """Note memory of a name that enters as an object of another kind, such as the data of a masked array."""
         self._beside.append((name, array))
 
     def sharing(self, memory: Array) -> str | None:
-        """The name of another array of the cell that shares this memory; None if there is none."""
+        """The name of a further array of the cell that shares this memory, or None."""
         known = [*((one.name, one.array) for one in self._own.values()), *self._beside]
         return next((name for name, array in known if array is not memory and shares_memory(array, memory)), None)
 

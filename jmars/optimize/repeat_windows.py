@@ -24,7 +24,7 @@ def repeat_windows(graph: TensorGraph) -> tuple[TensorGraph, list[int]]:
     TensorGraph
         `graph` itself if no windows have several readers.
     list of int
-        New number of each operand, of its first copy.
+        New numbers of the operands; of repeated operands, of the first copy.
     """
     number = list(range(len(graph.operands)))
     repeated = _repeated(graph) if any(isinstance(one, SlidingWindows) for one in graph.operands) else set()
@@ -34,7 +34,7 @@ def repeat_windows(graph: TensorGraph) -> tuple[TensorGraph, list[int]]:
     copies: dict[int, int] = {}  # of repeated operands
 
     def add(k: int, own: dict[int, int]) -> int:
-        """Adds an operand; `own` holds the copies of its reader."""
+        """Adds an operand; `own` holds the copies of the reader."""
         read = []
         for i in graph.inputs[k]:
             if i in repeated and i not in own:
@@ -59,17 +59,22 @@ def repeat_windows(graph: TensorGraph) -> tuple[TensorGraph, list[int]]:
 
 
 def _repeated(graph: TensorGraph) -> set[int]:
-    """Windows, and elementwise tensors of windows alone, that are no results and have several readers."""
+    """Windows, and elementwise tensors of windows alone, that are no results and that several operands read, directly
+    or through repeated tensors.
+    """
     readers: list[list[int]] = [[] for _ in graph.operands]
     for k, read in enumerate(graph.inputs):
         for i in dict.fromkeys(read):
             readers[i].append(k)
-    asked, found = set(graph.results), set[int]()
+    asked, cheap, found = set(graph.results), set[int](), set[int]()
     for k, operand in enumerate(graph.operands):
         read = graph.inputs[k]
         is_cheap = isinstance(operand, SlidingWindows)
-        is_cheap |= isinstance(operand, ElementwiseOperand) and bool(read) and all(i in found for i in read)
+        is_cheap |= isinstance(operand, ElementwiseOperand) and bool(read) and all(i in cheap for i in read)
         in_place = all(isinstance(graph.operands[one], ElementwiseOperand | Reduction) for one in readers[k])
-        if is_cheap and in_place and k not in asked and len(readers[k]) > 1:
+        if is_cheap and in_place and k not in asked:
+            cheap.add(k)
+    for k in range(len(graph.operands) - 1, -1, -1):
+        if k in cheap and (len(readers[k]) > 1 or not found.isdisjoint(readers[k])):
             found.add(k)
     return found

@@ -81,13 +81,13 @@ class Buffer:
     writeable
         Whether the owner may write.
     is_array
-        Whether NumPy would have an array here though there is no axis, not a scalar, which cannot be written.
+        Whether NumPy would have an array here though there is no axis, not a read-only scalar.
     is_owned
-        Whether NumPy would have an array here that owns its memory, not a view of an array without a name.
+        Whether NumPy would have an array here that owns the memory, not a view of an array without a name.
     touched
         Number of single elements that were read or written: known_elements.py.
     loops
-        Loops over elements that run now; a write ends what they have read ahead.
+        Loops over elements that run now; a write drops the elements that they have read ahead.
     """
 
     __slots__ = ("__weakref__", "_first", "_handles", "is_array", "is_owned", "loops", "node", "strides", "touched",
@@ -107,7 +107,7 @@ class Buffer:
 
     @property
     def permuted(self) -> bool:
-        """Whether elements may lie in another order than C."""
+        """Whether elements may lie in an order other than C."""
         return self.strides is not None
 
     def put(self, node: TensorData) -> None:
@@ -119,7 +119,7 @@ class Buffer:
             loop.end()
 
     def restore(self, node: TensorData) -> None:
-        """Keep the same value as another node."""
+        """Keep the same value as a new node."""
         self.node = node
 
     def take_back(self, node: TensorData) -> None:
@@ -188,11 +188,11 @@ class View:
         return made
 
     def restore(self, node: TensorData) -> None:
-        """Keep the same value as another node."""
+        """Keep the same value as a new node."""
         self._node, self._version = node, self.buffer.version
 
     def is_step_from(self, parent: Place, key: Hashable) -> bool:
-        """Whether this is the view of `parent` with that key, so that writing its value there changes no element."""
+        """Whether this is the view of `parent` with that key, so that writing the value there changes no element."""
         return self.parent is parent and key is not None and self.step.key == key
 
 
@@ -284,7 +284,7 @@ class MemoryFlags:
 
 
 class PlaceState(NamedTuple):
-    """A place, its node, and the node of its buffer, at one moment."""
+    """A place, the node, and the node of the buffer, at a moment."""
 
     place: Place
     node: TensorData
@@ -294,7 +294,7 @@ class PlaceState(NamedTuple):
 def layout_of(place: Place) -> Array | None:
     """A NumPy array with the shape, dtype and strides that the place would have in NumPy; None for unknown lengths.
 
-    Its elements are not in memory: only functions that read no elements may be called on it.
+    No element is in memory: only functions that read no elements may be called.
     """
     if place.node.has_unknown_lengths and not place.node.resolve_lengths():
         return None
@@ -305,7 +305,7 @@ def layout_of(place: Place) -> Array | None:
 
 
 def unresolved(place: Place) -> list[TensorData]:
-    """Nodes of unknown lengths: of the place, and of the places of which it is a view, as layouts read their shapes."""
+    """Nodes of unknown lengths: of a place and of its parents; layouts read the shapes of all."""
     nodes = [place.node]
     while isinstance(place, View):
         place = place.parent
@@ -382,7 +382,7 @@ def fits_order(place: Place, order: str) -> bool:
 def strides_like(
     places: Sequence[Place], shape: tuple[int, ...], itemsize: int, is_copy: bool = False
 ) -> tuple[int, ...] | None:
-    """Strides of a new array that NumPy allocates in the order of its inputs (order "K"); None for C order.
+    """Strides of a new array that NumPy allocates in the order of the inputs (order "K"); None for C order.
 
     A broadcast axis is the last in the memory of a copy, and stays in place in a ufunc's result.
     """

@@ -77,7 +77,7 @@ def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
 
 @contextmanager
 def _forbid_values() -> Iterator[None]:
-    """Forbid values and unknown lengths within: code that needs one raises NeedsLengthError or NotReadyError."""
+    """Forbid values and unknown lengths within: code that needs values raises NeedsLengthError or NotReadyError."""
     token = values_forbidden.set(True)
     try:
         yield
@@ -86,7 +86,7 @@ def _forbid_values() -> Iterator[None]:
 
 
 class _CannotDeferError(Exception):
-    """Raised if a function needs a value at once, or its results are not predictable."""
+    """Raised if a function needs a value at once, or the results are not predictable."""
 
 
 # -- calls as data
@@ -295,7 +295,7 @@ def _sharing_memory(
 
 
 def _laid_out(place: Place, whole: Array) -> Array:
-    """The array of a place within the array of its buffer."""
+    """The array of a place within the array of the buffer."""
     return place.step.layout(_laid_out(place.parent, whole)) if isinstance(place, View) else whole
 
 

@@ -2,7 +2,7 @@
 
 A tensor must not see later writes to the array, since NumPy would have computed at once. Arrays up to 16 MiB are
 copied, once for each content. For larger arrays a checksum is kept, and if the array has changed when its chunks are
-sent, an error says so. A small part of a large array becomes a leaf of its own: the rest is neither read nor sent.
+sent, an error says so. A small part of a large array becomes a leaf: the rest is neither read nor sent.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
 
 
 def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of an array; equal arrays have one copy, so that many cells that read an array keep it once."""
+    """A copy of an array; equal arrays have one copy, so that many cells keep the copy once."""
     if array.nbytes < _SHARED:
         return array.copy()
     content = (_checksum(array), array.shape, array.dtype)

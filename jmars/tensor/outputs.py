@@ -1,4 +1,4 @@
-"""Functions with several outputs: a graph computes the outputs that it reads, and leaves out the others.
+"""Functions with several outputs: a graph computes only outputs that are read.
 
 `outputs` takes candidates, cheapest first. A candidate computes some of the outputs (`svd` without vectors gives the
 singular values). The output nodes refer to all candidates. Collecting a graph (tensor_graph.py) keeps the first
@@ -55,8 +55,8 @@ def outputs(candidates: Sequence[Mapping[int, TensorData]]) -> list[TensorData]:
     ----------
     candidates
         Nodes by the number of the output, cheapest first; the last candidate has all outputs. Nodes of an output have
-        the same shape, dtype and chunks, and values that fit those of the other candidates: one graph may read the
-        vectors of one, and another graph the values of another.
+        the same shape, dtype and chunks, and values that fit together: a graph may read the vectors of the first
+        candidate, and a later graph the values of the second.
     """
     if len(candidates) == 1:
         return [candidates[0][number] for number in sorted(candidates[0])]

@@ -90,7 +90,16 @@ def test_a_slice_of_windows_slices_the_array():
 
 
 @pytest.mark.parametrize(
-    "function", [np.nanstd, np.nanmean, np.var, lambda w, axis: (w - w.mean(axis)[..., None]).max()]
+    "function",
+    [
+        np.nanstd,
+        np.nanmean,
+        np.var,
+        lambda w, axis: (w - w.mean(axis)[..., None]).max(),
+        lambda w, axis: (lambda twice: twice.mean(axis) + twice.max(axis))(
+            w * 2
+        ),  # two operands read twice the windows
+    ],
 )
 def test_reductions_in_several_passes_hold_no_windows(engine, monkeypatch, function):
     a = np.random.default_rng(0).random((2_000, 5))

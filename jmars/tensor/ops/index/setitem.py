@@ -88,7 +88,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
 
 
 def _is_element(x: Tensor, index: Any) -> bool:
-    """Whether an index has an int for each axis, and nothing else."""
+    """Whether an index has an int for every axis, and no other entry."""
     entries = index if isinstance(index, tuple) else (index,)
     return len(entries) == x.ndim and all(
         isinstance(one, int | np.integer) and type(one) is not bool for one in entries
@@ -96,7 +96,7 @@ def _is_element(x: Tensor, index: Any) -> bool:
 
 
 def _as_element(value: Any, dtype: np.dtype[Any]) -> Any:
-    """What an array with axes writes to an element of `dtype`; raises NumPy's errors, in most dtypes for any array."""
+    """The value that an array with axes writes to an element of `dtype`; raises NumPy's errors, for most dtypes."""
     element = np.zeros(1, dtype)
     if not isinstance(value, Tensor):
         element[0] = value
@@ -389,7 +389,7 @@ def _copy_around(out: Array, old: Array, box: Sequence[tuple[int, int]]) -> None
 
 @offers("method.fill")
 def fill(x: Tensor, value: Any) -> None:
-    """`x.fill(value)`; raises NumPy's errors for arrays, which are no element."""
+    """`x.fill(value)`; raises NumPy's errors for arrays."""
     x[...] = element(value, x.dtype) if not isinstance(value, Tensor) or value.ndim else value
 
 
