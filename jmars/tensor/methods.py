@@ -321,7 +321,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     def tobytes(self, order: str = "C") -> bytes:
         """Compute the tensor and return the bytes of its elements."""
         value = self.ravel(order) if order in ("A", "F") else self
-        return np.asarray(value.fetch()).tobytes()
+        return np.asarray(value.fetch(), self.dtype if self._place.is_array else None).tobytes()
 
     def dumps(self) -> bytes:
         """Compute the tensor and return the pickle of its value."""

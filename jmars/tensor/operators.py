@@ -43,6 +43,11 @@ def _in_place(name: str) -> Operator:
             return call(name, self, other)  # NumPy's scalars are rebound
         if not self._place.writeable:
             raise ValueError("output array is read-only")  # NumPy's words, before any other fault
+        if name == "matmul" and (not self.ndim or np.ndim(other) < 2):
+            raise ValueError(
+                "inplace matrix multiplication requires the first operand to have at least one and the second at least "
+                "two dimensions."
+            )
         return call(name, self, other, out=self)
 
     return method

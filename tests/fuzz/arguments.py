@@ -11,7 +11,7 @@ Draw = Callable[[Drawing, Sequence[str]], str]
 NUMBERS = ("0", "1", "2", "-1", "3", "0.5", "-2.0", "True", "1j", "300", "nan", "np.float32(1.5)", "np.int8(3)")
 VIEWS = ("{0}[::-1]", "{0}.T", "{0}[:1]", "{0}[None]", "{0}.astype('f4')", "{0} > {0}", "{0}[..., 0]", "{0}.ravel()")
 LITERALS = ("[1, 2, 3]", "[[1.5, 2.0], [0.0, -1.0]]", "[]", "3", "2.5", "[True, False]", *NUMBERS)
-NEVER = {"signature", "buffer", "strides", "prototype", "kwargs", "kwds", "kw", "file", "typeset"}
+NEVER = {"signature", "buffer", "strides", "prototype", "kwargs", "kwds", "kw", "file", "typeset", "sorter", "subok"}
 
 CHOICES = """
 axis: 0 | 0 | 0 | -1 | -1 | -1 | 1 | None | None | (0, 1) | (0,) | (1, 0) | () | 2 | -2 | 5
@@ -76,6 +76,7 @@ beta: 0 | 8.6
 typechars: 'bf'
 roll: 'raise' | 'forward'
 timezone: 'naive' | 'UTC'
+ndmax: 0 | 2 | 64
 offsets: 1 | -3
 weekmask: '1111100'
 mask_func: np.tril | np.triu
@@ -141,7 +142,6 @@ def _table() -> dict[str, Draw]:
     found["weights"] = _one_of("None", "", "[1, 2, 3]")
     found["bins"] = _one_of("10", "3", "[0, 1, 2.5]", "[2, 1]", "'auto'", "1", "")
     found["repeats"] = _one_of("2", "0", "[1, 2, 3]", "-1", "[2]", "")
-    found["sorter"] = lambda d, names: d.one("None", f"{d.one(*names)}.argsort()")
     return found
 
 

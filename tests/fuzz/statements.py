@@ -39,6 +39,8 @@ INDICES = (
     "0, 0 | [True, False] | 'x' | ['x', 'y'] | :, [0, -1] | ..., None, 0 | -9:2 | 0:1, ..., [0] | [] | 1.5"
 ).split(" | ")
 ATTRIBUTES = "real imag T mT flat[0] flat[:3] shape size dtype nbytes ndim".split(" ")
+# Functions that write to `out` while they read the arguments, also where both share memory.
+UNBUFFERED = {"stack", "concatenate", "concat", "take", "compress", "choose", "cumsum", "cumprod"}
 MANY = {"einsum", "broadcast_arrays", "broadcast_shapes", "ix_", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"}
 SUBSCRIPTS = "'ij->ji' | 'i,i' | 'ij,jk' | 'ii' | 'i,j->ij' | '...i->...' | 'ij->' | 'ijk,ik->j'".split(" | ")
 
@@ -90,6 +92,13 @@ def call(d: Drawing, name: str, names: Sequence[str]) -> str:
         options.pop("where", "")  # the other elements are memory that nobody wrote
     if name in MANY:
         args = [array(d, names) for _ in range(d.int(1, 2))]
+    if name == "searchsorted":  # of other arrays the results have no meaning
+        args[0] = f"np.sort({args[0]})"
+    out, given = options.get("out", "None"), " ".join(args)
+    if not out.startswith("np.zeros") and any(part in given for part in "abc" if part in out):
+        options.pop(
+            "out" if name in UNBUFFERED else "where", ""
+        )  # NumPy's copy of `out` has no elements beside `where`
     if name == "einsum":
         args.insert(0, d.one(*SUBSCRIPTS))
     return f"np.{name}({', '.join([*args, *(f'{key}={value}' for key, value in options.items())])})"
@@ -105,7 +114,8 @@ def method(d: Drawing, names: Sequence[str]) -> str:
     for parameter, needed in _parameters(name)[1:]:
         if (needed or d.rarely(4)) and not (parameter == "out" and name in CRASHES_OF_NUMPY):
             options.append(f"{parameter}={argument(d, parameter, names)}")
-    return f"{d.one(*names)}.{name}({', '.join(options)})"
+    x = f"np.sort({d.one(*names)})" if name == "searchsorted" else d.one(*names)
+    return f"{x}.{name}({', '.join(options)})"
 
 
 def expression(d: Drawing, names: Sequence[str]) -> str:

@@ -151,8 +151,9 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     >>> array([[1, 2], [3, 4]], chunk_size=1).chunks
     ((1, 1), (1, 1))
     """
-    if ndmax and not isinstance(a, Tensor):
-        a = np.array(a, dtype, copy=copy, ndmax=ndmax)
+    if ndmax:
+        checked = np.array([] if isinstance(a, Tensor) else a, dtype, ndmax=ndmax)  # raises NumPy's errors
+        a = a if isinstance(a, Tensor) else checked
     if copy and isinstance(a, np.ndarray):
         a = a.copy(order="K")
     if copy:
@@ -234,6 +235,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     (3,)
     """
     if isinstance(x, Tensor):
+        if not x._place.is_array:
+            raise AttributeError(
+                f"'numpy.{x.dtype.type.__name__}' object has no attribute '__dlpack__'"
+            )  # NumPy's words
         if x.dtype.kind not in "biufc":
             raise BufferError("DLPack only supports signed/unsigned integers, float and complex dtypes.")
         if not x.dtype.isnative:

@@ -255,7 +255,7 @@ def identity(n: int, dtype: Any = None, *, chunk_size: ChunkSize = None, chunks:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, chunk_size: ChunkSize = None,
         chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.tri`: a matrix with ones at and below a diagonal, in chunks of `chunk_size`."""
-    n, m = (max(operator.index(one), 0) for one in (N, N if M is None else M))
+    n, m = (max(math.ceil(one), 0) for one in (N, N if M is None else M))
     kind = cast_dtype(np.dtype(bool), dtype)
     return astype(_compare_positions("__ge__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks)), kind)
 

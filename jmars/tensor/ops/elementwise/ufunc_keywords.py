@@ -12,6 +12,7 @@ import numpy as np
 
 from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.model.record import record
+from jmars.tensor.infer import result_type
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.ops.out_argument import assign_out
@@ -105,6 +106,9 @@ class UfuncKeywords:
         values = [formula.read(value) for value in self.inputs]
         if self.where is True:  # else NumPy computes fewer elements than a formula
             formula.raises, formula.warns = handled_errors(self.name)
+        if self.name == "power" and self.where is not True:  # no error of elements that are left out
+            kept = formula.where(formula.read(checked_mask(self.where)), values[1], formula.read(np.int8(1)))
+            values[1] = formula.cast(kept, result_type(values[1].kind))
         choice = {"signature": self.signature, "casting": self.casting}
         applied = [formula.apply(output, *values, **choice) for output in outputs]
         formula.raises, formula.warns = (), 0

@@ -263,7 +263,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
             scaled = formula.apply("rint", formula.apply("divide", x, formula.read(float(10**-decimals))))
             value = formula.cast(formula.apply("multiply", scaled, formula.read(float(10**-decimals))), x.kind)
     elif decimals == 0:
-        value = formula.cast(formula.apply("rint", x), x.kind) if x.number >= 0 else formula.apply("rint", x)
+        value = formula.apply("rint", x)
+        value = formula.cast(value, x.kind) if x.number >= 0 and x.kind.kind == "c" else value  # in its byte order
     else:
         there, back = ("multiply", "divide") if decimals > 0 else ("divide", "multiply")
         factor = formula.read(float(10 ** builtins.abs(decimals)))
@@ -374,6 +375,8 @@ def fix(x: Any, out: Any = None) -> Any:
 def _offer_infinity_test(name: str, ufunc_of_sign: bool) -> None:
     @offers(name)
     def function(x: Any, out: Any = None) -> Any:
+        if isinstance(out, tuple):
+            raise TypeError("return arrays must be of ArrayType")  # NumPy's words
         formula = Formula(name)
         value = formula.read(x)
         sign = formula.apply("signbit", value)

@@ -26,9 +26,9 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> tuple[Any, ...]
     """
     lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     x = as_tensor(indices)
-    if x.dtype.kind not in "iu":
+    if x.dtype.kind not in "biu":
         raise TypeError("only int indices permitted")
-    if not x.ndim and (can_compute() or not isinstance(indices, Tensor)):
+    if not lengths or not x.ndim and (can_compute() or not isinstance(indices, Tensor)):
         return tuple(np.unravel_index(x.fetch() if isinstance(indices, Tensor) else indices, lengths, order))
     found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
              for i in range(len(lengths))]  # fmt: skip

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.model.record import record
+from jmars.tensor.ops.elementwise.ufuncs import native
 from jmars.tensor.ops.index.basic_indexing import slice_tensor
 from jmars.tensor.ops.index.boolean_mask import select_by_mask, select_by_mask_at
 from jmars.tensor.ops.index.exchange import checked_positions, take_by_tensor
@@ -292,7 +293,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
         result = getitem(x, (slice(None),) * axis + (positions,))
     else:
         result = _take_jointly(x, [in_bounds(positions, length, axis)], [axis], axis)
-    return write_out(result, "take", out, back=True)
+    return write_out(result if result.data.shape else native(result), "take", out, back=True)
 
 
 @offers("flip")

@@ -33,8 +33,8 @@ normal_axis = np.lib.array_utils.normalize_axis_index
 def _product_inputs(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype[Any]]:
     """Converts two arrays to tensors and determines the dtype of their product."""
     kinds = kind_of(a), kind_of(b)
-    if any(isinstance(kind, np.dtype) and kind.kind in "mM" for kind in kinds):
-        raise UnsupportedError(f"np.{name} of times is not in jmars; convert them to numbers with astype")
+    if any(isinstance(kind, np.dtype) and kind.kind in "mMV" for kind in kinds):
+        raise UnsupportedError(f"np.{name} of times and records is not in jmars; give numbers, x.astype(...) or x['f']")
     return as_tensor(a), as_tensor(b), common_dtype(*kinds)
 
 
@@ -164,7 +164,7 @@ def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
 @offers("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """`np.tensordot`: sums products along axes, given as a number of axes or as two lists."""
-    x, y, dtype = _product_inputs("tensordot", a, b)
+    x, y, dtype = _product_inputs("tensordot", as_tensor(a), as_tensor(b))
     if np.iterable(axes):
         first, second = ([operator.index(i) for i in (part if np.iterable(part) else [part])] for part in axes)
     else:

@@ -199,12 +199,14 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     x, y = as_tensor(a1), as_tensor(a2)
     if x.shape != y.shape or not np.array_equal(np.zeros(1, x.dtype), np.zeros(1, y.dtype)):
         return False  # also of dtypes whose elements are never equal, as numbers and dates
+    if equal_nan:
+        np.isnan(np.zeros(1, x.dtype)), np.isnan(np.zeros(1, y.dtype))  # raises NumPy's errors
     if x.dtype.names is not None:
-        return truth(all_(x == y if not equal_nan else ufunc("isnan")(x)))  # which raises NumPy's error
+        return truth(all_(x == y))
     formula = Formula("array_equal")
     left, right = formula.read(x), formula.read(y)
     same = formula.apply("equal", left, right)
-    if equal_nan and x.dtype.kind in "fc" and y.dtype.kind in "fc":
+    if equal_nan and x.dtype.kind in "fcmM" and y.dtype.kind in "fcmM":
         both = formula.apply("logical_and", formula.apply("isnan", left), formula.apply("isnan", right))
         same = formula.apply("logical_or", same, both)
     return truth(all_(formula.tensor(same)))

@@ -150,7 +150,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
     if isinstance(bins, str) and weights is not None:
         raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
     edges, even = _edges("histogram", x, bins, range)
-    cells = edges.shape[0] - 1
+    cells = max(edges.shape[0] - 1, 0)
     if weights is None:
         counts = _sum_counts("histogram", _histogram, [x, edges], cells, np.intp, (even,))
     else:
@@ -186,7 +186,9 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | 
     points = Tensor(rechunked(points.data, (points.chunks[0], (d,))))
     if not isinstance(bins, str | list | tuple) and np.ndim(bins) == 0:
         bins = [bins] * d
-    if isinstance(bins, str) or len(bins) != d:
+    if isinstance(bins, str) or any(isinstance(one, str) for one in bins):
+        raise TypeError("`bins` of several axes are numbers or edges, no rule as 'auto'")
+    if len(bins) != d:
         raise ValueError(f"The dimension of bins must be equal to the dimension of the sample x, {d}")
     range_ = [None] * d if range is None else list(range)
     if len(range_) != d:

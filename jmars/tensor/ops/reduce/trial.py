@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.errors import UnsupportedError
 from jmars.model.record import record
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.tensor import Tensor
@@ -84,6 +85,8 @@ def trial(function: str, *arrays: Any, **options: Any) -> np.dtype[Any]:
     numpy._core._exceptions._UFuncOutputCastingError: Cannot cast ufunc 'sqrt' output from dtype('float64') to \
 dtype('int32') with casting rule 'same_kind'
     """
+    if isinstance(options.get("out"), tuple):
+        raise UnsupportedError(f"np.{function} with a tuple as out= is not in jmars; give the array itself, out=x")
     counted = {name: one for name, one in options.items() if is_given(one) or (one is None and name in _OF_NONE)}
     given = tuple((name, type(one), _like(one) if name in _ARRAYS else one) for name, one in counted.items())
     key = function, tuple(map(_like, arrays)), given

@@ -113,7 +113,7 @@ def reshape_chunks(x: Tensor, splits: Splits) -> Tensor:
 
 def names_no_axis(axis: Any, ndim: int) -> bool:
     """Whether NumPy reads `axis` as None: 0 and -1 of an array without axes, in reductions, cumulative sums, sorts."""
-    return not ndim and isinstance(axis, int | np.integer) and axis in (0, -1)
+    return not ndim and hasattr(axis, "__index__") and operator.index(axis) in (0, -1)
 
 
 @offers("transpose", "permute_dims")

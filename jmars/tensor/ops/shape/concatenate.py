@@ -91,7 +91,8 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
                 )
     kinds = {kind_of(x) if dtype is None else cast_dtype(y.dtype, dtype, casting) for x, y in zip(arrays, parts)}
     kind = next(iter(kinds)) if len(kinds) == 1 and dtype is not None else result_type(*kinds)
-    parts = [x if x.dtype == kind else astype(x, kind, casting=casting) for x in parts]
+    rules = ["unsafe" if isinstance(a, int | float | complex) else casting for a in arrays]  # Python's numbers wrap
+    parts = [x if x.dtype == kind else astype(x, kind, casting=rule) for x, rule in zip(parts, rules)]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
     result = _concatenate(parts, axis)
     return write_out(result, "concatenate", out, casting)  # type: ignore[no-any-return]
@@ -249,7 +250,7 @@ def _depth(entry: Any, path: str) -> tuple[int, str]:
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """`np.unstack`: splits an array along an axis into arrays without that axis."""
     whole = as_tensor(x)
-    if not whole.ndim:
+    if not x.ndim:  # which a list has not, in NumPy too
         raise ValueError("Input array must be at least 1-d.")
     (axis,) = np.lib.array_utils.normalize_axis_tuple(axis, whole.ndim)
     return tuple(whole[(slice(None),) * axis + (i,)] for i in range(whole.shape[axis]))

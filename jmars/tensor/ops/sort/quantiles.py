@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.elementwise.ufuncs import native
 from jmars.tensor.ops.out_argument import assign_out, write_out
@@ -52,7 +53,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
         value = _quantiles_of_all(name, native(x), q)
         if keepdims:
             value = value.reshape((*value.shape, *(1,) * x.ndim))
-        return _written(name, _warned(name, x, axis, keepdims, value), out)
+        return write_out(_warned(name, x, axis, keepdims, value), name, out)
     lines, rest, axes = reduced_axes_last(x, axis)
     leading = np.shape(q) if q is not None else ()
     q = q.reshape(-1) if isinstance(q, np.ndarray) else q  # a Python number does not widen the dtype
@@ -63,12 +64,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
     value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
     if keepdims:
         value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))
-    return _written(name, _warned(name, x, axis, keepdims, Tensor(value.data)), out)
-
-
-def _written(name: str, value: Tensor, out: Any) -> Any:
-    """The value, or `out` after writing it; only the median must have the shape of `out`."""
-    return write_out(value, name, out) if name == "median" else assign_out(value, out, name, "unsafe")
+    return write_out(_warned(name, x, axis, keepdims, Tensor(value.data)), name, out)
 
 
 def _apply_to_lines(block: Array, kind: Any, called: str, q: Any, options: Any) -> Array:
@@ -125,6 +121,8 @@ def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keep
     if weights is not None:
         return assign_out(weighted_quantiles(name, a, q, axis, method, keepdims, weights), out, name)
     x = as_tensor(a)
+    if x.dtype.kind in "SUV":
+        raise UnsupportedError(f"np.{name} of text and records is not in jmars; sort them, np.sort(x), and index")
     probe = np.zeros(0 if name.startswith("nan") and 0 in x.data.shape else 1, x.dtype)
     getattr(np, name)(probe, q, method=method)  # raises NumPy's errors
     return _reduce_lines(name, a, axis, keepdims, out, q, method=method)

@@ -89,7 +89,7 @@ def unique(
         )
     if (return_index or return_inverse) and not is_known([x.data.shape]):
         x._resolved()
-    if x.dtype.kind in "mM" and _has_one_nat() and not (return_index or return_inverse or return_counts):
+    if x.dtype.kind == "M" and _has_one_nat() and not (return_index or return_inverse or return_counts):
         equal_nan = True
     origin = Origin.of(new_group())
     more = [number for number, wanted in ((1, return_index), (2, return_counts)) if wanted]
@@ -362,9 +362,8 @@ def join_unique(
     if firsts is not None:
         first = np.full(len(different), np.iinfo(np.intp).max, np.intp)
         np.minimum.at(first, which, firsts)
-        if not equal_nan and dtype.kind in "fmM":  # distinct, in the order of the array
-            last = different != different
-            first[last] = np.sort(first[last])
+        if not equal_nan or dtype.names is not None:  # NaNs, which are distinct, in the order of the array
+            first = first[np.lexsort((first, np.searchsorted(different, different)))]
     if counts is not None:
         count = np.zeros(len(different), np.intp)
         np.add.at(count, which, counts)
