@@ -45,7 +45,7 @@ MANY = {"einsum", "broadcast_arrays", "broadcast_shapes", "ix_", "meshgrid", "at
 SUBSCRIPTS = "'ij->ji' | 'i,i' | 'ij,jk' | 'ii' | 'i,j->ij' | '...i->...' | 'ij->' | 'ijk,ik->j'".split(" | ")
 
 
-OF_FINITE = {name for name in FUNCTIONS if name.startswith("linalg.") or name in ("roots", "polyfit", "corrcoef")}
+OF_FINITE = {name for name in FUNCTIONS if name.startswith("linalg.")} | {"roots", "polyfit", "corrcoef", "interp"}
 
 
 @functools.cache

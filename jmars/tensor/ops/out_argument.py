@@ -60,6 +60,8 @@ def write_out(result: Tensor, name: str, out: Any, casting: Any = "unsafe", back
         If the shapes differ.
     """
     if out is not None and out is not _NO_VALUE:
+        if not isinstance(out, Tensor | np.ndarray):
+            raise TypeError("output must be an array")
         if out.shape != result.shape:
             raise ValueError(f"output array of shape {out.shape} does not match the result's shape {result.shape}")
         if back and not np.can_cast(out.dtype, result.dtype, "safe"):

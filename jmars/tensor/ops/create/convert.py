@@ -134,7 +134,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Te
 @offers("array")
 @takes_like
 def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
-          ndmin: int = 0, ndmax: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None
+          ndmin: int = 0, ndmax: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
           ) -> Tensor:  # fmt: skip
     """`np.array`: makes a tensor of an array, list or number; for a tensor, a copy unless `copy` is not True.
 
@@ -151,8 +151,8 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     >>> array([[1, 2], [3, 4]], chunk_size=1).chunks
     ((1, 1), (1, 1))
     """
-    if ndmax:
-        checked = np.array([] if isinstance(a, Tensor) else a, dtype, ndmax=ndmax)  # raises NumPy's errors
+    if ndmax is not None:
+        checked = np.array([] if isinstance(a, Tensor) else a, dtype, ndmin=ndmin, ndmax=ndmax)  # raises NumPy's errors
         a = a if isinstance(a, Tensor) else checked
     if copy and isinstance(a, np.ndarray):
         a = a.copy(order="K")

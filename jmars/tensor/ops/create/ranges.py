@@ -317,6 +317,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_size: ChunkSize = None,
             chunks: ChunkSize = None) -> Any:  # fmt: skip
     """`np.indices`: an index array per axis, stacked; `chunk_size` is the chunk size of a single index array."""
+    dtype = np.dtype(dtype)
     if sparse:  # lines alone, of any length, as by `arange`
         return meshgrid(*(arange(n, dtype=dtype) for n in dimensions), sparse=True, indexing="ij")
     shape = shape_of(tuple(dimensions))

@@ -144,7 +144,8 @@ def ufunc(name: str) -> Callable[..., Any]:
     def function(*inputs: Any, **kwargs: Any) -> Any:
         keywords = UfuncKeywords.of(name, theirs.nin, theirs.nout, inputs, kwargs)
         if name == "power":
-            _check_exponent(*keywords.inputs)
+            base, exponent = keywords.inputs
+            _check_exponent(base, exponent, keywords.signature)
         return keywords.apply(Formula(name), outputs)
 
     function.__name__ = function.__qualname__ = name
@@ -167,8 +168,10 @@ def _ufunc_method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
     return method
 
 
-def _check_exponent(base: Any, exponent: Any) -> None:
-    """Refuse a negative integer as exponent of integers, as NumPy does."""
+def _check_exponent(base: Any, exponent: Any, signature: Any = None) -> None:
+    """Refuse a negative integer as exponent of integers, as NumPy does where it computes with integers."""
+    if signature is not None:
+        return
     exponent = exponent[()] if isinstance(exponent, np.ndarray) else exponent
     if not isinstance(exponent, int | np.integer) or exponent >= 0:
         return
@@ -275,9 +278,16 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     return assign_out(result, out, "round")
 
 
-@offers("method.astype", "astype")
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", device: Any = None,
-           order: str = "K") -> Tensor:  # fmt: skip
+@offers("astype")
+def _astype_of_array(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """`np.astype`, of arrays and NumPy's scalars alone."""
+    if not isinstance(x, Tensor | np.ndarray | np.generic):
+        raise TypeError(f"Input should be a NumPy array or scalar. It is a {type(x)} instead.")  # NumPy's words
+    return astype(x, dtype, copy=copy)
+
+
+@offers("method.astype")
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", order: str = "K") -> Tensor:
     """`x.astype`: casts the elements to another dtype; `x` itself with `copy=False` where dtype and order fit."""
     given = as_tensor(x)
     dtype = cast_dtype(given.dtype, dtype, casting)

@@ -9,7 +9,7 @@ import numpy as np
 from jmars.tensor.engine import can_compute
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.shape.axes import broadcast_arrays
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["ravel_multi_index", "unravel_index"]
@@ -44,6 +44,8 @@ def _unravel_index(*more: Any) -> Array:
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
     """`np.ravel_multi_index`: converts positions per axis to flat positions; errors are raised when it is computed."""
     at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
+    if not at:
+        return call("zeros", (), np.intp)  # type: ignore[no-any-return]
     params = (tuple(int(n) for n in dims), mode, order)
     return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],
                      at[0].chunks, np.intp, params)  # fmt: skip

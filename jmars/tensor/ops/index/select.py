@@ -66,7 +66,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     given = choices if isinstance(choices, tuple | list) else list(as_tensor(choices))
     dtype = result_type(*(kind_of(x) for x in given))  # Python numbers are weak here, and wrap
-    arrays = [astype(as_tensor(x), dtype, casting="same_kind") for x in given]
+    rules = ["unsafe" if isinstance(x, int | float | complex) else "same_kind" for x in given]
+    arrays = [astype(as_tensor(x), dtype, casting=rule) for x, rule in zip(given, rules)]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
     return write_out(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), "choose", out)

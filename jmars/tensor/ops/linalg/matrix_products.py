@@ -226,6 +226,8 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
             raise TypeError(f"Cannot cast from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
     if len(tensors) == 1 and set(result) == set(terms[0]) and kind == tensors[0].dtype and result:
         return write_out(_relabelled(tensors[0], terms[0], result), "einsum", out, casting)
+    if kind.kind not in "biufc":
+        raise TypeError("invalid data type for einsum")  # NumPy's words
     labels = [tuple(ord(c) for c in term) for term in terms]
     labels, numbers = _renumber(labels)
     value = contract("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)

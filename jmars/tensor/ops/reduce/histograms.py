@@ -15,7 +15,7 @@ import numpy as np
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
-from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.reduce.bin_rules import number_of_bins
 from jmars.tensor.ops.reduce.cumulative import diff
 from jmars.tensor.ops.reduce.reduction import max_, min_, sum_
@@ -125,7 +125,13 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     """`np.histogram_bin_edges`: the bin edges of `histogram`, lazy."""
     if weights is not None:
         _match_weights("histogram_bin_edges", as_tensor(a), weights)  # raises NumPy's error
+        _check_rule(bins)
     return _edges("histogram_bin_edges", _counted(a), bins, range)[0]
+
+
+def _check_rule(bins: Any) -> None:
+    if isinstance(bins, str):
+        raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
 
 
 def _counted(a: Any) -> Tensor:
@@ -147,15 +153,16 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
     ([5, 5], [0.0, 4.5, 9.0])
     """
     x = _counted(a)
-    if isinstance(bins, str) and weights is not None:
-        raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
+    if weights is not None:
+        _check_rule(bins)
     edges, even = _edges("histogram", x, bins, range)
     cells = max(edges.shape[0] - 1, 0)
     if weights is None:
         counts = _sum_counts("histogram", _histogram, [x, edges], cells, np.intp, (even,))
     else:
-        w = _match_weights("histogram", x, weights)
+        w = _match_weights("histogram", x, native(weights))
         counts = _sum_counts("histogram", _histogram_weighed, [x, w, edges], cells, w.dtype, (even,))
+        counts = astype(counts, as_tensor(weights).dtype)
     if density:
         counts = counts / astype(diff(edges), float) / sum_(counts)
     return counts, edges

@@ -165,6 +165,8 @@ def write_between(out: Array, inputs: Sequence[Array], params: tuple[int], arg: 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """`np.trim_zeros`: a view without the zeros at the ends of axes; computes at once how many."""
     x, trim = as_tensor(filt), trim.lower()
+    if isinstance(filt, list | tuple) and x.ndim > 1:
+        raise TypeError("list indices must be integers or slices, not tuple")  # NumPy's words
     if trim not in {"fb", "bf", "f", "b"}:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
