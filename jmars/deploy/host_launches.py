@@ -157,7 +157,7 @@ class HostLaunches:
         awaited = self._roster.silent  # without hosts that are back, or may not come back
         while number in awaited and number in self._launched:
             await asyncio.sleep(RETURN_SECONDS)
-            if await self.opinion(number) != "gone" or number not in awaited:
+            if await self.opinion(number) != "gone" or number not in awaited or number not in self._placed:
                 continue
             log.info("the process of host %d has ended: it is started again", number)
             try:

@@ -83,6 +83,7 @@ class EventLog:
                 return [[start + i, now, *record] for i, record in enumerate(standing)], self.last
             cluster = [record for record in standing if not record[1]]  # what left was of the cluster and other jobs
             found += [[first - len(cluster) + i, now, *record] for i, record in enumerate(cluster)]
+            upto = first - 1
         for event, _ in islice(self._events, max(0, since + 1 - first), None):
             upto = event[0]
             if not job or event[3] in (job, ""):

@@ -74,3 +74,13 @@ def test_a_remembered_job_is_read_whole_after_others_are_forgotten():
         ["JobMoved", "job-2"],
     ]
     assert (upto, [event[0] for event in events]) == (5, [2, 3, 4, 5])
+
+
+def test_a_reader_behind_forgotten_events_reads_the_state_once():
+    log = EventLog(now=lambda: 0.0)
+    log.standing = lambda job: [("HostMoved", "", {"host": 1})]
+    log.append("JobMoved", "job-1", {})
+    log.drop_oldest(lambda job: True)
+    events, upto = log.read(0, "job-2")
+    assert (len(events), upto) == (1, 1)
+    assert log.read(upto, "job-2") == ([], 1)
