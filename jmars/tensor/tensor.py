@@ -253,6 +253,11 @@ class Tensor(TensorMethods, TensorOperators):
         if write_element(self, index, value):
             return
         self._check_writeable()
+        is_flat = isinstance(self._place, View) and self._place.step.copies_parts
+        if is_flat and isinstance(value, list | tuple | np.ndarray | Tensor) and (shape := np.shape(self[index])):
+            value = call("method.cyclic", value, shape, self.dtype)
+            if value is None:
+                return
         place = value._place if isinstance(value, Tensor) else None
         if isinstance(place, View) and place.is_step_from(self._place, basic_index(index)):
             return  # of `x[i] += v`, which has written to x[i]

@@ -64,6 +64,8 @@ def test_it_is_written(name: str, engine: OneByOne) -> None:
         ("m.choose([0, 1, 0], [1.0, 2.0], out=o)", (3,)),
         ("m.stack([v, v], out=o)", (2, 4)),
         ("m.fft.fft(v, out=o)", (4,)),
+        ("m.matmul(a, v, out=o)", (3,)),
+        ("m.matmul(a, v, out=o)", (1,)),
     ],
 )
 def test_out_of_another_shape_is_refused_by_functions_that_are_no_ufuncs(text, shape):

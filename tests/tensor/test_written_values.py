@@ -199,3 +199,26 @@ def test_refused_write_leaves_the_array_as_it_was() -> None:
 def test_imaginary_part_of_real_numbers_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="read-only"):
         mt.ones(3).imag[1] = 5
+
+
+@pytest.mark.parametrize("index", [slice(None, None, 2), [0, 1, 3], slice(1, 1), slice(None)])
+@pytest.mark.parametrize("value", [[1, 2], [[7, 8], [9, 10]], [], np.arange(3.0), list(range(8))])
+def test_parts_of_flat_take_values_in_c_order_cyclically(index, value):
+    a = np.arange(6).reshape(2, 3)
+    x = mt.array(a, chunk_size=2)
+    x.flat[index] = value
+    a.flat[index] = value
+    assert np.array_equal(x.fetch(), a)
+
+
+def test_copyto_into_an_array_refuses_a_number_that_does_not_fit():
+    with pytest.raises(OverflowError):
+        mt.copyto(np.zeros(3, "i1"), 300)
+
+
+def test_putmask_casts_a_scalar_of_a_tensor_as_numpys_scalar():
+    a, numbers = np.arange(4, dtype="f4"), np.arange(3, dtype="i4")
+    x = mt.array(a, chunk_size=2)
+    mt.putmask(x, x > 1, mt.array(numbers)[2])
+    np.putmask(a, a > 1, numbers[2])
+    assert x.fetch().tolist() == a.tolist()

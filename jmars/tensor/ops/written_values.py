@@ -46,6 +46,8 @@ def converted(value: Any, dtype: np.dtype[Any], casting: str = "unsafe") -> Writ
 
     The rule "safe" is the rule of `np.place` and `np.putmask`.
     """
+    if casting == "safe" and isinstance(value, Tensor) and not value._place.is_array:
+        value = value.fetch()  # NumPy's scalar, which is cast by other rules than an array
     tensor = _tensor(value)
     if tensor is not None:
         return _cast(tensor, dtype, casting)

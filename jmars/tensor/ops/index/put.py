@@ -106,9 +106,16 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @offers("method.set_flat")
 def set_flat(x: Tensor, value: Any) -> None:
     """`x.flat = value`: writes values in C order, repeated cyclically; nothing if there are none."""
-    values = ravel(as_tensor(converted(value, x.dtype)))
-    if values.size:
-        x[...] = reshape(resize(values, (x.size,)), x.shape)
+    values = cyclic(value, x.shape, x.dtype)
+    if values is not None:
+        x[...] = values
+
+
+@offers("method.cyclic")
+def cyclic(value: Any, shape: tuple[int, ...], dtype: Any) -> Tensor | None:
+    """Values in C order, repeated cyclically, as `x.flat[index] = value` writes them; None if there are none."""
+    values = ravel(as_tensor(converted(value, dtype)))
+    return reshape(resize(values, (math.prod(shape),)), shape) if values.size else None
 
 
 @offers("fill_diagonal")

@@ -19,6 +19,7 @@ from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.buffers import basic_index
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.infer import loses_imaginary
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
@@ -397,7 +398,7 @@ def fill(x: Tensor, value: Any) -> None:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """`np.copyto` into a tensor or a NumPy array; a NumPy array makes the function compute at once."""
     if not isinstance(dst, Tensor):
-        np.copyto(dst, np.asarray(src), casting, where=np.asarray(where))  # type: ignore[arg-type]
+        np.copyto(dst, as_values(src), casting, where=as_values(where))  # type: ignore[arg-type]
         return
     if not isinstance(casting, str):
         raise TypeError(f"casting must be str, not {type(casting).__name__}")

@@ -83,6 +83,9 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     right = (*batch[len(batch) - max(b.ndim - 2, 0) :], summed, *((column,) if b.ndim > 1 else ()))
     result = (*batch, *((row,) if a.ndim > 1 else ()), *((column,) if b.ndim > 1 else ()))
     product = contract("matmul", (a, b), (left, right), result, common)
+    core = len(result) - len(batch)
+    if out is not None and core and out.shape[-core:] != product.shape[-core:]:
+        raise ValueError(f"matmul: out of shape {out.shape} does not fit the product's shape {product.shape}")
     return _assign_out("matmul", product if order == "K" else product._laid_out_like([a._place, b._place], order), out)
 
 
