@@ -172,12 +172,6 @@ class TensorGraph:
             if isinstance(op, FromArray)
         ]
 
-    def check_array(self, index: int) -> None:
-        """Raise ArrayChangedError if the NumPy array of operand `index` was changed since it was taken."""
-        op = self.operands[index]
-        assert isinstance(op, FromArray)
-        op.check()
-
     def replace_by_stored(self, index: int, key: str) -> None:
         """Replace operand `index` by a leaf whose chunks are stored under `key`."""
         self.operands[index] = Stored(line=self.operands[index].line)

@@ -32,7 +32,7 @@ class OneByOne:
         with np.errstate(all="ignore"):
             graph = TensorGraph.of(data, self.chunks)
             for i, array, splits in graph.arrays():
-                graph.check_array(i)
+                graph.operands[i].check()
                 key = f"array-{id(array)}-{len(self.chunks)}"
                 self.chunks[key] = {k: np.array(array[*part, ...]) for k, part in enumerate(blocks(splits))}
                 for chunk in self.chunks[key].values():

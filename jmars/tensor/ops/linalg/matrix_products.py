@@ -38,10 +38,6 @@ def _product_inputs(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype
     return as_tensor(a), as_tensor(b), common_dtype(*kinds)
 
 
-def _assign_out(name: str, result: Tensor, out: Any) -> Any:
-    return assign_out(result, out, name)
-
-
 @offers("matmul", "linalg.matmul")
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", dtype: Any = None,
            **kwargs: Any) -> Any:  # fmt: skip
@@ -86,7 +82,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     core = len(result) - len(batch)
     if out is not None and core and out.shape[-core:] != product.shape[-core:]:
         raise ValueError(f"matmul: out of shape {out.shape} does not fit the product's shape {product.shape}")
-    return _assign_out("matmul", product if order == "K" else product._laid_out_like([a._place, b._place], order), out)
+    return assign_out(product if order == "K" else product._laid_out_like([a._place, b._place], order), out, "matmul")
 
 
 def write_product(name: str, product: Tensor, out: Any) -> Any:
@@ -132,7 +128,7 @@ def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any =
     inner = np.dtype("f4") if dtype == np.dtype("f2") else dtype
     a, b = astype_unsafe(a, inner), astype_unsafe(b, inner)
     product = astype_unsafe(sum_((a.conj() if inner.kind == "c" else a) * b, axis, inner), dtype)
-    return _assign_out("vecdot", product, out)
+    return assign_out(product, out, "vecdot")
 
 
 @offers("inner")
@@ -149,7 +145,7 @@ def inner(a: Any, b: Any, /) -> Tensor:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """`np.outer`: products of all pairs of elements of two flattened arrays."""
     x, y = ravel(a), ravel(b)
-    return _assign_out("outer", x[:, None] * y[None, :], out)
+    return assign_out(x[:, None] * y[None, :], out, "outer")
 
 
 @offers("linalg.outer")
