@@ -39,7 +39,7 @@ def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
     ...
     jmars.errors.ObjectArrayError: an array of dtype [('owner', 'O')] cannot be distributed: ...
     """
-    if (dtype.kind in _KINDS or dtype.names) and not dtype.hasobject:
+    if (dtype.kind in _KINDS or dtype.type is np.void and not dtype.subdtype) and not dtype.hasobject:
         return
     raise ObjectArrayError(
         f"an array of dtype {dtype} cannot be distributed{where}: the processes of a cluster share plain bytes "

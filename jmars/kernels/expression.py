@@ -47,7 +47,7 @@ class Node:
     @property
     def value(self) -> np.ndarray[Any, Any]:
         """The constant as a read-only 0-d array."""
-        return np.frombuffer(self.data, self.dtype, 1).reshape(())
+        return np.ndarray((), self.dtype, self.data)
 
     def reading(self, args: tuple[int, ...]) -> Node:
         """The operation on other values."""
@@ -92,7 +92,8 @@ class Expression:
 
 def _node_text(node: Node, args: list[str]) -> str:
     if node.op == CONSTANT:
-        return str(node.value[()])
+        is_unitless = node.dtype.kind == "M" and np.datetime_data(node.dtype)[0] == "generic"  # has no text
+        return str(node.value.astype(np.int64) if is_unitless else node.value[()])
     if node.op in _SYMBOLS:
         return f"({args[0]} {_SYMBOLS[node.op]} {args[1]})"
     if node.op == "astype":
@@ -102,7 +103,10 @@ def _node_text(node: Node, args: list[str]) -> str:
 
 def constant(value: Any, dtype: np.dtype[Any]) -> Node:
     """A constant of `dtype`; raises OverflowError where NumPy would."""
-    return Node(CONSTANT, (), dtype, np.array(value, dtype).tobytes())
+    is_unitless = dtype.kind == "M" and not isinstance(value, np.datetime64)  # NumPy casts numbers, and reads none
+    return Node(
+        CONSTANT, (), dtype, (np.array(value).astype(dtype) if is_unitless else np.array(value, dtype)).tobytes()
+    )
 
 
 def same(dtype: np.dtype[Any]) -> Expression:

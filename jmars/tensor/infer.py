@@ -73,7 +73,7 @@ def cast_dtype(source: np.dtype[Any], wanted: Any, casting: str = "unsafe") -> n
     """
     dtype: np.dtype[Any] = np.dtype(wanted)
     has_unit = dtype.kind not in "mM" or np.datetime_data(dtype)[0] != "generic"
-    if has_unit and (dtype.kind not in "SU" or dtype.itemsize):
+    if has_unit and (dtype.kind not in "SUV" or dtype.itemsize or dtype.names):
         if not np.can_cast(source, dtype, casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {source!r} to {dtype!r} according to the rule {casting!r}")
         return dtype
@@ -88,7 +88,7 @@ def cast_dtype(source: np.dtype[Any], wanted: Any, casting: str = "unsafe") -> n
 
 def loses_imaginary(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
     """Whether a cast keeps only the real part of complex numbers, of which NumPy warns."""
-    return source.kind == "c" and dtype.kind not in "cbSU"
+    return source.kind == "c" and dtype.kind not in "cbSUO"
 
 
 @lru_cache(maxsize=4096)

@@ -155,3 +155,12 @@ def test_gradient_of_float32_by_seconds_is_float32() -> None:
     found = mt.gradient(as_tensor(f, chunks=2), seconds)
     assert isinstance(found, Tensor) and found.dtype == np.float32
     np.testing.assert_array_equal(found.fetch(), np.gradient(f, seconds))
+
+
+def test_isclose_warns_of_tolerances_and_compares_python_numbers_weakly(engine):
+    x = mt.asarray(np.array(1 - 2**-53, "f4"))
+    assert mt.isclose(x, 2, atol=0, rtol=(1 - 2**-53) / 2)
+    with pytest.warns(RuntimeWarning, match="One of rtol or atol is not valid"):
+        mt.isclose(x, x, atol=np.nan)
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError, match="not valid"):
+        mt.isclose(x, x, rtol=np.inf)

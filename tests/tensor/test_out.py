@@ -81,3 +81,11 @@ def test_out_of_another_shape_is_refused_by_functions_that_are_no_ufuncs(text, s
             else:
                 eval(text, {"m": mt, "a": mt.array(a, chunk_size=2), "v": mt.array(v), "o": out})
             assert np.array_equal(out.fetch(), written)
+
+
+@pytest.mark.parametrize("call", ["np.add(a, 1, ...)", "np.negative(a, out=(...,))", "np.divmod(a, 2, out=(a, ...))"])
+def test_an_ellipsis_is_out_alone_and_by_keyword(call: str, engine: OneByOne) -> None:
+    for module in (np, mt):
+        with pytest.raises(TypeError, match=r"out=\.\.\."):
+            eval(call, {"np": module, "a": module.asarray([1.0])})
+    assert not mt.isscalar(mt.add(1, 2, out=...)) and mt.add(1, 2, out=...).fetch() == 3

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
 from jmars.tensor.engine import set_engine
 from tests.tensor.cut import cut, cut_arrays, numbered, same
 
@@ -122,8 +121,6 @@ def test_what_concerns_no_tensor_is_numpys():
     assert mt.poly([1, 2]).tolist() == np.poly([1, 2]).tolist()
     assert [i.tolist() for i in mt.tril_indices_from(mt.ones((2, 3)))] == [i.tolist() for i in np.tril_indices(2, m=3)]
     np.testing.assert_allclose(mt.roots(mt.array([1.0, -3.0, 2.0])), [2.0, 1.0])
-    with pytest.raises(UnsupportedError, match="asarray"):
-        mt.putmask(np.ones(3), True, 1)
 
 
 def test_real_if_close():
@@ -147,3 +144,10 @@ def test_masks_have_as_many_elements_as_the_array(name):
     for xp in np, mt:
         with pytest.raises(ValueError, match="mask and data must be the same size"):
             getattr(xp, name)(xp.ones((2, 3)), [True, False], 1)
+
+
+def test_arrays_of_numpys_are_written_at_once(engine):
+    x = np.array([1, None, "a"], object)
+    mt.put(x, [0], ["b"])
+    mt.putmask(x, np.array([False, True, False]), [3])
+    assert x.tolist() == ["b", 3, "a"]

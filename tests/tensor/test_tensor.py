@@ -269,7 +269,7 @@ def test_as_tensor():
     assert jt.as_tensor(x, chunk_size=3).chunks == ((3, 1),)
     assert isinstance(jt.as_tensor([[1, 2], [3, 4]]), Tensor)
     assert jt.as_tensor(np.arange(3, dtype=">i4")).dtype == np.dtype(">i4")
-    for wrong in (np.array([None]), np.zeros(2, "i4,O"), np.zeros(2, "V3")):
+    for wrong in (np.array([None]), np.zeros(2, "i4,O")):
         with pytest.raises(UnsupportedError, match="distributed"):
             jt.as_tensor(wrong)
 
@@ -301,3 +301,14 @@ def test_the_engine_that_counts():
     """Small memory and many workers make small chunks."""
     set_engine(OneByOne(limit=8 * 4 * 8000, workers=4))
     assert len(jt.ones(10_000).chunks[0]) == 10
+
+
+@pytest.mark.parametrize("dtype", ["V3", "V", "M8"])
+def test_arrays_of_plain_bytes_and_of_times_without_unit_are_numpys(engine, dtype):
+    a = np.arange(6).astype(dtype)
+    x = jt.arange(6, chunk_size=4).astype(dtype)
+    assert x.dtype == a.dtype
+    x[1:3], a[1:3] = x[4:], a[4:]
+    np.testing.assert_array_equal(x.fetch(), a)
+    np.testing.assert_array_equal(jt.zeros(2, dtype).fetch(), np.zeros(2, dtype))
+    np.testing.assert_array_equal(jt.ones(2, "M8").fetch(), np.ones(2, "M8"))

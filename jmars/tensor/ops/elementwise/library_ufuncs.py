@@ -15,6 +15,7 @@ from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.python_objects import python_objects
 from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
+from jmars.tensor.ops.linalg.core_axes import along_core_axes
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import as_tensor
 from jmars.tensor.ufunc_references import PythonUfunc
@@ -42,10 +43,20 @@ def library_ufunc(reference: UfuncReference | PythonUfunc, method: str, *inputs:
         )
     signature = getattr(reference.load(), "signature", None)
     if isinstance(signature, str):
-        if kwargs:
-            raise UnsupportedError(f"{reference.name} with {', '.join(kwargs)} is not in jmars; leave it out")
-        return call("apply_gufunc", reference.load(), signature, *inputs)
+        return _along_axes(reference.load(), inputs, **kwargs)
     name = reference.name.rpartition(".")[2]
     keywords = UfuncKeywords.of(name, reference.nin, reference.nout, inputs, kwargs)
     outputs = [replace(reference, part=part) for part in range(reference.nout)]
     return keywords.apply(Formula(name), outputs)
+
+
+def _along_axes(
+    theirs: Any, inputs: tuple[Any, ...], *, out: Any = None, axes: Any = None, axis: Any = None, keepdims: Any = False
+) -> Any:
+    """Calls a ufunc that works along axes."""
+    outs = inputs[theirs.nin :] or (out if isinstance(out, tuple) else (out,))
+
+    def function(*given: Any) -> Any:
+        return call("apply_gufunc", theirs, theirs.signature, *given)
+
+    return along_core_axes(theirs, function, inputs[: theirs.nin], outs, axes, axis, keepdims)

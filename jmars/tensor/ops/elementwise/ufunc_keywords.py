@@ -55,6 +55,7 @@ class UfuncKeywords:
     casting: str
     order: str
     signature: Any  # a tuple of dtypes, or text; None: the loop is chosen by the inputs
+    gives_arrays: bool = False  # `out=...`: a result without axes is an array, not a scalar
 
     @classmethod
     def of(cls, name: str, nin: int, nout: int, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> UfuncKeywords:
@@ -79,6 +80,12 @@ class UfuncKeywords:
         if behind and kwargs.get("out") is not None:
             raise TypeError("cannot specify 'out' as both a positional and keyword argument")
         out = behind or kwargs.get("out")
+        if any(one is ... for one in behind):
+            raise TypeError("out=... is only allowed as a keyword argument.")
+        if isinstance(out, tuple) and any(one is ... for one in out):
+            raise TypeError("must use `...` as `out=...` and not per-operand/in a tuple")
+        gives_arrays = out is ...
+        out = (None,) * nout if gives_arrays else out
         outs = out if isinstance(out, tuple) else (out,) if nout == 1 or "out" not in kwargs else None
         if outs is None:
             raise TypeError("'out' must be a tuple of arrays")
@@ -99,7 +106,8 @@ class UfuncKeywords:
         elif isinstance(signature, list):
             signature = tuple(signature)
         filled = outs + (None,) * (nout - len(outs))
-        return cls(name, inputs, filled, where, kwargs.get("casting", "same_kind"), kwargs.get("order", "K"), signature)
+        return cls(name, inputs, filled, where, kwargs.get("casting", "same_kind"), kwargs.get("order", "K"), signature,
+                   gives_arrays)  # fmt: skip
 
     def apply(self, formula: Formula, outputs: Sequence[str | UfuncReference]) -> Any:
         """Make the tensor of each output of the ufunc; `np.errstate` counts where it runs (float_handling.py)."""
@@ -124,5 +132,6 @@ class UfuncKeywords:
                 other = formula.read(np.zeros((), value.kind) if target is None else target)
                 value = formula.where(formula.read(checked_mask(self.where)), value, formula.cast(other, value.kind))
             result = formula.tensor(value, order=self.order)
+            result._place.buffer.is_array |= self.gives_arrays
             results.append(assign_out(result, target, self.name, self.casting))
         return results[0] if len(results) == 1 else tuple(results)

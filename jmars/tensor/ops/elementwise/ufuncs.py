@@ -289,6 +289,8 @@ def _astype_of_array(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = 
 @offers("method.astype")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", order: str = "K") -> Tensor:
     """`x.astype`: casts the elements to another dtype; `x` itself with `copy=False` where dtype and order fit."""
+    if not hasattr(x, "dtype"):
+        raise TypeError(f"Input should be a NumPy array. It is a {type(x)} instead.")  # NumPy's words
     given = as_tensor(x)
     dtype = cast_dtype(given.dtype, dtype, casting)
     if not copy and given.dtype == dtype and fits_order(given._place, order):
@@ -459,16 +461,32 @@ def _finite(x: Tensor, puts: tuple[Any, Any, Any]) -> Tensor:
     return formula.tensor(formula.cast(result, x.dtype), x.shape, x.chunks)
 
 
+def _check_tolerances(atol: Any, rtol: Any) -> None:
+    """Warn, or raise, as NumPy does, of tolerances that are not finite; those of tensors are not known."""
+    if isinstance(atol, Tensor) or isinstance(rtol, Tensor) or np.isfinite(atol).all() and np.isfinite(rtol).all():
+        return
+    words = f"One of rtol or atol is not valid, atol: {atol}, rtol: {rtol}"
+    if np.geterr()["invalid"] == "raise":
+        raise FloatingPointError(words)
+    if np.geterr()["invalid"] == "warn":
+        warn_user(words, RuntimeWarning)
+
+
 @offers("isclose")
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """`np.isclose`: `|a - b| <= atol + rtol * |b|`, infinities equal to themselves."""
+    _check_tolerances(atol, rtol)
     formula = Formula("isclose")
     x, y = formula.read(a), formula.read(float(b) if isinstance(b, int) else b)
     if isinstance(y.kind, np.dtype) and y.kind.kind in "biu":
         y = formula.cast(y, np.float64)  # NumPy compares in floating point, so that differences do not wrap
     apply, read = formula.apply, formula.read
-    allowed = apply("add", read(atol), apply("multiply", read(rtol), apply("absolute", y)))
-    near = apply("less_equal", apply("absolute", apply("subtract", x, y)), allowed)
+    with np.errstate(invalid="ignore"):
+        if all(isinstance(one, int | float | complex) for one in (b, atol, rtol)):
+            allowed = read(atol + rtol * abs(b))  # Python's numbers stay weak
+        else:
+            allowed = apply("add", read(atol), apply("multiply", read(rtol), apply("absolute", y)))
+        near = apply("less_equal", apply("absolute", apply("subtract", x, y)), allowed)
     close = apply("logical_or", apply("logical_and", near, apply("isfinite", y)), apply("equal", x, y))
     if equal_nan:
         close = apply("logical_or", close, apply("logical_and", apply("isnan", x), apply("isnan", y)))

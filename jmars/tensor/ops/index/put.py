@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
+from jmars.errors import ObjectArrayError, UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.ranges import arange
@@ -142,6 +142,8 @@ def _fill_diagonal_block(block: Array, at: Array, values: Array, step: int, end:
 
 
 def _require_tensor(name: str, x: Any) -> Tensor:
+    if isinstance(x, np.ndarray):  # NumPy's function writes, at once
+        raise ObjectArrayError(f"np.{name} writes into tensors in jmars where no value can be computed")
     if not isinstance(x, Tensor):
         raise UnsupportedError(f"np.{name} writes into tensors in jmars; give one, np.asarray(x)")
     return x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import string
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from jmars.tensor.infer import result_type as common_dtype
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.index.getitem import diagonal
 from jmars.tensor.ops.linalg.contraction import contract
+from jmars.tensor.ops.linalg.core_axes import takes_core_axes
 from jmars.tensor.ops.out_argument import assign_out, write_out
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.ops.reduce.trial import trial
@@ -22,6 +24,7 @@ from jmars.tensor.ops.shape.axes import moveaxis
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -39,6 +42,7 @@ def _product_inputs(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor, np.dtype
 
 
 @offers("matmul", "linalg.matmul")
+@takes_core_axes
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", dtype: Any = None,
            **kwargs: Any) -> Any:  # fmt: skip
     """`np.matmul`: products of matrices, stacks of matrices, and vectors.
@@ -60,7 +64,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     if kwargs.pop("subok", True) not in (True, False):
         raise TypeError("'subok' must be a boolean")
     if kwargs:
-        raise UnsupportedError(f"np.matmul with {', '.join(kwargs)} is not in jmars; move the axes first")
+        raise TypeError(f"matmul() got an unexpected keyword argument {next(iter(kwargs))!r}")
     out = out[0] if isinstance(out, tuple) else out
     a, b, common = _product_inputs("matmul", x1, x2)
     if dtype is not None or casting != "same_kind":
@@ -114,20 +118,20 @@ def vdot(a: Any, b: Any, /) -> Tensor:
 
 
 @offers("vecdot", "linalg.vecdot")
-def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None,
-           casting: Any = "same_kind") -> Any:  # fmt: skip
-    """`np.vecdot`: products of vectors along an axis, the first conjugated."""
+@takes_core_axes
+def vecdot(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    """`np.vecdot`: products of vectors, the first conjugated."""
     a, b, _ = _product_inputs("vecdot", x1, x2)
-    lengths = [x.shape[normal_axis(axis, x.ndim)] for x in (a, b) if x.ndim]
+    lengths = [x.shape[-1] for x in (a, b) if x.ndim]
     if len({*lengths}) > 1:
         raise ValueError(
             "vecdot: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n),(n)->() "
             f"(size {lengths[1]} is different from {lengths[0]})"
         )
-    dtype = trial("vecdot", x1, x2, axis=axis, dtype=dtype, casting=casting)
+    dtype = trial("vecdot", x1, x2, dtype=dtype, casting=casting)
     inner = np.dtype("f4") if dtype == np.dtype("f2") else dtype
     a, b = astype_unsafe(a, inner), astype_unsafe(b, inner)
-    product = astype_unsafe(sum_((a.conj() if inner.kind == "c" else a) * b, axis, inner), dtype)
+    product = astype_unsafe(sum_((a.conj() if inner.kind == "c" else a) * b, -1, inner), dtype)
     return assign_out(product, out, "vecdot")
 
 
@@ -347,18 +351,40 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-@offers("cross", "linalg.cross")
+@offers("cross")
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
-    """`np.cross`: cross products of vectors with three components."""
+    """`np.cross`: cross products of vectors with three components, or with two."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = as_tensor(a), as_tensor(b)
+    small = [np.zeros([n if i == at % max(x.ndim, 1) else 1 for i, n in enumerate(x.shape)], x.dtype)
+             for x, at in ((x, axisa), (y, axisb))]  # fmt: skip
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        np.cross(small[0], small[1], axisa, axisb, axisc)  # raises NumPy's errors
+    for one in told:
+        warn_user(str(one.message), one.category)
     x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
-    if x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise UnsupportedError(
-            f"np.cross of vectors of {x.shape[-1]} and {y.shape[-1]} components is not in jmars; give three of each"
+    p, q = [x[..., i] for i in range(x.shape[-1])], [y[..., i] for i in range(y.shape[-1])]
+    last = p[0] * q[1] - p[1] * q[0]
+    if len(p) == len(q) == 2:
+        return last  # type: ignore[no-any-return]
+    if len(p) == 2:
+        first = [p[1] * q[2], -(p[0] * q[2])]
+    elif len(q) == 2:
+        first = [-(p[2] * q[1]), p[2] * q[0]]
+    else:
+        first = [p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2]]
+    return moveaxis(stack([*first, last], -1), -1, axisc)
+
+
+@offers("linalg.cross")
+def _cross_of_three(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """`np.linalg.cross`: cross products of vectors with three components."""
+    lengths = [as_tensor(x).shape[axis] for x in (x1, x2)]
+    if lengths != [3, 3]:
+        raise ValueError(
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
+            f"{lengths[0]} and {lengths[1]} dimensional instead."
         )
-    np.cross(np.zeros(3, x.dtype), np.zeros(3, y.dtype))  # raises NumPy's errors
-    p, q = [x[..., i] for i in range(3)], [y[..., i] for i in range(3)]
-    value = stack([p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]], -1)
-    return moveaxis(value, -1, axisc)
+    return cross(x1, x2, axis=axis)

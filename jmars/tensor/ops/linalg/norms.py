@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
+from jmars.tensor.ops.linalg.core_axes import takes_core_axes
 from jmars.tensor.ops.linalg.decompositions import EigResult, svd
 from jmars.tensor.ops.linalg.matrix_products import matmul, write_product
 from jmars.tensor.ops.out_argument import assign_out
@@ -25,6 +26,7 @@ Array = np.ndarray[Any, Any]
 
 
 @offers("matvec")
+@takes_core_axes
 def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """`np.matvec`: matrices times vectors."""
     kind = trial("matvec", x1, x2, dtype=dtype, casting=casting)
@@ -33,6 +35,7 @@ def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
 
 
 @offers("vecmat")
+@takes_core_axes
 def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """`np.vecmat`: conjugated vectors times matrices."""
     kind = trial("vecmat", x1, x2, dtype=dtype, casting=casting)

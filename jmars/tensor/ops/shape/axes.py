@@ -164,7 +164,8 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     """`np.moveaxis`."""
     ndim = as_tensor(a).ndim
-    there, here = normal_axes(destination, ndim), normal_axes(source, ndim)
+    here = np.lib.array_utils.normalize_axis_tuple(source, ndim, "source")
+    there = np.lib.array_utils.normalize_axis_tuple(destination, ndim, "destination")
     if len(there) != len(here):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
     order = [i for i in range(ndim) if i not in here]
@@ -178,6 +179,9 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
     """`np.rollaxis`."""
     ndim = a.ndim
     axis, start = normal_axis(axis, ndim), start + ndim if start < 0 else start
+    if not 0 <= start <= ndim:
+        words = "'%s' arg requires %d <= %s < %d, but %d was passed in"  # NumPy's
+        raise np.exceptions.AxisError(words % ("start", -ndim, "start", ndim + 1, start))
     return moveaxis(a, axis, start - 1 if axis < start else start)
 
 

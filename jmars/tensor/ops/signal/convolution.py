@@ -37,14 +37,13 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     >>> convolve(arange(5, chunk_size=2), [1, 1], "valid").fetch().tolist()
     [1, 3, 5, 7]
     """
-    trial("convolve", a, v, mode=mode)
+    trial("convolve", a, v)
+    mode = _known_mode(mode)
     long, short = ravel(a), ravel(v)
     if not long.size or not short.size:
         raise ValueError(f"{'a' if not long.size else 'v'} cannot be empty")
     if long.size < short.size:
         long, short = short, long
-    if mode not in ("full", "same", "valid"):
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
     n, m = long.size, short.size
     dtype = np.convolve(np.zeros(1, long.dtype), np.zeros(1, short.dtype)).dtype
     first = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
@@ -57,6 +56,12 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
         parts.append(blockwise("convolve", _convolve_piece, [piece, kernel], ((size,),), dtype, (start - low, size)))
         start += size
     return concatenate(parts)
+
+
+def _known_mode(mode: Any) -> str:
+    """The name of a mode, which NumPy also takes as a number; raises NumPy's errors for others."""
+    np.correlate([1.0], [1.0], mode)
+    return mode if isinstance(mode, str) else ("valid", "same", "full")[mode]
 
 
 def _split_like(cut: Sequence[int], length: int) -> list[int]:
@@ -82,7 +87,8 @@ def _convolve_piece(piece: Array, kernel: Array, first: int, size: int) -> Array
 @offers("correlate")
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """`np.correlate`: convolution with the second array reversed and conjugated."""
-    trial("correlate", a, v, mode=mode)
+    trial("correlate", a, v)
+    mode = _known_mode(mode)
     x, y = ravel(a), ravel(v)
     turned = slice_axis(y, 0, slice(None, None, -1))
     turned = turned.conj() if y.dtype.kind == "c" else turned
@@ -92,6 +98,4 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     n, m = x.size, y.size
     if mode == "valid":
         return Tensor(slice_axis(whole, 0, slice(n - 1, m)).data)
-    if mode != "same":
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
     return Tensor(slice_axis(whole, 0, slice(n // 2, n // 2 + m)).data)
