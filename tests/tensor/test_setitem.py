@@ -235,3 +235,12 @@ def test_a_row_after_the_write_of_a_row_is_read_from_its_value(engine):
     graph = TensorGraph.of([a[199].data])
     assert all(math.prod(meta.shape) <= 10 for meta, read in zip(graph.metas, graph.inputs, strict=True) if read)
     same(a[199], np.full(10, 199.0))
+
+
+def test_elements_that_a_number_was_written_to_are_read_from_the_number():
+    x = mt.zeros((200, 4), chunk_size=50)
+    for k in range(200):
+        x[k] = k
+    for read, expected in ((x[7, 1], 7), (x[199, ::-1], [199] * 4), (x[5:6, 1:3], [[5, 5]])):
+        assert {operand.label for operand in TensorGraph.of([read.data]).operands}.isdisjoint({"setitem", "zeros"})
+        assert read.fetch().tolist() == expected

@@ -23,6 +23,7 @@ from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
+from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufunc_keywords import checked_mask
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast, where
 from jmars.tensor.ops.index.basic_indexing import axis_slices, has_rows, local_slice, view_slice
@@ -192,6 +193,10 @@ class SetSlice(Operand):
             written = [_positions(slice(*e) if isinstance(e, tuple) else e, n) for e, n in zip(op.index, output.shape)]
             if not any(_apart(one, other) for one, other in zip(asked, written)):
                 value = op.inputs[1:]
+                if op.number is not None and all(map(_are_among, asked, written)):
+                    number = np.frombuffer(op.number, output.dtype)[0]
+                    part = full([len(one) for one in asked], number, output.dtype)
+                    return part.data, [0 if isinstance(entry, int) else slice(None) for entry in index]
                 if value and all(map(_is_inside, asked, written, value[0].shape)):
                     return value[0], [_within(*axis) for axis in zip(index, value[0].shape, asked, written)]
                 break
@@ -336,9 +341,14 @@ def _apart(one: range, other: range) -> bool:
     return not one or not other or max(one) < min(other) or max(other) < min(one)
 
 
+def _are_among(asked: range, written: range) -> bool:
+    """Whether all positions were written."""
+    return written.step == 1 and asked[0] in written and asked[-1] in written
+
+
 def _is_inside(asked: range, written: range, n: int) -> bool:
     """Whether all positions were written, with a value of `n` elements along the axis, one for each position."""
-    return written.step == 1 and n == len(written) and asked[0] in written and asked[-1] in written
+    return n == len(written) and _are_among(asked, written)
 
 
 def _within(entry: int | slice, n: int, asked: range, written: range) -> int | slice:
