@@ -108,7 +108,8 @@ def _comparable(value: Any, line: str) -> Any:
     if kind == "QRResult":  # of full rank; the signs are free
         return value.Q @ value.R, value.Q.shape
     if kind.startswith("UniqueInverse"):  # NaNs have numbers in any order
-        return value[0], value[0][value[1]]
+        values, inverse = map(np.asarray, value)
+        return value[0], values[inverse]
     if kind in ("SVDResult", "EighResult"):
         return value[kind == "SVDResult"], *(one.shape for one in value)
     return np.sort(value) if UNORDERED in line and not isinstance(value, tuple) else value
@@ -214,6 +215,13 @@ class Tried:
         lines = [f"{name} = {one.text}  # cut {one.splits}" for name, one in self.arrays.items()]
         return "\n".join([*(one for one in lines if one[0] in self.line), self.line])
 
+    def _transforms(self) -> bool:
+        """Whether a Fourier transform has an axis, and the function passes `out` on."""
+        first = self.line.partition("(")[2]
+        there = all(one.array.ndim for name, one in self.arrays.items() if first.startswith(name))
+        ignores = re.match(r"np.fft.(hfft|ifft2|irfft2)\(", self.line)
+        return there and not ignores and "axes=()" not in self.line and first[0] in "abc["
+
     def _has_no_meaning(self) -> bool:
         """Whether NumPy's answer is one by accident: of memory, of an unstable order, or of an overflow."""
         used = [one.array for name, one in self.arrays.items() if re.search(rf"\b{name}\b", self.line)]
@@ -221,9 +229,11 @@ class Tried:
         function = self.line.partition("(")[0].removeprefix("np.")
         return (
             (function.startswith("fft.") and any(not one.size for one in used))  # NumPy reads memory nobody wrote
+            or (function.startswith("fft.") and "out=" in self.line and not self._transforms())  # leaves `out` as it is
             or (function.endswith("prod") and kinds <= {"m", "M"})  # NaT as a number is too large to be multiplied
             or (function in _SETS and {"S", "U"} <= kinds)  # the sizes decide whether text equals bytes
-            or (function.startswith(("poly", "roots")) and kinds & {"S", "U"} != set())
+            or (function.startswith(("poly", "roots")) and kinds & {"S", "U", "m", "M"} != set())
+            or (function == "place" and bool(re.search(r"\((\w)\W.*\b\1\W*\)$", self.line)))  # reads what it wrote
             or (function.startswith("nan") and "axis=()" in self.line and "[[" in self.line)  # axes of `q` mixed up
             or ("byteswap" in self.line and "U" in kinds)  # bytes that are no text
             or (function == "put_along_axis" and self.line.endswith("None)"))  # NumPy writes to no view with steps

@@ -94,7 +94,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     check_device(device)
     if stop is None:
         start, stop = 0, start
-    given = (start, stop, step)
+    start, stop, step = given = [one.fetch() if isinstance(one, Tensor) else one for one in (start, stop, step)]
     if any(np.asarray(value).dtype.kind in "mMSU" for value in given):
         return cast(Tensor, call("method.arange_datetimes", start, stop, step, dtype, chunk_size, chunks))
     if any(np.asarray(value).dtype.kind not in "biuf" for value in given):
@@ -178,6 +178,9 @@ def _between_arrays(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any,
     if endpoint and num > 1:
         y = where(numbers == num - 1, last, y)
     y = moveaxis(y, 0, axis)
+    kinds = {one.dtype for one in (first, last) if isinstance(one, Tensor)}
+    own = next(iter(kinds)) if len(kinds) == 1 else inner
+    inner = own if own.newbyteorder("=") == inner else inner  # the order of bytes stays
     kind = inner if dtype is None else cast_dtype(inner, dtype)
     return astype(ufunc("floor")(y) if kind.kind in "iu" else y, kind), step
 

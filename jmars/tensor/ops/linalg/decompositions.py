@@ -21,6 +21,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
+from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.linalg.blocked_cholesky import SMALLEST, blocked_cholesky
 from jmars.tensor.ops.linalg.matrix_blocks import (
@@ -115,7 +116,8 @@ def _is_tall(x: Tensor) -> bool:
 def _results(kind: Any, *candidates: Mapping[int, Tensor] | Sequence[Tensor]) -> Any:
     """The results of a function as a named tuple; candidates as in `outputs`, the last as a sequence."""
     ways = [dict(one) if isinstance(one, Mapping) else dict(enumerate(one)) for one in candidates]
-    return kind(*map(Tensor, outputs([{k: x.data for k, x in way.items()} for way in ways if way])))
+    cut = {k: x.chunks for k, x in ways[-1].items()}  # of empty matrices the chunks may differ
+    return kind(*map(Tensor, outputs([{k: rechunked(x.data, cut[k]) for k, x in way.items()} for way in ways if way])))
 
 
 def _tall_r(x: Tensor) -> Tensor:
@@ -414,7 +416,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     x, y = _matrices("lstsq", a), native(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
         raise np.linalg.LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b {y.shape}")
-    np.linalg.lstsq(np.ones((1, 1), x.dtype), np.ones(1, y.dtype))  # raises NumPy's errors
+    kind = np.linalg.lstsq(np.ones((1, 1), x.dtype), np.ones(1, y.dtype))[0].dtype  # raises NumPy's errors
+    x, y = astype(x, kind), astype(y, kind)
     m, n = x.shape
     sides = y[:, None] if y.ndim == 1 else y
     if _is_tall(x):

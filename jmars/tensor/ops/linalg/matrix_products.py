@@ -221,6 +221,8 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     for term, x in zip(terms, tensors):
         if len(term) != x.ndim:
             raise ValueError(f"einstein sum subscripts {term!r} do not match an operand of {x.ndim} axes")
+        if any(x.shape[i] != x.shape[term.index(c)] for i, c in enumerate(term)):
+            raise ValueError(f"dimensions of an operand for a collapsing index of {term!r} don't match, {x.shape}")
     if not set(result) <= set(given) or len(set(result)) < len(result):
         raise ValueError(f"einstein sum subscripts {result!r} of the output are not those of the input, each once")
     kind = np.result_type(*(x.dtype for x in tensors)) if dtype is None else np.dtype(dtype)
@@ -355,7 +357,7 @@ def __getattr__(name: str) -> Any:
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
     """`np.cross`: cross products of vectors with three components, or with two."""
     if axis is not None:
-        axisa = axisb = axisc = axis
+        axisa = axisb = axisc = operator.index(axis)
     x, y = as_tensor(a), as_tensor(b)
     small = [np.zeros([n if i == at % max(x.ndim, 1) else 1 for i, n in enumerate(x.shape)], x.dtype)
              for x, at in ((x, axisa), (y, axisb))]  # fmt: skip

@@ -200,8 +200,9 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     empty = np.zeros(1, x.dtype), np.zeros(1, y.dtype)
     if equal_nan and a1 is a2:
         return True
-    if x.shape != y.shape or not np.array_equal(*empty, equal_nan=equal_nan):  # which raises NumPy's errors
-        return False  # also of dtypes whose elements are never equal, as numbers and dates
+    comparable = np.array_equal(*empty, equal_nan=equal_nan)  # raises NumPy's errors
+    if x.shape != y.shape or not x.size or not comparable:
+        return x.shape == y.shape and not x.size  # False of dtypes whose elements are never equal, as numbers and dates
     if x.dtype.names is not None:
         return truth(all_(x == y))
     formula = Formula("array_equal")

@@ -60,7 +60,7 @@ def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = 
     chunks = tuple((gives,) if i == axis else cut for i, cut in enumerate(x.data.chunks))
     op = FourierTransform(name, length, axis, norm, inputs=(x.data,))
     result = Tensor(new_data(op, tuple(map(axis_length, chunks)), dtype, chunks))
-    return write_out(result, name, out, "same_kind")
+    return _written(result, name, out, "same_kind")
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +175,11 @@ _NONE_IN_LENGTHS = (
 )
 
 
+def _written(result: Tensor, name: str, out: Any, casting: Any) -> Any:
+    """The result, or `out` after writing it; as of a ufunc, `out` may be a tuple of an array."""
+    return write_out(result, name, out[0] if isinstance(out, tuple) and len(out) == 1 else out, casting)
+
+
 def _normalize_axes(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
     """Normalises lengths `s` and axes of a transform over several axes, as NumPy does."""
     if axes is None:
@@ -214,7 +219,7 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
 def _transform_all(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, False)
-    return write_out(_transform_axes(one, x, lengths[::-1], axes[::-1], norm), name, out, "same_kind")
+    return _written(_transform_axes(one, x, lengths[::-1], axes[::-1], norm), name, out, "same_kind")
 
 
 @offers("fft.rfftn")
@@ -223,7 +228,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, False)
     x = _transform_axis("rfft", x, lengths[-1], axes[-1], norm)
-    return write_out(_transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm), "rfftn", out, "same_kind")
+    return _written(_transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm), "rfftn", out, "same_kind")
 
 
 @offers("fft.irfftn")
@@ -232,7 +237,7 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, True)
     x = _transform_axes("ifft", x, lengths[:-1], axes[:-1], norm)
-    return write_out(_transform_axis("irfft", x, lengths[-1], axes[-1], norm), "irfftn", out, "same_kind")
+    return _written(_transform_axis("irfft", x, lengths[-1], axes[-1], norm), "irfftn", out, "same_kind")
 
 
 @offers("fft.fft2")

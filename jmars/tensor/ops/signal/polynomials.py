@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     data = as_tensor(x)
     if data.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
-    n = data.size if N is None else int(N)
+    n = data.size if N is None else operator.index(N)
     dtype = np.promote_types(data.dtype, int)
     return map_blocks(_vander, data[:, None], dtype=dtype, chunks=(data.chunks[0], n), name="vander", n=n,
                       increasing=increasing)  # fmt: skip
