@@ -115,7 +115,7 @@ def _comparable(value: Any, line: str) -> Any:
     return np.sort(value) if UNORDERED in line and not isinstance(value, tuple) else value
 
 
-_SETS = ("isin", "setdiff1d", "intersect1d")
+_SETS = ("isin", "setdiff1d")
 _ROOTS = (Exception, BaseException, object)
 
 
@@ -231,10 +231,12 @@ class Tried:
             (function.startswith("fft.") and any(not one.size for one in used))  # NumPy reads memory nobody wrote
             or (function.startswith("fft.") and "out=" in self.line and not self._transforms())  # leaves `out` as it is
             or (function.endswith("prod") and kinds <= {"m", "M"})  # NaT as a number is too large to be multiplied
+            or (function in _SETS and "assume_unique=" in self.line and "assume_unique=False" not in self.line)
             or (function in _SETS and {"S", "U"} <= kinds)  # the sizes decide whether text equals bytes
             or (function.startswith(("poly", "roots")) and kinds & {"S", "U", "m", "M"} != set())
             or (function == "place" and bool(re.search(r"\((\w)\W.*\b\1\W*\)$", self.line)))  # reads what it wrote
             or (function.startswith("nan") and "axis=()" in self.line and "[[" in self.line)  # axes of `q` mixed up
+            or (function == "gradient" and kinds & {"m", "M"} and not all(one.dtype.isnative for one in used))
             or ("byteswap" in self.line and "U" in kinds)  # bytes that are no text
             or (function == "put_along_axis" and self.line.endswith("None)"))  # NumPy writes to no view with steps
             or bool(re.match(r"np.copyto\((\w), \1,", self.line))  # returns before NumPy reads `where`

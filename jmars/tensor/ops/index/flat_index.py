@@ -9,7 +9,7 @@ import numpy as np
 from jmars.tensor.engine import can_compute
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.shape.axes import broadcast_arrays
-from jmars.tensor.protocols import call, offers
+from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["ravel_multi_index", "unravel_index"]
@@ -45,7 +45,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     """`np.ravel_multi_index`: converts positions per axis to flat positions; errors are raised when it is computed."""
     at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
     if not at:
-        return call("zeros", (), np.intp)  # type: ignore[no-any-return]
+        return as_tensor(np.ravel_multi_index((), dims, mode, order))
+    dims = (dims,) if isinstance(dims, int | np.integer) else dims
     params = (tuple(int(n) for n in dims), mode, order)
     return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],
                      at[0].chunks, np.intp, params)  # fmt: skip

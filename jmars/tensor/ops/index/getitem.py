@@ -280,8 +280,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     positions: Any = indices
     if not is_many(indices):
         positions = np.asarray(indices.fetch() if isinstance(indices, Tensor) else indices)
-    if positions.size or isinstance(indices, Tensor | np.ndarray):
-        positions = positions.astype(np.intp, casting="same_kind", copy=False)
+    rule: Any = "same_kind" if isinstance(indices, Tensor | np.ndarray) else "unsafe"
+    positions = positions.astype(np.intp, casting=rule, copy=False)
     length = x.shape[axis]
     if mode == "wrap":
         positions = positions % length

@@ -88,7 +88,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     at: Any = ravel(ind) if is_many(ind) else np.asarray(ind).reshape(-1)
-    if at.dtype.kind not in "biu" and (at.size or hasattr(ind, "dtype")):
+    if not np.can_cast(at.dtype, np.intp) and (at.size or hasattr(ind, "dtype")):
         raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
     values = ravel(as_tensor(converted(v, x.dtype)))
     if at.size and not x.size:

@@ -117,12 +117,17 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
         return ufunc("sqrt")(sum_(size * size, (-2, -1), keepdims=keepdims))
     if ord in (1, -1, np.inf, -np.inf):
         lines = sum_(size, -2 if abs(ord) == 1 else -1, keepdims=True)
-        return (max_ if ord > 0 else min_)(lines, (-2, -1), keepdims=keepdims)
+        return _extreme(lines, (-2, -1), ord > 0, keepdims)
     if ord in (2, -2, "nuc"):
         values = svd(data, compute_uv=False)
-        found = sum_(values, -1) if ord == "nuc" else (max_ if ord == 2 else min_)(values, -1)
+        found = sum_(values, -1) if ord == "nuc" else _extreme(values, -1, ord == 2)
         return expand_dims(found, (-2, -1)) if keepdims else found
     raise ValueError("Invalid norm order for matrices.")
+
+
+def _extreme(values: Tensor, axis: Any, largest: bool, keepdims: bool = False) -> Any:
+    """Largest, of no values 0, or smallest."""
+    return max_(values, axis, keepdims=keepdims, initial=0) if largest else min_(values, axis, keepdims=keepdims)
 
 
 @offers("linalg.norm")
@@ -131,7 +136,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     data = native(x)
     if axis is None and (ord is None or (ord in ("f", "fro") and data.ndim == 2) or (ord == 2 and data.ndim == 1)):
         return _root_of_dot(data, keepdims)
-    axes = tuple(range(data.ndim)) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim)
+    axis = tuple(range(data.ndim)) if axis is None else axis if isinstance(axis, tuple) else int(axis)
+    axes = np.lib.array_utils.normalize_axis_tuple(axis, data.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ValueError(f"Invalid norm order '{ord}' for vectors")
