@@ -47,7 +47,7 @@ def test_it_is_written(name: str, engine: OneByOne) -> None:
         for out in (target.copy(), mt.asarray(target.copy(), chunk_size=2)):
             args, kwargs = arguments(drawn)[0]
             result = outcome(FUNCTIONS[name], args, kwargs | {"out": out})
-            assert result is out, result
+            assert result is out or (name == "dot" and not target.ndim), result  # of a number, NumPy gives a scalar
             agree(mt.asarray(out), expected, name in CLOSE, engine)
 
     check()

@@ -125,7 +125,7 @@ def _is_as_asked(a: Any, dtype: Any, order: str | None) -> bool:
 @offers("asarray_chkfinite")
 def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Tensor:
     """`np.asarray_chkfinite`: computes at once whether all elements are finite; raises ValueError if not."""
-    x = asarray(a, dtype)
+    x = asarray(a, dtype, order)
     if x.dtype.kind in "fc" and not bool(all_(ufunc("isfinite")(x))):
         raise ValueError("array must not contain infs or NaNs")
     return x
@@ -134,7 +134,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Te
 @offers("array")
 @takes_like
 def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
-          ndmin: int = 0, ndmax: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
+          ndmin: int = 0, ndmax: Any = np._NoValue, chunk_size: ChunkSize = None, chunks: ChunkSize = None
           ) -> Tensor:  # fmt: skip
     """`np.array`: makes a tensor of an array, list or number; for a tensor, a copy unless `copy` is not True.
 
@@ -151,7 +151,7 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     >>> array([[1, 2], [3, 4]], chunk_size=1).chunks
     ((1, 1), (1, 1))
     """
-    if ndmax is not None:
+    if ndmax is not np._NoValue:
         checked = np.array(0 if isinstance(a, Tensor) else a, dtype, ndmin=ndmin, ndmax=ndmax)  # raises NumPy's errors
         a = a if isinstance(a, Tensor) or copy is False else checked
     if copy and isinstance(a, np.ndarray):

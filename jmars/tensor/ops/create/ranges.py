@@ -107,6 +107,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     if kind.kind == "b" and length > 2:
         raise TypeError("arange() is only supported for booleans when the result has at most length 2.")
     params = (first[()], second[()]) if kind.kind == "b" else (first[()], second[()] - first[()])
+    if kind.kind in "mM" and any(np.asarray(value).dtype.kind == "f" for value in given):
+        raise ValueError("Could not convert object to NumPy timedelta")  # NumPy's words
     splits = decide_splits((length,), kind, chunk_size, chunks)
     with annotate(gpu=gpu):
         return Tensor(new_data(Range("arange", open_arange, params, splits), (length,), kind, splits))

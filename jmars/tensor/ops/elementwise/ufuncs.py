@@ -236,11 +236,12 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
         limits = np.iinfo(value.kind)
         a_min = None if type(a_min) is int and a_min <= limits.min else a_min
         a_max = None if type(a_max) is int and a_max >= limits.max else a_max
-    if a_min is None and a_max is None:
-        value = formula.apply("positive", value, signature=keywords.signature, casting=keywords.casting)
-    for name, bound in (("maximum", a_min), ("minimum", a_max)):
-        if bound is not None:
-            value = formula.apply(name, value, formula.read(bound), signature=chosen, casting=keywords.casting)
+    pairs = (("maximum", a_min), ("minimum", a_max))
+    bounds = [(name, formula.read(bound)) for name, bound in pairs if bound is not None]
+    if len(bounds) == 2 and chosen is None and keywords.casting == "same_kind":  # a single loop in NumPy
+        value = formula.cast(value, result_type(value.kind, *(bound.kind for _, bound in bounds)))
+    for name, bound in bounds:
+        value = formula.apply(name, value, bound, signature=chosen, casting=keywords.casting)
     if a_min is None and a_max is None:
         value = formula.apply("positive", value, signature=keywords.signature, casting=keywords.casting)
     return keywords.finish(formula, [value])
@@ -283,6 +284,8 @@ def _astype_of_array(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = 
     """`np.astype`, of arrays and NumPy's scalars alone."""
     if not isinstance(x, Tensor | np.ndarray | np.generic):
         raise TypeError(f"Input should be a NumPy array or scalar. It is a {type(x)} instead.")  # NumPy's words
+    if device not in (None, "cpu"):
+        raise ValueError(f'device={device!r} is not known; the only device is "cpu"')
     return astype(x, dtype, copy=copy)
 
 

@@ -45,7 +45,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     """`np.ravel_multi_index`: converts positions per axis to flat positions; errors are raised when it is computed."""
     at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
     if not at:
-        return as_tensor(np.ravel_multi_index((), dims, mode, order))
+        return as_tensor(_ravel_multi_index(dims, mode, order))
     dims = (dims,) if isinstance(dims, int | np.integer) else dims
     params = (tuple(int(n) for n in dims), mode, order)
     return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],

@@ -46,7 +46,9 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     distance = astype_unsafe(x - sum_(weighed, 1, keepdims=True) / total, kind)
     other = distance if weights is None else distance * weights
     other = other.conj().T if kind.kind == "c" else other.T
-    value = astype_unsafe(matmul(distance, other) * ufunc("true_divide")(1, np.float64(max(count, 0))), kind)
+    value = astype_unsafe(
+        matmul(distance, other) * ufunc("true_divide")(1, np.float64(max(count, 0))), np.result_type(kind, other.dtype)
+    )
     return Tensor(value.reshape(()).data) if value.shape == (1, 1) else value
 
 

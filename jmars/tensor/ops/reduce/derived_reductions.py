@@ -197,12 +197,13 @@ def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """`np.array_equal`: a bool or lazy boolean as of `np.allclose`; False at once if the shapes differ."""
     x, y = as_tensor(a1), as_tensor(a2)
-    empty = np.zeros(1, x.dtype), np.zeros(1, y.dtype)
+    if x.shape != y.shape:
+        return False
     if equal_nan and a1 is a2:
         return True
-    comparable = np.array_equal(*empty, equal_nan=equal_nan)  # raises NumPy's errors
-    if x.shape != y.shape or not x.size or not comparable:
-        return x.shape == y.shape and not x.size  # False of dtypes whose elements are never equal, as numbers and dates
+    comparable = np.array_equal(np.zeros(1, x.dtype), np.zeros(1, y.dtype), equal_nan=equal_nan)  # or NumPy's error
+    if not x.size or not comparable:
+        return not x.size  # False of dtypes whose elements are never equal, as numbers and dates
     if x.dtype.names is not None:
         return truth(all_(x == y))
     formula = Formula("array_equal")

@@ -283,6 +283,8 @@ def _extreme(
         return write_out(_without_nan_slices(name, least), name, out)
     if any(x.shape[i] == 0 for i in normal_axes(axis, x.ndim)):
         # the reduction of no elements is `initial`; `logical_or` gives the shape
+        if is_mask(where):
+            call("broadcast_to", False if where is None else where, x.shape)  # raises NumPy's error
         nothing = reduce(name, x, axis, UfuncReducer("logical_or", np.dtype(bool)), np.dtype(bool), keepdims)
         return write_out(apply_where(name, nothing.astype(loop), np.False_, initial), name, out)
     x = astype_unsafe(x, loop)
