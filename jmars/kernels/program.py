@@ -191,6 +191,7 @@ class Call:
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
     repeats: bool = False  # `view` has elements several times (windows): reductions read them in place
+    work_per_input: int = 0  # further bytes of scratch for each byte of inputs whose size only a run can tell
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
 
@@ -253,6 +254,11 @@ class Program:
     def runs_user_code(self) -> bool:
         """Whether a step runs a user's function."""
         return any(isinstance(step, Call) and step.runs_user_code for step in self.steps)
+
+    @property
+    def work_per_input(self) -> int:
+        """Bytes of scratch for each byte of the inputs, beside `work`."""
+        return max((step.work_per_input for step in self.steps if isinstance(step, Call)), default=0)
 
     @property
     def is_alone(self) -> bool:

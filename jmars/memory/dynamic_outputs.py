@@ -66,8 +66,8 @@ class DynamicOutputs:
         inputs
             Bytes of the chunks that the operand reads.
         """
-        work = table.work[operand]
-        output = table.programs[table.program[operand]].output
+        program_itself = table.programs[table.program[operand]]
+        work, output = table.work[operand] + program_itself.work_per_input * inputs, program_itself.output
         if output.is_sized:
             return table.nbytes[operand], work
         known = self._known.get((table.number, operand))

@@ -52,6 +52,14 @@ class Workers(Host):
         self.outputs.place(worker, self.table, worker, slot, slots * SLAB)
 
 
+def test_scratch_of_a_merge_grows_with_its_inputs():
+    host = Workers(1)
+    merge = single("merge", (), Call(print, (), (), ChunkType((-1,), U1, 1000), work_per_input=3))
+    host.table.programs[0] = merge
+    assert host.outputs.demand(host.table, 0, 5, 0)[1] == 1000
+    assert host.outputs.demand(host.table, 0, 5, PAGE)[1] == 3 * PAGE + 1000
+
+
 def test_a_small_bound_is_taken_ahead_and_a_large_one_promised():
     host = Workers(1, most=1000)
     assert host.outputs.demand(host.table, 0, 5, 0) == (1000, 1000)

@@ -21,9 +21,9 @@ DTYPES = ["f8", "i1", "c16", "U3", "M8[s]", "f4", "?"]
 
 @pytest.fixture
 def small(engine):
-    """An engine with little memory, where positions of more than four chunks are exchanged."""
+    """An engine with chunks of 160 bytes, where positions of more than three chunks are exchanged."""
     before = current_engine()
-    set_engine(OneByOne(limit=64))
+    set_engine(OneByOne(limit=8 * 160))
     yield current_engine()
     set_engine(before)
 
@@ -102,7 +102,7 @@ def test_many_positions_of_one_chunk_are_served_in_groups(small):
     with mock.patch.object(exchange, "HELD", 0):
         ours = take_by_tensor(mt.tensor(x, chunk_size=4), mt.tensor(at, chunk_size=4), 0)
     assert ours.fetch().tolist() == x[at].tolist()
-    assert max(chunk.nbytes for chunks in small.chunks.values() for chunk in chunks.values()) <= 2 * 4 * 8 + 24 * 8
+    assert max(chunk.nbytes for chunks in small.chunks.values() for chunk in chunks.values()) <= 2 * 20 * 8
 
 
 @pytest.mark.parametrize("wrong", [24, -25])
@@ -175,3 +175,13 @@ def test_delete_of_many_elements_equals_numpy(engine, gone, of):
     x = np.arange(2.0 * N).reshape(N, 2)
     ours = np.delete(mt.tensor(x, chunk_size=(30_000, 1)), mt.tensor(gone) if of == "tensor" else gone, axis=0)
     assert np.array_equal(ours.fetch(), np.delete(x, gone, axis=0))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("is_even", [True, False])
+def test_gradient_by_many_coordinates_of_a_tensor_equals_numpy(engine, is_even, order):
+    values = np.sin(np.arange(N))
+    t = np.arange(N) * 0.5 if is_even else np.cumsum(np.abs(LONG) + 1)
+    ours = np.gradient(mt.tensor(values, chunk_size=40_000), mt.tensor(t, chunk_size=50_000), edge_order=order)
+    expected = np.gradient(values, t, edge_order=order)
+    assert ours.dtype == expected.dtype and np.array_equal(ours.fetch(), expected)

@@ -49,7 +49,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     if isinstance(obj, Tensor) and obj.dtype.kind in "iub" and obj.size > MANY:
-        return select_by_mask(x, _kept(obj, x.shape[axis]), axis)
+        return select_by_mask(x, _kept(obj, x.chunks[axis]), axis)
     gone = _removed(obj.fetch() if isinstance(obj, Tensor) else obj, x.shape[axis], axis)
     starts = chunk_starts(x.chunks[axis])
     parts = tuple(_removed_between(gone, low, low + n) for low, n in zip(starts, x.chunks[axis]))
@@ -61,12 +61,12 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     return Tensor(new_data(Delete(axis, parts, inputs=(x.data,)), tuple(map(sum, chunks)), x.dtype, chunks))
 
 
-def _kept(obj: Tensor, length: int) -> Tensor:
+def _kept(obj: Tensor, lengths: tuple[int, ...]) -> Tensor:
     """Mask of the elements that stay on an axis."""
     if obj.dtype == bool:
-        _check_mask(obj, length)
+        _check_mask(obj, sum(lengths))
         return call("logical_not", obj)  # type: ignore[no-any-return]
-    kept = ones(length, bool)
+    kept = ones(sum(lengths), bool, chunks=(lengths,))
     call("put", kept, obj, False)
     return kept
 

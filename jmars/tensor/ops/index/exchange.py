@@ -1,4 +1,4 @@
-"""Reads and writes at positions that a tensor holds: `x[positions]` and `x[positions] = value`, out of memory.
+"""Reads and writes at positions of a tensor: `x[positions]` and `x[positions] = value`, out of memory.
 
 First the positions in each chunk of `x` are counted. A result chunk with elements of few chunks of `x` reads these
 chunks whole. Otherwise chunks of positions are sorted by chunk of `x`; an operand per chunk of `x` gathers its
@@ -44,9 +44,9 @@ def take_by_tensor(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     A position out of bounds raises an IndexError when it is computed.
     """
     n, length = len(positions), x.shape[axis]
-    across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
-    rows = max(1, max(x.chunks[axis]), chunk_bytes() // max(across, 1))
+    rows = _rows(x, axis)
     at = _positions_in_chunks(positions, rows)
+    across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
     bound = HELD * max(chunk_bytes(), max(x.chunks[axis]) * across)
     inputs = [x.data, at.data, _counts(at, x.chunks[axis], axis).data]
     op = TakeByTensor(group=new_group(), axis=axis, rows=rows, bound=bound, inputs=tuple(inputs))
@@ -62,8 +62,7 @@ def scatter_by_tensor(
 
     The last value of a repeated position wins; a ufunc is applied for each.
     """
-    across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
-    rows = max(1, max(x.chunks[axis]), chunk_bytes() // max(across, 1))
+    rows = _rows(x, axis)
     at = _positions_in_chunks(positions, rows)
     inputs = [x.data, at.data, _counts(at, x.chunks[axis], axis).data]
     if value is not None:
@@ -72,6 +71,13 @@ def scatter_by_tensor(
         inputs.append(rechunked(value.data, tuple(cut)))
     op = ScatterByTensor(group=new_group(), axis=axis, rows=rows, function=function, inputs=tuple(inputs))
     return Tensor(new_data(op, x.shape, x.dtype, x.chunks))
+
+
+def _rows(x: Tensor, axis: int) -> int:
+    """Positions in a chunk: enough for a chunk of `x`, but a default chunk at most."""
+    across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
+    most = max(*x.chunks[axis], chunk_bytes() // max(across, 1))
+    return int(max(1, min(most, chunk_bytes() // 8)))
 
 
 def checked_positions(positions: Tensor, length: int, axis: int) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.kernels.program import ChunkType
 from jmars.tensor.infer import kind_of, result_type
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.blockwise.blockwise import blockwise
@@ -70,7 +71,12 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     arrays = [astype(as_tensor(x), dtype, casting=rule) for x, rule in zip(given, rules)]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
-    return write_out(blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,)), "choose", out)
+    made = blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,), scratch=_of_choice)
+    return write_out(made, "choose", out)
+
+
+def _of_choice(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    return out.nbytes
 
 
 def _choose(which: Array, *more: Any) -> Array:

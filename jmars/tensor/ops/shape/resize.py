@@ -66,7 +66,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
     n = x.shape[axis]
-    at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    at = np.arange(*obj.indices(n)) if isinstance(obj, slice) else np.asarray(obj)
     if at.ndim > 1:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     if at.dtype.kind == "b":

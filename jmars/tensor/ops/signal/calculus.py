@@ -10,6 +10,7 @@ import numpy as np
 from jmars.kernels.program import ChunkType
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.index.take import MANY
 from jmars.tensor.ops.reduce.cumulative import cumsum, diff
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.ops.shape.axes import normal_axis
@@ -78,17 +79,23 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 
 def _spacing(distances: Any, length: int) -> Any:
-    """A number, or the differences of coordinates, in the dtype of the coordinates; computes coordinates at once."""
+    """A number, or the differences of coordinates, in the dtype of the coordinates.
+
+    Computes few coordinates at once, and of many whether the differences are equal.
+    """
     if not np.ndim(distances):
         return distances
-    coordinates = np.asarray(as_tensor(distances).fetch())
+    is_long = isinstance(distances, Tensor) and distances.size > MANY
+    coordinates: Any = distances if is_long else np.asarray(as_tensor(distances).fetch())
     if coordinates.ndim != 1:
         raise ValueError("distances must be either scalars or 1d")
     if len(coordinates) != length:
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
     if coordinates.dtype.kind in "ium":
         coordinates = coordinates.astype(np.float64)  # as NumPy: differences of integers may wrap
-    d = np.diff(coordinates)
+    d: Any = np.diff(coordinates)
+    if is_long:
+        return d[0].fetch() if (d == d[0]).all().fetch() else d
     return d[0] if (d == d[0]).all() else d
 
 

@@ -85,8 +85,12 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, 
 
 @offers("partition")
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.partition`: puts element `kth` at the sorted position, smaller elements before."""
-    check_sort_order(as_tensor(a), order)
+    """`np.partition`: puts element `kth` at the sorted position, smaller elements before; sorts a long line."""
+    x = as_tensor(a)
+    check_sort_order(x, order)
+    if exceeds_chunk(x, axis) and x.dtype.names is None:
+        _check_options(np.partition, x.size, {"kth": kth, "kind": kind})
+        return sort(x, axis)
     return _map_lines("partition", np.partition, a, axis, kth=kth, kind=kind, order=order)
 
 
@@ -102,6 +106,8 @@ def sort_complex(a: Any) -> Tensor:
     """`np.sort_complex`: sorts by real part, then by imaginary part."""
     x = as_tensor(a)
     kind = np.sort_complex(np.zeros(0, x.dtype)).dtype
+    if exceeds_chunk(x, -1):
+        return sort(astype(x, kind))
     return map_along("sort_complex", np.sort_complex, x, [x.ndim - 1], dtype=kind)
 
 

@@ -217,7 +217,8 @@ class UniqueElements(Operand):
             chunk = chunk_type(one, x.dtype)
             elements = chunk.nbytes // max(1, x.dtype.itemsize)
             most = 8 + elements * size if chunk.is_sized or chunk.most is not None else None
-            step = Call(find_unique, params, (0,), ChunkType((-1,), _BYTES, most), self.fields[1])
+            work = chunk.nbytes + 3 * (most or 0)  # NumPy's copies, sorted and unsorted
+            step = Call(find_unique, params, (0,), ChunkType((-1,), _BYTES, most), self.fields[1], work)
             programs.append(single(self.name, (chunk,), step))
         args = corners(x.splits) if self.fields[1] else None
         ids = builder.add_many(programs, which.reshape(-1), x.ids.reshape(-1, 1), args)
@@ -230,7 +231,9 @@ class UniqueElements(Operand):
         if len(group) == 1:
             return int(group[0])
         chunk = ChunkType((-1,), _BYTES)
-        step = Call(join_unique, (dtype, self.fields, self.equal_nan), tuple(range(len(group))), chunk)
+        wide = 6 if any(self.fields[1:]) else 3  # NumPy's copies, sorted and unsorted, for each byte of the parts
+        params, reads = (dtype, self.fields, self.equal_nan), tuple(range(len(group)))
+        step = Call(join_unique, params, reads, chunk, work_per_input=wide)
         return builder.add(single(self.name, (chunk,) * len(group), step), group.tolist())
 
 
@@ -288,17 +291,21 @@ class UniqueInverse(Operand):
 def _pack(parts: Sequence[Array | None]) -> Array:
     """Packs arrays of equal length as bytes, the length first."""
     there = [np.ascontiguousarray(part) for part in parts if part is not None]
-    return np.frombuffer(b"".join([np.int64(len(there[0])).tobytes(), *(part.tobytes() for part in there)]), _BYTES)
+    packed, at = np.empty(8 + sum(part.nbytes for part in there), _BYTES), 8
+    packed[:8].view(np.int64)[0] = len(there[0])
+    for part in filter(lambda one: one.nbytes, there):
+        packed[at : at + part.nbytes] = part.view(_BYTES)
+        at += part.nbytes
+    return packed
 
 
 def _unpack(packed: Array, fields: Sequence[bool], dtype: np.dtype[Any]) -> list[Array | None]:
     """Unpacks elements, positions and counts; None for missing fields."""
-    blob = packed.tobytes()
-    n = int(np.frombuffer(blob, np.int64, 1)[0])
+    n = int(packed[:8].view(np.int64)[0])
     found: list[Array | None] = []
     at = 8
     for kind, there in zip((dtype, np.dtype(np.intp), np.dtype(np.intp)), fields, strict=True):
-        found.append(np.frombuffer(blob, kind, n, at) if there else None)
+        found.append(packed[at : at + n * kind.itemsize].view(kind) if there else None)
         at += n * kind.itemsize if there else 0
     return found
 
@@ -397,8 +404,11 @@ def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: 
 @offers("isin")
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: Any = None) -> Tensor:  # fmt: skip
-    """`np.isin`: tests each element for membership in `test_elements`, which is brought into a single chunk."""
-    x, others = as_tensor(element), ravel(test_elements).rechunk(-1)
+    """`np.isin`: tests each element for membership in `test_elements`, whose distinct elements are a single chunk."""
+    x, others = as_tensor(element), ravel(test_elements)
+    if len(others.chunks[0]) > 1:
+        others = call("unique", others)
+    others = others.rechunk(-1)
     return blockwise("isin", _isin, [x, others], x.chunks, bool, (bool(invert), kind))
 
 
