@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from jmars.kernels.program import ChunkType
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
@@ -16,6 +18,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser", "sinc"]
 
 Array = np.ndarray[Any, Any]
+BLOCK = 2**16  # elements that are computed at once
 
 
 @offers("sinc")
@@ -34,7 +37,23 @@ def i0(x: Any) -> Tensor:
     if data.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
     data = data if data.dtype.kind == "f" else astype(data, float)
-    return blockwise("i0", np.i0, [data], data.chunks, np.i0(np.ones(1, data.dtype)).dtype)
+    dtype = np.i0(np.ones(1, data.dtype)).dtype
+    return blockwise("i0", _i0, [data], data.chunks, dtype, writes=True, scratch=_of_block)
+
+
+def _i0(out: Array, block: Array) -> None:
+    """`np.i0`, part by part: NumPy makes some ten arrays of the argument's size."""
+    _in_parts(out, block, np.i0)
+
+
+def _in_parts(out: Array, block: Array, function: Callable[[Array], Array]) -> None:
+    line, source = out.reshape(-1), block.reshape(-1)
+    for start in range(0, line.size, BLOCK):
+        line[start : start + BLOCK] = function(source[start : start + BLOCK])
+
+
+def _of_block(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    return 10 * min(out.nbytes, BLOCK * out.dtype.itemsize) + blocks[0].nbytes
 
 
 def _window(name: str, M: Any, *more: Any) -> Tensor:
@@ -43,7 +62,12 @@ def _window(name: str, M: Any, *more: Any) -> Tensor:
     if length < 2:
         return as_tensor(getattr(np, name)(length, *more))
     at = arange(math.ceil(length if name == "kaiser" else length - 0.5), dtype=length.dtype)
-    return blockwise(name, _window_part, [at], at.chunks, at.dtype, (name, length, *more))
+    params = (name, length, *more)
+    return blockwise(name, _window_block, [at], at.chunks, at.dtype, params, writes=True, scratch=_of_block)
+
+
+def _window_block(out: Array, at: Array, name: str, n: float, *more: Any) -> None:
+    _in_parts(out, at, lambda part: _window_part(part, name, n, *more))
 
 
 def _window_part(at: Array, name: str, n: float, *more: Any) -> Array:
