@@ -31,6 +31,7 @@ REFUSALS = (UnsupportedError, ChunkSizeError)  # a clear error where NumPy gives
 CLEAR = (  # words of other errors by which jmars refuses a value that NumPy documents not, or gives by accident
     "does not match the result's shape",  # `out` of quantiles, which NumPy's pages want in the shape of the result
     "is not acceptable: the product has",  # `out` of products with a number, which NumPy casts for some dtypes
+    "no common DType exists",  # for sets of times and numbers, of which the sizes decide whether NumPy joins them
     "is unsupported in linalg",  # times and text as matrices
     "numpy.strings.multiply",  # text times numbers by np.multiply
     "Cannot cast ufunc 'is",  # times tested into an array of another dtype, for which NumPy checks no rule
@@ -240,7 +241,7 @@ class Tried:
             or (function.startswith("fft.") and "out=" in self.line and not self._transforms())  # leaves `out` as it is
             or (function.endswith("prod") and kinds <= {"m", "M"})  # NaT as a number is too large to be multiplied
             or (function in _SETS and "assume_unique=" in self.line and "assume_unique=False" not in self.line)
-            or (function in _SETS and {"S", "U"} <= kinds)  # the sizes decide whether text equals bytes
+            or (function in _SETS and len(kinds) > 1 and kinds & {"S", "U"} != set())  # the sizes decide what is equal
             or (function.startswith(("poly", "roots")) and kinds & {"S", "U", "m", "M"} != set())
             or (function == "place" and bool(re.search(r"\((\w)\W.*\b\1\W*\)$", self.line)))  # reads what it wrote
             or (function.startswith("nan") and "axis=()" in self.line and "[[" in self.line)  # axes of `q` mixed up

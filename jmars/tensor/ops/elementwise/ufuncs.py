@@ -255,8 +255,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     x = formula.read(a)
     if x.number >= 0 and x.kind.kind == "c" and decimals:  # part by part: an infinite part would spoil the other part
         one = as_tensor(a)
-        rounded = blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,))
-        return assign_out(rounded, out, "round")
+        return _write_rounded(blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,)), out)
     if x.kind == np.dtype(bool):
         if decimals:
             raise TypeError("booleans have no decimals to round to; convert them with astype")
@@ -275,7 +274,16 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
         value = formula.apply(back, formula.apply("rint", formula.apply(there, x, factor)), factor)
         value = formula.cast(value, x.kind) if x.number >= 0 else value  # in the order of bytes of the input
     result = formula.tensor(value)
-    result = result if result.data.shape else native(result)  # NumPy's scalar
+    return _write_rounded(result if result.data.shape else native(result), out)  # NumPy's scalar
+
+
+def _write_rounded(result: Tensor, out: Any) -> Any:
+    """The result, or `out` of as many elements after writing it."""
+    if out is not None:
+        if not isinstance(out, Tensor | np.ndarray):
+            raise TypeError("output must be an array")
+        if out.size != result.size:
+            raise ValueError("invalid output shape")
     return assign_out(result, out, "round")
 
 

@@ -70,7 +70,7 @@ def contract(
                         f"operands could not be multiplied: axes of lengths {lengths[label]} and {n} belong together, "
                         f"shapes {[x.shape for x in operands]}"
                     )
-                lengths[label] = max(n, lengths[label])
+                lengths[label] = n if lengths[label] == 1 else lengths[label]
     cuts: dict[int, tuple[int, ...]] = {}
     for label, length in lengths.items():
         found = [

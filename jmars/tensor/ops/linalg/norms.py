@@ -52,6 +52,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
         raise ValueError("Expecting at least two arrays.")
     if len(tensors) == 2:
         return FUNCTIONS["dot"](*tensors, out=out)
+    if deep := [x.ndim for x in tensors if x.ndim > 2]:
+        raise np.linalg.LinAlgError(f"{deep[0]}-dimensional array given. Array must be two-dimensional")
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
     tensors[0] = tensors[0][None] if first else tensors[0]
     tensors[-1] = tensors[-1][:, None] if last else tensors[-1]

@@ -219,4 +219,4 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
 def _fetch(index: Any) -> Any:
     if isinstance(index, Tensor):
         return index.fetch()
-    return np.asarray(index) if isinstance(index, list) else index
+    return np.asarray(index, None if index else np.intp) if isinstance(index, list) else index
