@@ -8,12 +8,12 @@ from typing import Any
 import cloudpickle
 
 from jmars.dispatch.workers import Worker
+from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.model.messages import JobTable
 from jmars.processes.executor_messages import PROGRAM, LoadProgram
 
 __all__ = ["ProgramTable"]
 
-REMEMBERED = 1000  # programs that are kept between jobs
 REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring arrays along
 
 
@@ -50,7 +50,8 @@ class ProgramTable:
     def close_job(self, table: JobTable) -> bool:
         """Forget a job; returns whether all numbers were forgotten, so that executors must forget too."""
         del self._of_job[table.number], self._rows[table.number], self._told[table.number]
-        few = len(self._numbers) <= REMEMBERED and sum(self._sizes.values()) <= REMEMBERED_BYTES
+        most = max(REMEMBERED_PROGRAMS, 2 * len(table.programs))  # a large job that runs again finds its own
+        few = len(self._numbers) <= most and sum(self._sizes.values()) <= REMEMBERED_BYTES
         if self._of_job or few:
             return False
         self._numbers.clear()

@@ -32,6 +32,7 @@ from jmars.kernels.reduction_kernel import combine_function, leaf_function
 from jmars.kernels.row_chains import RowChain, row_chain
 from jmars.kernels.scratch import close_spares, give_back, open_spares, spare_array
 from jmars.kernels.shared_memory import Sharing, sharing
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["Kernel", "compile_program"]
 
@@ -65,7 +66,7 @@ class Kernel(Protocol):
         """
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def compile_program(program: Program, backend: str = "auto") -> Kernel:
     """Compile a program; equal programs of a process share a kernel, which several threads may call.
 

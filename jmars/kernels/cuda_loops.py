@@ -15,6 +15,7 @@ import numpy as np
 from jmars.kernels.cuda_helpers import helper_text
 from jmars.kernels.cuda_text import FUNCTION, cuda_text, cuda_type, truth
 from jmars.kernels.expression import Expression
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["BLOCK", "MAP", "PER_THREAD", "REDUCE", "map_source", "reduction_source"]
 
@@ -66,7 +67,7 @@ extern "C" __global__ void {name}({parameters}, long long rows, long long depth,
 }}"""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def map_source(expression: Expression, flat: tuple[bool, ...], dims: int, indexed: bool) -> str:
     """The kernel `jm_map` of an expression with a text.
 
@@ -118,7 +119,7 @@ def _place(x: int, dims: int) -> str:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def reduction_source(expression: Expression, ufunc: str, dtype: np.dtype[Any]) -> str:
     """The kernel `jm_reduce` of an expression of flat inputs, by a ufunc of `devices.library.REDUCTIONS`, in a dtype.
 

@@ -20,6 +20,7 @@ import numpy as np
 from jmars.kernels.cuda_helpers import PRELUDE, helper_text
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.operations import loop_dtypes
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["CLOSE", "FUNCTION", "cuda_text", "cuda_type", "has_numpys_bits", "truth"]
 
@@ -77,7 +78,7 @@ def has_numpys_bits(expression: Expression) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def cuda_text(expression: Expression) -> str | None:
     """The C++ text of a function `jm_expression(x0, x1, …)`; None where a part of the expression has no text.
 

@@ -20,6 +20,7 @@ from jmars.kernels.blocks import Blocks
 from jmars.kernels.numpy_backend import block_body
 from jmars.kernels.program import Elementwise
 from jmars.kernels.scratch import scratch
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["clear_flags", "is_flagged", "recomputed", "watched", "watched_flags"]
 
@@ -34,7 +35,7 @@ def _library() -> Any:
     return ctypes.PyDLL(None)  # of the interpreter, which has libm; keeps the global lock, since calls are short
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def watched_flags(middle: Elementwise) -> int:
     """The processor's flags of the errors that nodes of an expression are to be warned of; 0 where there are none.
 

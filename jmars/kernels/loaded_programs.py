@@ -15,10 +15,10 @@ import cloudpickle
 from jmars.kernels.compile import compile_program
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.kernels.program import Program
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["LoadedPrograms", "forget_pickles", "pickled"]
 
-REMEMBERED = 1000  # programs of a process
 REMEMBERED_BYTES = 2**26  # of their pickles: functions of users may bring arrays along
 
 Entry = TypeVar("Entry")
@@ -52,7 +52,7 @@ class _Remembered(Generic[Entry]):
         with self._lock:
             if key in self._found:
                 return self._found[key][0]
-            is_full = len(self._found) >= REMEMBERED or self._nbytes + nbytes > REMEMBERED_BYTES
+            is_full = len(self._found) >= REMEMBERED_PROGRAMS or self._nbytes + nbytes > REMEMBERED_BYTES
             if is_full:
                 for old in list(self._found)[: (len(self._found) + 1) // 2]:
                     self._nbytes -= self._found.pop(old)[1]
@@ -113,7 +113,7 @@ class LoadedPrograms:
         self._loading: _Remembered[_Loading] = _Remembered(clear)  # by digest
 
     def get(self, digest: bytes, blob: bytes) -> _Loaded:
-        """A program of which this is the pickle; raises the exceptions of unpickling a user's object."""
+        """The program with this pickle; raises the exceptions of unpickling a user's object."""
         found = self._loading.find(digest)
         if found is None:
             found = self._loading.add(digest, _Loading(blob), len(blob))

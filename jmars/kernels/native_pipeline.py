@@ -29,6 +29,7 @@ from jmars.kernels.reduction_kernel import finished
 from jmars.kernels.routines import Pattern, elementwise_text, sums_text
 from jmars.kernels.row_chains import RowChain
 from jmars.kernels.scratch import scratch
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["native_block", "native_pipeline", "settled"]
 
@@ -80,7 +81,7 @@ def settled() -> None:
         one.wait()
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def _routine(expression: Expression, pattern: Pattern, state: np.dtype[Any] | None) -> _Compiling | None:
     """The routine that writes the elements, or with `state` the sums of blocks; None where there is no machine code."""
     if state is None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["MAX_INPUTS", "MAX_OPS", "cheaper_in_numexpr", "numexpr_function", "numexpr_text", "numexpr_there"]
 
@@ -39,7 +40,7 @@ _COST |= dict.fromkeys(_COMPARISON, (0.09, 0.39)) | dict.fromkeys(_LOGIC, (0.05,
 _CONVERSION = 0.15  # more, where NumPy converts an input on the way
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def numexpr_text(expression: Expression) -> str | None:
     """The expression in numexpr's language, or None where it would differ from NumPy or be refused."""
     constants = sum(node.op == CONSTANT for node in expression.nodes)

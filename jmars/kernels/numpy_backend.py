@@ -16,6 +16,7 @@ import numpy as np
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.float_errors import FILE, GeneratedFrom
+from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.model.record import record
 
 __all__ = ["Body", "block_body", "whole_function"]
@@ -98,7 +99,7 @@ class _Writer:
         return name
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def whole_function(expression: Expression, slots: tuple[int, ...], twin: int = 0) -> Callable[..., None]:
     """`run(out, values, args=(), stop=None)`; input `i` is `values[slots[i]]`; `twin` as in `GeneratedFrom`."""
     writer = _Writer(expression, twin)
@@ -119,7 +120,7 @@ def whole_function(expression: Expression, slots: tuple[int, ...], twin: int = 0
     return writer.function("def run(out, values, args=(), stop=None):")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def block_body(expression: Expression, twin: int = 0) -> Body:
     """The expression with a buffer for every intermediate value, reused as soon as the value has no reader left."""
     writer = _Writer(expression, twin)

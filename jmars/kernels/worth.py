@@ -19,6 +19,7 @@ from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.operations import is_exact
 from jmars.kernels.program import Elementwise, Program
 from jmars.kernels.routines import elementwise_text
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["marked", "saved"]
 
@@ -92,7 +93,7 @@ def marked(
     return [replace(program, jit=True, fast=fast) if shall(program) else program for program in programs]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def _parts(program: Program, fast: bool) -> list[Elementwise]:
     """Steps of a program that may be machine code."""
     steps = (program.steps[one.middle] for one in regions(program.steps, len(program.inputs)) if one.middle is not None)

@@ -10,6 +10,7 @@ __all__ = [
     "GPU_OPERANDS",
     "PAGE",
     "REMEMBERED_JOBS",
+    "REMEMBERED_PROGRAMS",
     "REPORT_SECONDS",
     "SMALLEST_SLOT",
     "TRAFFIC_WEIGHT",
@@ -32,6 +33,9 @@ SMALLEST_SLOT = 64  # bytes
 
 # ended jobs: scheduler, host and clients answer for the same ones
 REMEMBERED_JOBS = 50
+
+# caches by program or expression in all processes: a kernel whose cells are ever new stays flat behind so many
+REMEMBERED_PROGRAMS = 256
 
 # plans: value of moving or spilling all bytes, relative to the lower bound of the makespan
 TRAFFIC_WEIGHT = 0.3

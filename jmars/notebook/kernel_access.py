@@ -5,6 +5,7 @@ reloaded page and a slider all wait until the cell ends. This file works around 
 
 - `Pump`: the waiting main thread answers cheap requests itself and puts other requests back in order;
 - `HeldOutputs`: outputs of a cell's first moment wait until the cell has a view above them, or gets none;
+- `end_of_sender`: ipykernel closes a thread's pipe soon after the thread's end, not ten seconds later;
 - `unpin`: ipykernel 7.4 ties a widget to the shell of origin; `unpin` unties the widget for subshells;
 - `stays_busy`: the kernel reports "busy" again after each request that was served beside the cell;
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
@@ -37,6 +38,7 @@ __all__ = [
     "HeldOutputs",
     "Pump",
     "current_kernel",
+    "end_of_sender",
     "missing",
     "request_id",
     "run_coroutine",
@@ -48,6 +50,7 @@ __all__ = [
 # Requests that the main thread may answer while it waits: none runs user code, except a widget's own callbacks.
 SERVED = frozenset({"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"})
 CONTROL_REQUEST = "jmars_request"
+_SENDER_ENDS = 0.1  # seconds in which a thread ends
 
 
 def current_kernel() -> Any | None:
@@ -202,6 +205,13 @@ def unpin(comm: Any) -> bool:
         return False
     comm._reply_subshell_for = lambda data, default: default
     return True
+
+
+def end_of_sender() -> None:
+    """Has ipykernel close this thread's pipe for messages to the pages; the thread sends no more, and ends."""
+    thread: Any = getattr(current_kernel(), "iopub_thread", None)
+    if threading.current_thread() in getattr(thread, "_event_pipes", ()):
+        thread.schedule(partial(thread.io_loop.call_later, _SENDER_ENDS, thread._event_pipe_gc))
 
 
 class HeldOutputs:

@@ -1,6 +1,6 @@
 """Turns events into frames for the page: at most ten a second, bounded in size, the newest data first.
 
-`FrameRate` decides when to send, `FrameBuilder` which traits; both are plain. `Sampler`, below, is the thread that
+`FrameRate` decides when to send, `FrameBuilder` chooses traits; both are plain. `Sampler`, below, is the thread that
 reads the event log, folds and shows. A frame holds whole traits, not differences, so a lost or skipped frame loses no
 data. Decision 0008 gives the reasons.
 """
@@ -20,6 +20,7 @@ from typing import Any
 from jmars.errors import JmarsError
 from jmars.model.events import Event
 from jmars.model.states import TERMINAL, JobState
+from jmars.notebook.kernel_access import end_of_sender
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS, Picture
 
@@ -286,6 +287,8 @@ class Sampler:
             if self._on_end is not None:
                 self._on_end(self.picture())
         finally:
+            del self._read, self._show, self._on_end, self._advise, self._line, self._on_begin  # they hold the view
+            end_of_sender()
             self._done.set()
 
     def _step(self) -> bool:

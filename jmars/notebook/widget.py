@@ -122,6 +122,7 @@ class JobView(anywidget.AnyWidget):
         super().close()
         if layout is not None:
             layout.close()
+        self._on_cancel = self._on_background = self._on_answer = None  # a widget stays until cycles are collected
 
     @classmethod
     def check(cls) -> None:

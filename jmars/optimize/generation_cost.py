@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Elementwise, Generate, Program
+from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.native import backend
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.create.ranges import open_arange, open_linspace
@@ -33,7 +34,7 @@ _OPENED = 30_000.0  # ns to open a stream of random numbers
 _RUN = {"c": 5.0, "python": 2_000.0}  # ns to jump to the start of a run of doubles
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def generation_seconds(program: Program) -> float | None:
     """Seconds to generate a chunk by a program; None if the program has inputs or an unknown generator.
 

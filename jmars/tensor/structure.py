@@ -22,6 +22,7 @@ import numpy as np
 import xxhash
 
 from jmars.kernels.expression import Expression
+from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits
 from jmars.tensor.source_line import SourceLine
@@ -247,7 +248,7 @@ def _other(value: Any, known: _Known) -> Any:
     return ("pickle", cloudpickle.dumps(value))
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def _expression(value: Expression) -> Any:
     """Describe an expression; cached, since few different expressions occur."""
     return ("expression", _plain(value.inputs, {}), [_plain(node, {}) for node in value.nodes])

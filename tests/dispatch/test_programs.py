@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jmars.dispatch.programs import REMEMBERED, REMEMBERED_BYTES, ProgramTable
+from jmars.dispatch.programs import REMEMBERED_BYTES, ProgramTable
 from jmars.dispatch.stop_flags import StopFlags
 from jmars.dispatch.workers import Worker
 from jmars.errors import ClusterError
 from jmars.kernels.program import Call, ChunkType, single
+from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.storage.arena import HEADER
 
 
@@ -52,7 +53,7 @@ def test_programs_are_forgotten_when_they_are_many_or_bring_much_along_and_no_jo
         return found
 
     assert not forgets([10] * 100) and not forgets([REMEMBERED_BYTES // 2])
-    assert forgets([10] * (REMEMBERED + 1)) and forgets([REMEMBERED_BYTES // 2] * 2)
+    assert forgets([10] * (REMEMBERED_PROGRAMS + 1)) and forgets([REMEMBERED_BYTES // 2] * 2)
     assert not forgets([REMEMBERED_BYTES, 10])  # counted anew
 
 

@@ -10,7 +10,7 @@ from jmars.kernels import loaded_programs
 
 
 def test_programs_are_forgotten_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaded_programs, "REMEMBERED", 4)
+    monkeypatch.setattr(loaded_programs, "REMEMBERED_PROGRAMS", 4)
     cache: Any = loaded_programs._Remembered()
     for number in range(6):
         assert cache.add(number, str(number), 10) == str(number)

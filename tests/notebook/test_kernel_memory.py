@@ -11,6 +11,7 @@ import pytest
 
 from jmars.config import config
 from jmars.deploy.memory import private_bytes
+from tests.notebook.kernels import running_kernel
 from tests.notebook.shells import Notebook, new_shell
 
 
@@ -59,3 +60,18 @@ def _is_of_jmars(referent: object) -> bool:
     """Whether a weak reference is dead, or refers to an object or class of jmars or ipywidgets."""
     module = getattr(referent, "__module__", None) or type(referent).__module__
     return referent is None or str(module).startswith(("jmars", "ipywidgets"))
+
+
+def test_cells_with_views_leave_neither_descriptors_nor_states_of_views(tmp_path):
+    with running_kernel(tmp_path, "newest") as kernel:
+        kernel.run("%load_ext jmars\nimport gc, os\nimport numpy as np")
+        kernel.run("def _states():\n    return [one for one in gc.get_objects() if type(one).__name__ == 'RunState']")
+        kernel.run("%%jmars -w 1 --memory 256MiB\nx = np.arange(2**21).reshape(4, -1)\nx.sum()")
+        kernel.run("gc.collect(); gc.disable()")  # a state that waits for the collection of cycles counts
+        found = []
+        for k in range(40):
+            kernel.run(f"%%jmars\ntotal = float((x + {k}).sum())")
+            if k % 20 == 19:
+                found.append(kernel.run("print(len(_states()), len(os.listdir('/proc/self/fd')))"))
+        states, files = zip(*(map(int, line.split()) for line in found))
+        assert states[1] == states[0] <= 20 and files[1] - files[0] <= 3, found

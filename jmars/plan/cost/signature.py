@@ -16,6 +16,7 @@ import xxhash
 
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program, Reduce, Step
+from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["Signature", "gpu_key", "is_gpu_key", "signature"]
 
@@ -42,7 +43,7 @@ class Signature:
     size: int
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def signature(program: Program) -> Signature:
     """The signature of a program.
 
