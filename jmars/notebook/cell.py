@@ -20,6 +20,7 @@ from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
 from jmars.tensor.engine import Engine, current_engine, set_engine
+from jmars.tensor.small_values import small_values
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -61,7 +62,7 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
     computed.failed.clear()
     inside = Namespace.enter(names, source.line_of)
     try:
-        with lazy_names(), _engine_is(engine), compute_displayed_values(shell):
+        with lazy_names(), _engine_is(engine), small_values(), compute_displayed_values(shell):
             result: Any = eval(source.code, names)
             if inspect.iscoroutine(result):
                 run_coroutine(result)

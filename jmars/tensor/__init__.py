@@ -15,6 +15,7 @@ In reading order:
 - dynamic.py: operands that are replaced by a graph during the run
 - engine.py: the engine that computes tensors
 - elements.py: elements of a tensor with a single axis, for loops
+- small_parts.py, small_values.py: small values in a cell, computed at once, without nodes
 - known_elements.py: elements of small arrays in a cell, read and written without nodes
 - splits.py: chunk sizes
 - infer.py: dtypes by NumPy's rules
@@ -55,7 +56,7 @@ from typing import Any
 import numpy as _np
 
 from jmars.errors import UnsupportedError as _UnsupportedError
-from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops, result_layouts
+from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops, result_layouts, small_values
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
@@ -91,6 +92,7 @@ __all__ = [
     "random",
     "result_layouts",
     "set_engine",
+    "small_values",
     "tensor",
 ]
 

@@ -3,12 +3,16 @@
 A buffer has a current node, and a write gives it a new node; nodes are immutable. A view is a chain of steps from its
 buffer, such as a slice and a transpose. Reading a view derives its node from the buffer's current node; writing to a
 view derives the buffer's next node. Whether a reshape is a view depends on strides, which `layout` asks NumPy for.
+
+The buffer of a small value in a cell has its elements in this process, as `memory` (small_values.py). NumPy reads and
+writes the memory, and a node is made of the memory when the graph needs one. A write after that copies the memory.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -16,13 +20,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from jmars.model.record import record
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.operand import TensorData, new_data
+from jmars.tensor.splits import decide_splits
 
 if TYPE_CHECKING:
     from jmars.tensor.elements import ElementLoop
-    from jmars.tensor.operand import TensorData
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["Buffer", "MemoryFlags", "Place", "PlaceState", "View", "ViewStep"]
+__all__ = ["Buffer", "MemoryFlags", "Place", "PlaceState", "SmallValues", "View", "ViewStep"]
 __all__ += [
     "basic_index",
     "can_ravel",
@@ -37,6 +43,36 @@ __all__ += ["strides_like", "taken_strides", "unresolved"]
 
 Array = np.ndarray[Any, Any]
 ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
+
+
+_OF_MEMORY = (-1,)  # strides that are to be read from the memory
+
+
+class SmallValues:
+    """Which values are small: those of at most `limit` bytes; 0 where none is computed at once.
+
+    While a function of jmars works for a call of the user, its own calls make nodes.
+    """
+
+    limit = 0
+    chosen = 0  # limit of the cell that runs
+    _paused = 0  # number of functions that work
+    _lock = threading.Lock()
+    index_step: ClassVar[Callable[[tuple[Any, ...]], ViewStep]]  # of tensor.py
+
+    @classmethod
+    def choose(cls, limit: int) -> None:
+        """Set the limit."""
+        with cls._lock:
+            cls.chosen = limit
+            cls.limit = 0 if cls._paused else limit
+
+    @classmethod
+    def count(cls, change: int) -> None:
+        """Note that a function begins to work, by 1, or ends, by -1."""
+        with cls._lock:
+            cls._paused += change
+            cls.limit = 0 if cls._paused else cls.chosen
 
 
 @record
@@ -73,11 +109,11 @@ class Buffer:
     Attributes
     ----------
     node
-        The current value.
+        The current value, as a node of the graph.
+    memory
+        The current value where the elements are in this process; read-only but between `unlock` and `lock`.
     version
         Number of writes.
-    strides
-        Bytes between neighbours along each axis in NumPy; None in C order.
     writeable
         Whether the owner may write.
     is_array
@@ -90,15 +126,91 @@ class Buffer:
         Loops over elements that run now; a write drops the elements that they have read ahead.
     """
 
-    __slots__ = ("__weakref__", "_first", "_handles", "is_array", "is_owned", "loops", "node", "strides", "touched",
-                 "version", "writeable")  # fmt: skip
+    __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_strides", "is_array", "is_owned", "loops",
+                 "touched", "version", "writeable")  # fmt: skip
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
-        self.node, self.strides, self.is_array = node, strides, is_array or bool(node.shape)
-        self.version, self.touched, self.writeable, self.is_owned = 0, 0, True, True
-        self.loops: list[ElementLoop] = []
-        self._handles: dict[int, weakref.ref[Tensor]] = {}  # living owner and views by id, once there are views
-        self._first: weakref.ref[Tensor] | None = None  # the handle of which the first view was made
+        self._begin(node, None, strides, is_array or bool(node.shape))
+
+    @classmethod
+    def of(cls, memory: Array) -> Buffer:
+        """The buffer of an array of this process that nobody else writes to."""
+        memory.flags.writeable = False
+        made = cls.__new__(cls)
+        made._begin(None, memory, _OF_MEMORY, True)
+        return made
+
+    def _begin(
+        self, node: TensorData | None, memory: Array | None, strides: tuple[int, ...] | None, is_array: bool
+    ) -> None:
+        self._node, self._memory, self._strides, self.is_array = node, memory, strides, is_array
+        self.version = self.touched = 0
+        self.writeable = self.is_owned = True
+        self.loops: tuple[ElementLoop, ...] = ()
+        # Living owner and views by id, once there are views; the handle of which the first view was made.
+        self._handles: dict[int, weakref.ref[Tensor]] | None = None
+        self._first: weakref.ref[Tensor] | None = None
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """Bytes between neighbours along each axis in NumPy; None in C order."""
+        if self._strides is _OF_MEMORY:
+            memory = self._memory
+            assert memory is not None
+            in_c = memory.flags.c_contiguous
+            self._strides = None if in_c else strides_in_order(memory, memory.shape, memory.itemsize)
+        return self._strides
+
+    @strides.setter
+    def strides(self, value: tuple[int, ...] | None) -> None:
+        self._strides = value
+
+    @property
+    def node(self) -> TensorData:
+        """The current value, as a node."""
+        node = self._node
+        if node is None:
+            memory = self._memory
+            assert memory is not None
+            splits = decide_splits(memory.shape, memory.dtype)
+            node = self._node = new_data(FromArray(array=memory), memory.shape, memory.dtype, splits)
+        return node
+
+    @property
+    def memory(self) -> Array | None:
+        """The current value, in this process; None where the value is not here, or not small."""
+        memory = self._memory
+        if memory is None and SmallValues.limit:
+            assert self._node is not None
+            node, op = self._node, self._node.op
+            if op.__class__ is not FromArray or op.checksum is not None or op.array.nbytes > SmallValues.limit:
+                return None
+            if op.array.shape == node.shape and op.array.dtype == node.dtype:
+                memory = self._memory = op.array
+                memory.flags.writeable = False
+        return memory
+
+    def unlock(self) -> Array | None:
+        """The memory for a write to elements, which no node reads, until `lock`; None without memory."""
+        memory = self.memory
+        if memory is None:
+            return None
+        if self._node is not None:
+            memory, self._node = memory.copy("K"), None
+            self._memory = memory
+        memory.flags.writeable = True
+        self._note_write()
+        return memory
+
+    def lock(self) -> None:
+        """End a write to the memory."""
+        if self._memory is not None:
+            self._memory.flags.writeable = False
+
+    def _note_write(self) -> None:
+        self.version += 1
+        for loop in self.loops:
+            loop.end()
 
     @property
     def buffer(self) -> Buffer:
@@ -113,14 +225,14 @@ class Buffer:
     def put(self, node: TensorData) -> None:
         """Write a new value."""
         node.op.note_reader()
-        self.node = node
-        self.version += 1
-        for loop in self.loops:
-            loop.end()
+        _ = self.strides  # of the memory
+        self._node, self._memory = node, None
+        self._note_write()
 
     def restore(self, node: TensorData) -> None:
         """Keep the same value as a new node."""
-        self.node = node
+        _ = self.strides
+        self._node, self._memory = node, None
 
     def take_back(self, node: TensorData) -> None:
         """Take back writes."""
@@ -129,6 +241,8 @@ class Buffer:
 
     def share(self, handle: Tensor) -> None:
         """Note a handle that reads or writes this buffer."""
+        if self._handles is None:
+            self._handles = {}
         handles, key = self._handles, id(handle)
         handles[key] = weakref.ref(handle, lambda _: handles.pop(key, None))
         self._first = self._first or handles[key]
@@ -136,7 +250,7 @@ class Buffer:
     @property
     def shared(self) -> int:
         """Number of living handles; 0 as long as there was no view."""
-        return len(self._handles)
+        return 0 if self._handles is None else len(self._handles)
 
     @property
     def has_owner(self) -> bool:
@@ -146,7 +260,7 @@ class Buffer:
 
     def owner(self) -> Tensor | None:
         """The handle that is not a view; None where no view was made, or the owner is gone."""
-        living = [handle for ref in list(self._handles.values()) if (handle := ref()) is not None]
+        living = [handle for ref in list((self._handles or {}).values()) if (handle := ref()) is not None]
         return next((handle for handle in living if handle._place is self), None)
 
 
@@ -156,21 +270,76 @@ class View:
     `is_array` is false for a record that an index took out of its array: NumPy's scalar that shares the memory.
     """
 
-    __slots__ = ("_node", "_version", "buffer", "is_array", "parent", "permuted", "step", "writeable")
+    parent: Place
+    writeable: bool
+    _memory: Array | None
+
+    __slots__ = ("_memory", "_node", "_step", "_version", "_whole", "buffer", "is_array", "parent", "writeable")
 
     def __init__(self, parent: Place, step: ViewStep, node: TensorData) -> None:
-        self.parent, self.step, self.is_array = parent, step, True
+        self._begin(parent, step, node, parent.buffer.version, None, None)
+        self.writeable = bool(parent.writeable) and step.write is not None
+
+    @classmethod
+    def of(cls, parent: Place, entries: tuple[Any, ...], whole: Array, memory: Array) -> View:
+        """The view of a basic index, with the memory of the parent and its part; the graph has made no node of it."""
+        made = cls.__new__(cls)
+        made._begin(parent, entries, None, -1, whole, memory)
+        return made
+
+    def _begin(self, parent: Place, step: Any, node: TensorData | None, version: int, whole: Any, memory: Any) -> None:
+        self.parent, self._step, self.is_array = parent, step, True
         self.buffer: Buffer = parent.buffer
-        self._node, self._version = node, self.buffer.version
-        self.permuted: bool = step.permutes or parent.permuted
-        self.writeable: bool = parent.writeable and step.write is not None
+        self._node, self._version, self._whole, self._memory = node, version, whole, memory
+        self.writeable = bool(parent.writeable)
+
+    @property
+    def step(self) -> ViewStep:
+        """The step from the parent."""
+        if self._step.__class__ is tuple:
+            self._step = SmallValues.index_step(self._step)
+        return self._step  # type: ignore[no-any-return]
+
+    @property
+    def permuted(self) -> bool:
+        """Whether elements may lie in another order than C."""
+        return self.step.permutes or self.parent.permuted
 
     @property
     def node(self) -> TensorData:
         """The current value, read from the buffer after writes by other handles."""
         if self._version != self.buffer.version:
             self._node, self._version = self.step.read(self.parent.node), self.buffer.version
+        assert self._node is not None
         return self._node
+
+    @property
+    def memory(self) -> Array | None:
+        """The view of the parent's memory; None without memory there, and where NumPy would copy."""
+        whole: Array | None = self.parent.memory
+        if whole is self._whole:
+            return self._memory
+        if whole is None or self.step.copies_parts:
+            self._whole = self._memory = None
+        else:
+            part = self.step.layout(whole)
+            self._whole, self._memory = whole, part if np.may_share_memory(part, whole) else None
+        return self._memory
+
+    def unlock(self) -> Array | None:
+        """The view of the parent's memory for a write to elements, until `lock`."""
+        if self.memory is None or self.parent.unlock() is None:
+            return None
+        memory = self.memory
+        if memory is not None:
+            memory.flags.writeable = True
+        return memory
+
+    def lock(self) -> None:
+        """End a write to the memory."""
+        if self._memory is not None:
+            self._memory.flags.writeable = False
+        self.parent.lock()
 
     def put(self, node: TensorData) -> None:
         """Write a new value to the buffer."""
@@ -180,6 +349,12 @@ class View:
 
     def alone(self) -> Buffer:
         """A buffer with the elements of this view only."""
+        memory = self.memory
+        if memory is not None:
+            made = Buffer.of(memory.copy("K"))
+            made.writeable, made.is_array = self.writeable, self.is_array
+            made.is_owned = self.buffer.is_owned and self.buffer.has_owner
+            return made
         layout = layout_of(self)
         contiguous = layout is None or layout.flags.c_contiguous
         made = Buffer(self.node, None if contiguous or layout is None else layout.strides, is_array=self.is_array)
@@ -296,12 +471,13 @@ def layout_of(place: Place) -> Array | None:
 
     No element is in memory: only functions that read no elements may be called.
     """
-    if place.node.has_unknown_lengths and not place.node.resolve_lengths():
+    if place.memory is None and place.node.has_unknown_lengths and not place.node.resolve_lengths():
         return None
     if isinstance(place, View):
         parent = layout_of(place.parent)
         return None if parent is None else place.step.layout(parent)
-    return _pretend(place.node.shape, place.node.dtype, place.strides)
+    one: Any = place.node if place.memory is None else place.memory
+    return _pretend(one.shape, one.dtype, place.strides)
 
 
 def unresolved(place: Place) -> list[TensorData]:

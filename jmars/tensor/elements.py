@@ -73,11 +73,11 @@ def _parts(x: Tensor) -> Iterator[Iterable[Any]]:
             block = (x if n <= at_once else x[done : done + at_once]).fetch()
             for start in range(0, len(block), PART):
                 loop = ElementLoop(list(block[start : start + PART]))
-                buffer.loops.append(loop)
+                buffer.loops = (*buffer.loops, loop)
                 try:
                     yield loop
                 finally:
-                    buffer.loops.remove(loop)
+                    buffer.loops = tuple(one for one in buffer.loops if one is not loop)
                 done += len(loop.elements)
                 if x.data is not node:
                     break

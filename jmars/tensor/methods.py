@@ -42,7 +42,8 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.data.shape)
+        memory = self._place.memory
+        return len(self.data.shape) if memory is None else memory.ndim
 
     @property
     def size(self) -> int:
@@ -52,7 +53,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return int(self.data.dtype.itemsize)
+        return int(self.dtype.itemsize)
 
     @property
     def nbytes(self) -> int:

@@ -12,24 +12,44 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy._core._exceptions import _UFuncNoLoopError as UFuncNoLoopError  # type: ignore[attr-defined,unused-ignore]
 
+from jmars.tensor.buffers import SmallValues
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.engine import can_compute
 from jmars.tensor.protocols import call
+from jmars.tensor.small_parts import small_operation
 
 __all__ = ["TensorOperators"]
 
 Operator = Callable[[Any, Any], Any]
 
 
+def _of_numpy(name: str) -> Any:
+    """The function of NumPy's operator."""
+    return operator.pow if name == "method.pow" else getattr(np, name)
+
+
 def _forward(name: str) -> Operator:
+    numpys = _of_numpy(name)
+
     def method(self: Any, other: Any) -> Any:
+        if SmallValues.limit and (found := small_operation(numpys, self, other)) is not NotImplemented:
+            return found
         return call(name, self, other) if _is_operand(other) else NotImplemented
 
     return method
 
 
 def _reflected(name: str) -> Operator:
+    numpys = _of_numpy(name)
+
+    def swapped(x: Any, y: Any) -> Any:
+        return numpys(y, x)
+
     def method(self: Any, other: Any) -> Any:
+        if SmallValues.limit:
+            found = small_operation(swapped, self, other)
+            if found is not NotImplemented:
+                return found
         return call(name, other, self) if _is_operand(other) else NotImplemented
 
     return method

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType
@@ -18,13 +19,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jmars.errors import ObjectArrayError, UnsupportedError
+from jmars.tensor.buffers import SmallValues
 from jmars.tensor.duck_arrays import DuckArrayError, dispatch
 from jmars.tensor.engine import can_compute
 from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
 from jmars.tensor.unknown import Origin
 
 __all__ = ["FUNCTIONS", "Ufunc", "call", "find", "numpy_function", "offers", "set_call_hook", "set_layout_hook"]
-__all__ += ["set_mask_hook", "unsupported"]
+__all__ += ["set_mask_hook", "set_small_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
@@ -102,6 +104,28 @@ def set_layout_hook(hook: LayoutHook) -> None:
     _layout_hook = hook
 
 
+SmallHook = Callable[[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+_small_hook: SmallHook | None = None  # while small values are computed at once
+# Functions that small values take to NumPy by another function, and functions that write to an argument or a file, read
+# a file, call a function of the user, or make an iterator.
+_SMALL: dict[str, Any] = {
+    "method.pow": operator.pow,
+    "method.astype": lambda x, dtype, **options: x.astype(dtype, **options),
+}
+_NEVER_SMALL = frozenset(
+    """apply_along_axis apply_over_axes array2string array_repr array_str broadcast char copyto fill_diagonal frombuffer
+    fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma may_share_memory memmap method.at
+    method.values ndarray ndenumerate ndindex nditer piecewise place polynomial put put_along_axis putmask random save
+    savetxt savez savez_compressed shares_memory strings testing vectorize""".split()  # noqa: SIM905
+)
+
+
+def set_small_hook(hook: SmallHook | None) -> None:
+    """Call `hook(name, numpys, function, args, kwargs)` first; where a call makes a node it returns NotImplemented."""
+    global _small_hook
+    _small_hook = hook
+
+
 def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = None) -> Callable[..., Any]:
     """Wrap a function with dispatch on overriding arguments (through NumPy's function `numpys`) and the hooks.
 
@@ -109,9 +133,9 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
     """
 
     layout = theirs if name in _LAID_OUT else None
+    small = _SMALL.get(name, None if name in _NEVER_SMALL or name.partition(".")[0] in _NEVER_SMALL else theirs)
 
-    @functools.wraps(function)
-    def offered(*args: Any, **kwargs: Any) -> Any:
+    def work(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if numpys is not None and next(overriding_args((*args, *kwargs.values())), None) is not None:
             return call_numpy(numpys, args, kwargs, _entering)
         if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
@@ -123,11 +147,25 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
         except DuckArrayError as error:  # sparse arrays and other duck arrays
             return dispatch(error, name, args, kwargs)
         except ObjectArrayError:  # NumPy computes with objects, in this process
-            if theirs is None or not can_compute() or _is_inside(offered):
+            if theirs is None or not can_compute() or _is_inside(work):
                 raise
             if _writes_to_tensor(name, theirs, args, kwargs):
                 raise
         return theirs(*call("method.values", args), **call("method.values", kwargs))
+
+    @functools.wraps(function)
+    def offered(*args: Any, **kwargs: Any) -> Any:
+        if not SmallValues.limit:
+            return work(args, kwargs)
+        if small is not None and _small_hook is not None:
+            found = _small_hook(name, small, function, args, kwargs)
+            if found is not NotImplemented:
+                return found
+        SmallValues.count(1)
+        try:
+            return work(args, kwargs)
+        finally:
+            SmallValues.count(-1)
 
     if isinstance(theirs, np.ufunc):
         return Ufunc(offered, theirs)
@@ -185,10 +223,10 @@ _OF_OBJECTS |= {f"method.{name}": _of_ufunc(name) for name in ("reduce", "accumu
 _WRITES = frozenset({"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"})
 
 
-def _is_inside(offered: Callable[..., Any]) -> bool:
+def _is_inside(work: Callable[..., Any]) -> bool:
     """Whether another function of the table called this function, and goes on with the result as a tensor."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code is not offered.__code__:
+    while frame is not None and frame.f_code is not work.__code__:
         frame = frame.f_back
     return frame is not None
 

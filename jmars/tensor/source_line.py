@@ -83,7 +83,7 @@ def _users_frame() -> FrameType | None:
 @lru_cache(maxsize=10_000)
 def _is_passed_over(module: str | None) -> bool:
     """Whether frames of a module are none of the user's."""
-    return module is not None and (module.startswith(_NOT_THE_USERS) or module in ("jmars", "numpy"))
+    return module is not None and (module.startswith(_NOT_THE_USERS) or module in ("jmars", "numpy", "warnings"))
 
 
 @lru_cache(maxsize=128)  # the lines of a few cells

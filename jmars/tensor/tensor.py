@@ -14,7 +14,17 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import Buffer, Place, View, ViewStep, basic_index, ordered_strides, taken_strides, unresolved
+from jmars.tensor.buffers import (
+    Buffer,
+    Place,
+    SmallValues,
+    View,
+    ViewStep,
+    basic_index,
+    ordered_strides,
+    taken_strides,
+    unresolved,
+)
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, is_own, plain_array
@@ -26,6 +36,7 @@ from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.operators import TensorOperators
 from jmars.tensor.overrides import call_override, calls_method
 from jmars.tensor.protocols import call, find, unsupported
+from jmars.tensor.small_parts import small_elements, small_part, write_small_part
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor_format import description, summary
@@ -67,14 +78,20 @@ class Tensor(TensorMethods, TensorOperators):
     @property
     def data(self) -> TensorData:
         """Node of the tensor graph, which changes with writes to the tensor and to its views."""
+        return self._alone().node
+
+    def _alone(self) -> Place:
+        """The place, set apart where no other handle of its buffer is left: let go of the rest of the whole."""
         place = self._place
         if place.__class__ is View and place.buffer.shared == 1:
-            place = self._place = place.alone()  # no other handle is left: let go of the rest of the whole
-        return place.node
+            place = self._place = place.alone()
+        return place
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes; of `x[x > 0]` and other tensors of unknown length they are computed."""
+        if (memory := self._place.memory) is not None:
+            return cast("tuple[int, ...]", memory.shape)
         return self.data.shape if not self.data.has_unknown_lengths else self._resolved().shape
 
     @shape.setter
@@ -88,7 +105,8 @@ class Tensor(TensorMethods, TensorOperators):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the elements."""
-        return self.data.dtype
+        memory = self._place.memory
+        return self.data.dtype if memory is None else memory.dtype
 
     @dtype.setter
     def dtype(self, kind: Any) -> None:
@@ -124,7 +142,11 @@ class Tensor(TensorMethods, TensorOperators):
         device
             "cuda": an array of CuPy, on a GPU of this process.
         """
-        value = get_engine().fetch(self.data, copy)
+        place = self._alone()
+        if place.memory is not None and copy and device == "cpu":
+            own = np.array(place.memory, order="C")
+            return own if own.ndim else cast(Array, own[()])
+        value = get_engine().fetch(place.node, copy)
         return value if device == "cpu" else call("method.on_device", value, device)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -193,8 +215,11 @@ class Tensor(TensorMethods, TensorOperators):
             if self._place.is_array:
                 raise TypeError("iteration over a 0-d array")
             return iter(self._of_scalar())
-        if self.ndim == 1 and self.dtype.names is None and can_compute():
-            return elements(self)
+        if self.ndim == 1 and self.dtype.names is None:
+            if SmallValues.limit and self._place.memory is not None:
+                return small_elements(self)
+            if can_compute():
+                return elements(self)
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
@@ -207,7 +232,7 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __repr__(self) -> str:
         engine = current_engine()
-        known = engine is not None and engine.held(self.data)
+        known = self._place.memory is not None or (engine is not None and engine.held(self.data))
         if not known and engine is not None and not self.ndim and can_compute():
             known = engine.small(self.data, 0) is not None  # computed here, at once, as `print([x.sum()])` expects
         return summary(self, repr) if known else description(self)
@@ -225,6 +250,8 @@ class Tensor(TensorMethods, TensorOperators):
     # Reading and writing parts
 
     def __getitem__(self, index: Any) -> Any:
+        if self._place.memory is not None and (found := small_part(self, index)) is not NotImplemented:
+            return found
         if (element := read_element(self, index)) is not None:
             return element
         has_parts = self.dtype.kind in "SU" or self.dtype.names is not None and not isinstance(index, slice)
@@ -250,7 +277,7 @@ class Tensor(TensorMethods, TensorOperators):
             raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
         if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
             index = self.dtype.names[index]  # type: ignore[index]  # checked above
-        if write_element(self, index, value):
+        if write_small_part(self, index, value) or write_element(self, index, value):
             return
         self._check_writeable()
         is_flat = isinstance(self._place, View) and self._place.step.copies_parts
@@ -271,6 +298,16 @@ class Tensor(TensorMethods, TensorOperators):
         place.buffer.share(self)
         return self
 
+    def _viewed(self, entries: tuple[Any, ...], memory: Array) -> Tensor:
+        """`self[entries]` of a basic index, as a view of memory, whose node is made when the graph needs it."""
+        place = self._place
+        assert place.memory is not None
+        view = Tensor.at(View.of(place, entries, place.memory, memory))
+        if not place.buffer.shared:
+            place.buffer.share(self)
+        place.buffer.share(view)
+        return view
+
     def _laid_out_like(self, places: Sequence[Place], order: str = "K", is_copy: bool = False) -> Tensor:
         """Take the order of axes in memory that a result, or a copy, has in NumPy with `order=`, of inputs there."""
         if isinstance(self._place, Buffer) and not self.data.has_unknown_lengths:
@@ -283,7 +320,12 @@ class Tensor(TensorMethods, TensorOperators):
         assert value.dtype == self.dtype and value.ndim == self.ndim
         assert value.data.shape == self.data.shape or value.data.has_unknown_lengths
         self._check_writeable()
-        self._place.put(value.data)
+        given = value._place.memory
+        if given is None or (memory := self._place.unlock()) is None:
+            self._place.put(value.data)
+        else:
+            memory[...] = given
+            self._place.lock()
 
     def _check_writeable(self) -> None:
         if not self._place.writeable:
@@ -388,6 +430,9 @@ def _is_scalar(part: Tensor, index: Any) -> bool:
     """Whether NumPy gives a scalar, not an array without axes, for `x[index]`, which is `part`."""
     entries = basic_index(index)
     return part.dtype.names is None and entries is not None and not part.data.shape and Ellipsis not in entries
+
+
+SmallValues.index_step = index_step
 
 
 def _is_int_or_slice(index: Any) -> bool:

@@ -8,7 +8,9 @@ import resource
 import sys
 import time
 
+from jmars.tensor.buffers import SmallValues
 from jmars.tensor.engine import set_engine
+from jmars.tensor.small_values import small_values
 from tests.fuzz import statements, values
 from tests.fuzz.comparing import LAST, Tally, differences
 from tests.tensor.engine import OneByOne
@@ -22,11 +24,14 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=100, help="statements of each function")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--bytes", type=int, help="per cent of arrays with the other byte order")
+    parser.add_argument("--small", type=int, default=0, help="bytes of values that NumPy computes at once, as in cells")
     parser.add_argument("--each", action="store_true", help="print every statement that differs, not the shortest")
     parser.add_argument("names", nargs="*", help="functions, or write, method, expression; all by default")
     args = parser.parse_args()
     if args.bytes is not None:
         values.OTHER_BYTE_ORDER = args.bytes
+    if args.small:
+        set_small(args.small)
     started = time.perf_counter()
     for name in args.names or (*statements.functions(), *statements.OTHERS):
         sys.stdout.flush()
@@ -38,6 +43,12 @@ def main() -> None:
         if status:
             print(f"== {name}: the process ended with {status}; its last statement:\n{LAST.read_text()}\n", flush=True)
     print(f"{time.perf_counter() - started:.0f} s")
+
+
+def set_small(limit: int) -> None:
+    """Compute values of at most `limit` bytes at once, for the rest of the process."""
+    small_values().__enter__()
+    SmallValues.choose(limit)
 
 
 def survey(name: str, examples: int, seed: int, each: bool) -> None:

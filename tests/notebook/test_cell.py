@@ -72,6 +72,7 @@ def test_arrays_enter_by_reference_and_stay_arrays(notebook):
     assert notebook["a"] is notebook["same"]
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_an_array_from_outside_belongs_to_the_line_that_mentions_it(notebook):
     notebook("import numpy as np\na = np.ones(3)")
     notebook("%%jmars\nb = 1\nc = a + b")
@@ -102,6 +103,7 @@ def test_tensors_pass_to_cells_of_either_kind(notebook):
 # what is computed
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_results_are_one_job_and_temporaries_are_none_of_them(notebook):
     notebook("import numpy as np")
     notebook("%%jmars\nt = np.ones(4); x = t + 1\nt = t * 2; y = t + x\ndel t\ny.sum()")
@@ -111,6 +113,7 @@ def test_results_are_one_job_and_temporaries_are_none_of_them(notebook):
     assert "t" not in notebook
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_a_value_needed_at_once_is_a_stage(notebook):
     notebook("import numpy as np")
     notebook("%%jmars\nx = np.ones(4)\nif x.sum() > 3:\n    y = x + 1\nelse:\n    y = x - 1")
@@ -126,6 +129,7 @@ def test_tensors_in_lists_are_computed_too(notebook):
     assert len(notebook.jobs) == 1
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_lazy_computes_only_what_is_shown(notebook):
     notebook("import numpy as np")
     assert float(notebook("%%jmars --lazy\nx = np.ones(4)\nx.sum()")) == 4

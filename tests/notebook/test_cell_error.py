@@ -83,6 +83,7 @@ def test_what_the_user_caught_is_shown_above_what_came_of_it(ran):
     assert frames(text) == ["Cell In[2]", "During handling of the above exception", "Cell In[2]"]
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_a_fault_of_ours_is_shown_with_every_frame(ran, monkeypatch):
     monkeypatch.setattr("jmars.tensor.ops.create.constants.decide_splits", lambda *_, **__: None.splits)
     text = ran("np.ones(3)").text

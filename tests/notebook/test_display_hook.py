@@ -39,6 +39,7 @@ def test_what_goes_wrong_is_an_error_of_the_cell(ran, notebook):
     assert "x" not in notebook
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_outside_a_cell_nothing_is_computed(ran, notebook):
 
     notebook("%%jmars --lazy\nx = np.arange(4.0) + 1")

@@ -108,6 +108,7 @@ def test_an_error_within_a_try_is_caught(cluster):
         assert cluster["y"] is None
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_an_error_that_comes_after_its_try_says_so(cluster):
     ran = cluster.run(SINGULAR.format(start="y[:] = "))  # no name is assigned
     assert isinstance(ran.error, np.linalg.LinAlgError)

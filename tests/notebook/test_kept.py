@@ -31,6 +31,7 @@ def held() -> int:
     return len(cluster.retained())
 
 
+@pytest.mark.usefixtures("only_jobs")
 @pytest.mark.long(beyond=1)
 def test_a_cell_that_runs_again_replaces_its_results(notebook):
     for _ in range(12):  # more than there are views that stay open

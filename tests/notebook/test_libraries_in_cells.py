@@ -44,7 +44,7 @@ def test_a_memory_mapped_file_is_numpys_own(notebook, tmp_path):
         "m[...] = np.arange(12.0).reshape(4, 3) * 2\nm.flush()\ntotal = (np.asarray(m) + 1).sum()"
     )
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.arange(12.0).reshape(4, 3) * 2)
-    assert notebook["total"].fetch() == 2 * 66 + 12
+    assert notebook["total"] == 2 * 66 + 12
 
 
 def test_workers_call_the_functions():

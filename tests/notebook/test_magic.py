@@ -49,6 +49,7 @@ def other(notebook):
             cluster.close()
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_a_cell_starts_a_cluster_and_the_next_one_finds_it(notebook, other):
     ran = notebook.run(f"{other}\nx = np.arange(1000.0)\nx.sum()")
     assert float(ran.value) == 499500
@@ -88,6 +89,7 @@ def test_a_display_that_there_is_none_of_is_refused(notebook):
         assert "use none, text or widget" in notebook.run(f"%%jmars {FLAGS}\nv = np.ones(3)").text
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_output_binds_the_job(notebook):
     notebook(f"%%jmars {FLAGS} -o job\nv = np.ones(3)")
     assert notebook["job"].state == "succeeded"

@@ -33,6 +33,7 @@ def test_a_cell_is_planned_without_a_cluster_and_leaves_no_name(notebook):
     assert "a" not in notebook and "b" not in notebook
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_all_that_the_cell_would_leave_behind_is_planned_together(notebook):
     both = notebook("%%jmars --plan\nx = np.ones(1000).sum()\ny = np.ones(1000).max()")
     one = notebook("%%jmars --plan --lazy\nx = np.ones(1000).sum()\ny = np.ones(1000).max()\nx")
@@ -45,6 +46,7 @@ def test_the_plan_is_shown_and_can_be_kept(notebook):
     assert notebook("plan.what_if(workers=1)").base is notebook["plan"]
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_names_and_tensors_are_as_before(notebook):
     notebook("x = np.arange(5)\nkeep = x")
     plan = notebook("%%jmars --plan\nx = x + 1\nx[0] = 7\nnew = x * 2")
@@ -53,6 +55,7 @@ def test_names_and_tensors_are_as_before(notebook):
     assert notebook["x"].tolist() == [0, 1, 2, 3, 4] and "new" not in notebook
 
 
+@pytest.mark.usefixtures("only_jobs")
 def test_a_cell_that_needs_a_value_is_planned_up_to_there(notebook):
     ran = notebook.run("%%jmars --plan\nx = np.ones(1000)\nif x.sum() > 3:\n    y = x + 1")
     assert isinstance(ran.value, PlannedRun) and ran.error is None

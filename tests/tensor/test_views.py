@@ -12,9 +12,10 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.buffers import layout_of
+from jmars.tensor.buffers import SmallValues, layout_of
 from jmars.tensor.engine import set_engine
 from jmars.tensor.from_array import FromArray
+from jmars.tensor.small_values import small_values
 from tests.tensor.engine import OneByOne
 
 MAKES = {  # views, or copies where NumPy copies
@@ -180,6 +181,26 @@ class KnowsElements(OneByOne):
         if not isinstance(data.op, FromArray) and touched % 3 == 0 and not data.has_unknown_lengths:
             data.op = FromArray(array=self.fetch(data))
         return data.op.array if isinstance(data.op, FromArray) else None
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("limit", [2**22, 50])
+@given(st.sampled_from(STARTS), st.lists(STATEMENTS, min_size=30, max_size=30))
+def test_programs_with_small_values_give_what_numpy_gives(limit, starts, statements):
+    set_engine(OneByOne())
+    theirs, ours = [one.copy() for one in starts], [mt.asarray(one) for one in starts]
+    with small_values():
+        SmallValues.choose(limit)
+        for statement in statements:
+            note(str(statement))
+            found, expected = error_of(ours, statement), error_of(theirs, statement)
+            assert same_error(found, expected), (statement, found, expected)
+    for one, other in zip(flat(ours), flat(theirs), strict=True):
+        np.testing.assert_array_equal(one.fetch() if isinstance(one, mt.Tensor) else one, other)
+        assert one.dtype == other.dtype and one.flags.c_contiguous == other.flags.c_contiguous
+    for i, (one, other) in enumerate(zip(flat(ours), flat(theirs), strict=True)):
+        for second, fourth in zip(flat(ours)[:i], flat(theirs)[:i], strict=True):
+            assert np.shares_memory(one, second) == np.shares_memory(other, fourth)
 
 
 @pytest.mark.timeout(3600)

@@ -7,6 +7,8 @@ Source: numpy.random (NumPy 2).
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.operand import Operand, Splits, new_data
 from jmars.tensor.ops.create.constants import shape_of
@@ -29,10 +32,11 @@ from jmars.tensor.ops.random.permutation import Permutation
 from jmars.tensor.ops.random.streams import Drawer, Stream, entropy, plain_argument, reserve_doubles, sample
 from jmars.tensor.ops.random.tensor_parameters import draw_by_tensors
 from jmars.tensor.protocols import call, unsupported
+from jmars.tensor.small_parts import AwayError, here
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Generator"]
+__all__ = ["Generator", "draws_small_first"]
 
 _F8, _I8 = np.dtype(np.float64), np.dtype(np.int64)
 _OPTIONS = 1 << 20  # bytes of options sent along with a draw; larger arrays of options are read as tensors
@@ -222,6 +226,8 @@ class Generator:
     def _distribution(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """Draws from a distribution of the tables in distributions.py."""
         given, size, rest = parameters(name, args, kwargs)
+        if (found := _small_draw(self, name, size, args, kwargs)) is not NotImplemented:
+            return found  # type: ignore[no-any-return]
         cut = (rest.pop("chunk_size", None), rest.pop("chunks", None))
         algorithm = [rest.pop("method", "marginals")] if name == "multivariate_hypergeometric" else []
         if rest:
@@ -342,6 +348,50 @@ class Generator:
         return as_tensor(value, chunk_size=cut[0], chunks=cut[1])
 
 
+def _small_draw(generator: Generator, name: str, size: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A draw of a few numbers in a cell, by NumPy's generator, at once; NotImplemented for other draws."""
+    if not SmallValues.limit or not kwargs.keys().isdisjoint(("chunk_size", "chunks", "out")):
+        return NotImplemented
+    try:
+        given, options = [here(one) for one in args], {key: here(one) for key, one in kwargs.items()}
+    except AwayError:
+        return NotImplemented
+    sizes = [one.size for one in (*given, *options.values()) if isinstance(one, np.ndarray)]
+    most = min(SMALL, SmallValues.limit // 16)
+    if math.prod(sizes, start=1 if size is None else math.prod(shape_of(size))) > most:
+        return NotImplemented
+    found = getattr(generator._drawer, name)(*given, **options)
+    return Tensor.at(Buffer.of(found)) if isinstance(found, np.ndarray) else found
+
+
+def _small_first(name: str, ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `Generator` that draws a few numbers at once in a cell."""
+    names = [*inspect.signature(ours).parameters][1:]
+    at = names.index("size") if "size" in names else None
+
+    @functools.wraps(ours)
+    def draw(self: Generator, *args: Any, **kwargs: Any) -> Any:
+        if SmallValues.limit:
+            size = kwargs.get("size") if at is None or at >= len(args) else args[at]
+            if name in ("permutation", "permuted", "choice") and args and isinstance(args[0], int):
+                size = max(args[0], math.prod(shape_of(size if size is not None else ())))  # of the positions
+            elif name in ("rand", "randn"):
+                size = args
+            if (found := _small_draw(self, name, size, args, kwargs)) is not NotImplemented:
+                return found
+        return ours(self, *args, **kwargs)
+
+    return draw
+
+
+def draws_small_first(cls: type[Generator], names: str) -> None:
+    """Let methods of a class draw a few numbers at once in a cell."""
+    for name in names.split():
+        setattr(cls, name, _small_first(name, vars(cls)[name]))
+
+
+draws_small_first(Generator, """choice integers multivariate_normal permutation permuted random standard_exponential
+standard_gamma standard_normal uniform""")  # fmt: skip
 _lock = Lock()  # a generator's state is read and advanced atomically
 _probe = np.random.Generator(np.random.PCG64(0))  # for trial draws, which show NumPy's errors and result dtypes
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS
-from jmars.tensor.ops.random.generator import Generator
+from jmars.tensor.ops.random.generator import Generator, draws_small_first
 from jmars.tensor.ops.random.streams import Drawer, entropy
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.splits import ChunkSize
@@ -86,6 +86,9 @@ class RandomState(Generator):
     def set_state(self, state: Any) -> None:
         """Restores a state from `get_state`."""
         self._older.set_state(state)
+
+
+draws_small_first(RandomState, "rand randn randint random_sample")
 
 
 @offers("random.default_rng")

@@ -1,0 +1,218 @@
+"""Small values of a cell: NumPy computes them at once, in this process, and no node is made.
+
+The rule holds for a call where all arguments are Python's numbers, lists of them, NumPy's arrays and scalars, and
+tensors whose elements are in this process, and where the result is small too. NumPy's own function computes it, with
+NumPy's bits, errors and warnings. Other calls make nodes, and so do all calls outside of cells.
+Source: docs/decisions/0060-small-values.md.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jmars.config import config
+from jmars.tensor.buffers import Buffer, SmallValues
+from jmars.tensor.protocols import set_small_hook
+from jmars.tensor.small_parts import AwayError, here, repeated
+from jmars.tensor.source_line import warn_user
+from jmars.tensor.splits import chunk_bytes
+from jmars.tensor.tensor import Tensor
+
+__all__ = ["SMALL", "small_values"]
+
+Array = np.ndarray[Any, Any]
+SMALL = 2**22  # bytes of a value that stays in this process
+COUNTED = 2**16  # bytes of a value that counts for MOST
+MOST = 2**28  # bytes of all values that live here; beyond this, new ones are nodes
+
+# Functions with results that may be much larger than their arguments.
+_GROWING = frozenset(
+    """arange bartlett bincount blackman choose clip corrcoef cov cross diag diag_indices diagflat dot einsum empty eye
+    fft.fft fft.fft2 fft.fftfreq fft.fftn fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.irfft fft.irfft2
+    fft.irfftn fft.rfft fft.rfft2 fft.rfftfreq fft.rfftn full full_like empty_like zeros_like ones_like geomspace
+    hamming hanning histogram histogram2d histogram_bin_edges histogramdd identity indices inner ix_ kaiser kron
+    linalg.cross linalg.lstsq linalg.matmul linalg.multi_dot linalg.outer linalg.pinv linalg.qr linalg.svd
+    linalg.tensordot linspace logspace mask_indices matmul matvec meshgrid method.outer nanpercentile nanquantile
+    ones outer pad percentile polyfit polyval quantile repeat resize select take tensordot tile tri tril_indices
+    triu_indices unpackbits vander vecmat where zeros""".split()  # noqa: SIM905
+)
+
+
+def _compute(
+    name: str, theirs: Callable[..., Any], ours: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The result of a call that stays here; NotImplemented for a call that makes a node."""
+    out, options = None, kwargs
+    try:
+        given = [here(one) for one in args]
+        if kwargs:
+            if "chunk_size" in kwargs or "chunks" in kwargs or kwargs.get("like") is not None:
+                return NotImplemented
+            options = {key: here(one) for key, one in kwargs.items() if key != "out"}
+            out = kwargs.get("out")
+    except AwayError:
+        return NotImplemented
+    if out is not None:
+        return _compute_into(out, theirs, given, options)
+    if not _fits(name, theirs, given, options):
+        SmallValues.count(1)
+        try:
+            found = ours(*args, **kwargs)
+        finally:
+            SmallValues.count(-1)
+        if not all(map(_is_small, found if isinstance(found, tuple | list) else (found,))):
+            return found
+    try:
+        result = theirs(*given, **options)
+    except Warning as warning:
+        result = repeated(warning, theirs, *given, **options)
+    except ValueError as error:
+        if "read-only" in str(error):  # of a function that writes to an argument
+            return NotImplemented
+        raise
+    return _wrapped(result, given)
+
+
+def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], options: dict[str, Any]) -> Any:
+    """Write a result to the memory of `out`."""
+    if out.__class__ is tuple and len(out) == 1:
+        (out,) = out
+    if out.__class__ is not Tensor or not out._place.writeable or out._place.memory is None:
+        return NotImplemented
+    place = out._place
+    try:
+        memory = place.unlock()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            if theirs is operator.pow:
+                memory **= given[1]
+            else:
+                theirs(*given, out=memory, **options)
+    finally:
+        place.lock()
+    for one in seen:
+        warn_user(str(one.message), one.category)
+    return out
+
+
+def _is_small(found: Any) -> bool:
+    """Whether a result that makes a node would be small."""
+    return isinstance(found, Tensor) and not found.data.has_unknown_lengths and found.nbytes <= SmallValues.limit
+
+
+def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> bool:
+    """Whether a result is certainly small, by the sizes of the arguments."""
+    arrays = [one for one in given if one.__class__ is np.ndarray]
+    limit = SmallValues.limit // 16
+    if _bytes > MOST and any(one.nbytes >= COUNTED for one in arrays):
+        return False
+    if theirs.__class__ is np.ufunc and name != "matmul":
+        if len(arrays) < 2 or math.prod(one.size for one in arrays) <= limit:
+            return True
+        return bool(math.prod(np.broadcast_shapes(*(one.shape for one in arrays))) <= limit)
+    if name not in _GROWING:
+        return True
+    if name in _NEW and given and not arrays:
+        return bool(_NEW[name](given) <= limit)
+    if name in ("matmul", "dot") and len(arrays) == 2 and max(one.ndim for one in arrays) <= 2:
+        a, b = arrays
+        return (a.shape[0] if a.ndim == 2 else 1) * (b.shape[-1] if b.ndim == 2 else 1) <= limit
+    return name == "clip" and len(arrays) == 1
+
+
+def _size(given: list[Any]) -> Any:
+    """Number of elements of a new array of the shape `given[0]`."""
+    shape = given[0]
+    return math.prod(shape) if isinstance(shape, tuple | list) else shape if isinstance(shape, int) else math.inf
+
+
+def _steps(given: list[Any]) -> Any:
+    """Number of elements of `np.arange`."""
+    if not all(isinstance(one, int) for one in given) or not 1 <= len(given) <= 3:
+        return math.inf
+    return len(range(*given)) if len(given) < 3 or given[2] else math.inf
+
+
+_NEW: dict[str, Callable[[list[Any]], Any]] = dict.fromkeys(("zeros", "ones", "empty", "full"), _size)
+_NEW["arange"] = _steps
+
+
+def _wrapped(result: Any, given: list[Any]) -> Any:
+    """A result with tensors in place of new arrays; NotImplemented where a result shares memory of an argument."""
+    kind = result.__class__
+    if kind is np.ndarray:
+        if any(result is one for one in given) or (result.base is not None and _shares(result, given)):
+            return NotImplemented
+        return _tensor(result)
+    if kind is tuple or kind is list or hasattr(result, "_fields"):
+        parts = [_wrapped(one, given) for one in result]
+        if any(one is NotImplemented for one in parts):
+            return NotImplemented
+        return kind(*parts) if hasattr(result, "_fields") else kind(parts)
+    return result
+
+
+def _shares(result: Array, given: list[Any]) -> bool:
+    for one in given:
+        if one.__class__ is np.ndarray and np.may_share_memory(one, result):
+            return True
+        if (one.__class__ is list or one.__class__ is tuple) and _shares(result, list(one)):
+            return True
+    return False
+
+
+def _tensor(array: Array) -> Any:
+    """The tensor of a new array; the array itself where the array holds objects."""
+    if array.dtype.hasobject:
+        return array
+    buffer = Buffer.of(array)
+    if array.nbytes >= COUNTED:
+        _count(buffer, array.nbytes)
+    return Tensor.at(buffer)
+
+
+_living: dict[int, tuple[weakref.ref[Buffer], int]] = {}
+_bytes = 0
+
+
+def _count(buffer: Buffer, nbytes: int) -> None:
+    """Count the bytes of a buffer as long as the buffer lives."""
+    global _bytes
+    key = id(buffer)
+
+    def forget(_: object) -> None:
+        global _bytes
+        _bytes -= _living.pop(key)[1]
+
+    _living[key] = weakref.ref(buffer, forget), nbytes
+    _bytes += nbytes
+
+
+@contextmanager
+def small_values() -> Iterator[None]:
+    """Within the block, values that are small and would have one chunk are computed at once.
+
+    Examples
+    --------
+    >>> from jmars.tensor.protocols import call
+    >>> with small_values():
+    ...     call("sqrt", 2.0)
+    np.float64(1.4142135623730951)
+    """
+    before = SmallValues.chosen
+    SmallValues.choose(min(SMALL, chunk_bytes()) if config.local_seconds > 0 else 0)
+    set_small_hook(_compute)
+    warnings.filterwarnings("error", module=r"jmars\.tensor\.(small_|operators)")  # which repeats the call
+    try:
+        yield
+    finally:
+        SmallValues.choose(before)
+        set_small_hook(_compute if before else None)
