@@ -93,11 +93,14 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     """
     check_device(device)
     if stop is None:
+        if dtype is not None and np.dtype(dtype).kind == "M":
+            np.arange(0, dtype=dtype)  # raises NumPy's error
         start, stop = 0, start
     start, stop, step = given = [one.fetch() if isinstance(one, Tensor) else one for one in (start, stop, step)]
-    if any(np.asarray(value).dtype.kind in "mMSU" for value in given):
+    kinds = [np.asarray(value).dtype.kind for value in given]
+    if dtype is not None and np.dtype(dtype).kind in "mM" and "f" not in kinds or {*kinds} & {*"mMSU"}:
         return cast(Tensor, call("method.arange_datetimes", start, stop, step, dtype, chunk_size, chunks))
-    if any(np.asarray(value).dtype.kind not in "biuf" for value in given):
+    if {*kinds} - {*"biuf"}:
         raise UnsupportedError("np.arange of other than real numbers is not in jmars; use asarray(numpy.arange(...))")
     if step == 0:
         raise ZeroDivisionError("division by zero")
@@ -322,9 +325,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_size: ChunkSize = None,
             chunks: ChunkSize = None) -> Any:  # fmt: skip
     """`np.indices`: an index array per axis, stacked; `chunk_size` is the chunk size of a single index array."""
-    dtype = np.dtype(dtype)
     if sparse:  # lines alone, of any length, as by `arange`
         return meshgrid(*(arange(n, dtype=dtype) for n in dimensions), sparse=True, indexing="ij")
+    dtype = np.dtype(dtype)
     shape = shape_of(tuple(dimensions))
     if not shape:
         return FUNCTIONS["empty"](0, dtype)

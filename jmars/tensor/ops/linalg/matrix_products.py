@@ -93,18 +93,24 @@ def write_product(name: str, product: Tensor, out: Any) -> Any:
     """Writes to `out` of `np.dot`, which has the dtype and the shape of the product; raises ValueError otherwise."""
     if out is not None and out.dtype != product.dtype:
         raise ValueError(f"output array of {out.dtype!r} is not acceptable: the product has {product.dtype!r}")
-    found = write_out(product, name, out)
-    return Tensor(found.data) if isinstance(found, Tensor) and not found.ndim else found  # NumPy's scalar
+    return _returned(write_out(product, name, out))
+
+
+def _returned(found: Any) -> Any:
+    """An array as it is; NumPy's scalar for an array without axes."""
+    return Tensor(found.data) if isinstance(found, Tensor) and not found.ndim else found
 
 
 @offers("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """`np.dot`: sums products along the last axis of `a` and the second to last axis of `b`."""
     x, y, dtype = _product_inputs("dot", a, b)
+    if isinstance(out, tuple):
+        raise TypeError("'out' must be an array")
     if not x.ndim or not y.ndim:
         product = x * y
         if product.dtype.char not in "fdFD":  # by `multiply` in NumPy, not by BLAS
-            return assign_out(product, out, "multiply")
+            return _returned(assign_out(product, out, "multiply"))
         return write_product("dot", product, out)
     if x.ndim <= 2 and y.ndim <= 2:
         _check_dot("dot", x, x.ndim - 1, y, max(y.ndim - 2, 0))

@@ -197,6 +197,8 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         theirs.at(a, tuple(map(_fetch, given_entries)), *map(np.asarray, more))
         return
     entries = tuple(one if is_many(one) else _fetch(one) for one in given_entries)
+    if any(getattr(one, "dtype", np.dtype(int)).kind not in "biu" for one in entries):
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")  # NumPy's words
     plain = [not isinstance(one, slice) and one is not None and one is not Ellipsis for one in entries]
     if not any(plain) or any(isinstance(one, bool) or getattr(one, "dtype", None) == np.bool for one in entries):
         a[entries] = ufunc(theirs.__name__)(a[entries], *more, dtype=None).astype(a.dtype)  # no position is repeated

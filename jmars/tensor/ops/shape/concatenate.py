@@ -271,7 +271,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
     if np.iterable(indices_or_sections):
         ends = [0, *(operator.index(i) for i in indices_or_sections), length]
     else:
-        sections = operator.index(indices_or_sections)
+        sections = int(indices_or_sections)
         if sections <= 0:
             raise ValueError("number sections must be larger than 0.")
         each, longer = divmod(length, sections)
