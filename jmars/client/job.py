@@ -78,7 +78,7 @@ class Job(Shown):
         self._warned: list[Any] = []  # key, line and text of warnings for those who wait
         self._waiting = 0  # threads that wait for the end
         self._advice: str | None = None  # what to do after a refusal, once that was looked for
-        self._recoveries = 0  # how often it was submitted again
+        self._recoveries = 0  # how often it was submitted again though no tensor that the client retains was lost
         self._again: list[Callable[[Job], None]] = []  # told of that
         self._cancelled = False  # somebody asked for that
         self._done = threading.Event()
@@ -377,10 +377,13 @@ class Job(Shown):
         failure: Failure | None = report["error"]
         if failure is None or failure.name != ChunkLostError.__name__:
             return False
-        if self._recoveries == RECOVERIES or self._cancelled:
-            return False
-        self._recoveries += 1
         keys = list(getattr(failure.exception(), "keys", ()))
+        if self._cancelled:
+            return False
+        if self.cluster.retained().isdisjoint(keys):  # else it goes on without them: each tensor is found lost once
+            if self._recoveries == RECOVERIES:
+                return False
+            self._recoveries += 1
         name = f"jmars-again-{self.id}"
         threading.Thread(target=self._submit_again, args=(keys, report), name=name, daemon=True).start()
         return True

@@ -80,6 +80,16 @@ def test_it_is_not_submitted_for_ever():
     assert cluster.asked == RECOVERIES
 
 
+def test_each_tensor_that_the_client_retains_may_be_found_lost_by_itself():
+    names = [f"name-{number}" for number in range(3 * RECOVERIES)]
+    cluster = Cluster(*(ChunkLostError("gone", [name]) for name in names), None)
+    cluster.here = set(names)
+    job = job_on(cluster)
+    job.ended(report(LOST))
+    assert job.wait(5) and job.error is None
+    assert cluster.forgotten == ["key", *names]
+
+
 def test_what_fails_otherwise_and_what_was_cancelled_is_not_submitted_again():
     cluster = Cluster(None)
     job = job_on(cluster)

@@ -99,6 +99,21 @@ def test_chunks_damaged_while_a_job_runs_are_computed_again_and_nothing_else(tmp
 
 
 @pytest.mark.long
+def test_a_job_that_reads_many_lost_tensors_and_tensors_made_of_lost_ones_computes_all_again(tmp_path):
+    with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path):
+        many = [(mt.ones(2**22, chunk_size=2**18) * k).execute() for k in range(1, 9)]
+        made = [mt.ones(2**21, chunk_size=2**18).execute()]
+        for _ in range(6):
+            made.append((made[-1] + 1).execute())
+        later = (mt.ones(2**24, chunk_size=2**20) * 2).execute()  # all of them go to disk
+        for path in tmp_path.glob("*/*"):
+            path.unlink()
+        assert float(sum(many[1:], many[0]).sum().fetch()) == 36 * 2**22
+        assert float((made[-1] * 2).sum().fetch()) == 14 * 2**21
+        assert float(later[:1].sum().fetch()) == 2
+
+
+@pytest.mark.long
 def test_an_array_from_the_notebook_that_was_lost_is_sent_again(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
         array = np.arange(COUNT * SIZE // 2, dtype=np.float64)
