@@ -89,7 +89,7 @@ def _chain_product(x: list[Tensor], i: int, j: int, split: dict[tuple[int, int],
 @offers("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """`np.linalg.vector_norm`: norm of the flattened array, or along axes."""
-    data = native(x)
+    data, keepdims = native(x), bool(keepdims)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
     if axis is None and not keepdims:
         size, axis = ravel(size), 0

@@ -103,7 +103,8 @@ def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]
     if isinstance(bins, Tensor):
         if bins.ndim != 1:
             raise ValueError("`bins` must be 1d, when an array")
-        return bins.rechunk(-1), None
+        line = bins.rechunk(-1)
+        return blockwise(name, _checked_edges, [line], line.chunks, line.dtype), None
     if np.ndim(bins):
         return as_tensor(np.histogram_bin_edges(np.zeros(0), np.asarray(bins))).rechunk(-1), None
     plain = edges_of(np.zeros(0, x.dtype), bins, range_)  # raises NumPy's errors
@@ -113,6 +114,11 @@ def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]
     ends = stack([min_(x), max_(x)]).rechunk(-1)
     dtype = edges_of(np.zeros(1, x.dtype), count).dtype
     return blockwise(name, edges_of, [ends], ((count + 1,),), dtype, (count,)), (count, None)
+
+
+def _checked_edges(edges: Array) -> Array:
+    """Edges of bins, which NumPy wants in ascending order."""
+    return np.histogram_bin_edges(np.zeros(0), edges)
 
 
 def _edges_of_axis(points: Array, bins: Any, range_: Any = None) -> Array:

@@ -67,8 +67,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     axis = None if axis is None else operator.index(axis)  # first, as NumPy: `concatenate(x, y)` is about the axis
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    if not isinstance(casting, str):
-        raise TypeError(f"casting must be str, not {type(casting).__name__}")
+    np.can_cast(bool, bool, casting)  # raises NumPy's errors
     arrays = list(arrays)
     parts = [as_tensor(a) for a in arrays]
     if not parts:

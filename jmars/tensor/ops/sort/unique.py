@@ -138,6 +138,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     """`np.intersect1d`: sorted distinct elements that occur in both arrays."""
     x, y = as_tensor(ar1), as_tensor(ar2)
     dtype = np.concatenate([np.zeros(0, x.dtype), np.zeros(0, y.dtype)]).dtype
+    x, y = astype(x, dtype), astype(y, dtype)
     if assume_unique:  # elements that occur twice in both arrays together
         both = call("concatenate", [x, y], axis=None)
         order = call("argsort", both, kind="mergesort") if return_indices else None
@@ -146,11 +147,11 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
         return both[:-1][twice] if order is None else (both[:-1][twice], order[:-1][twice], order[1:][twice] - x.size)
     if not return_indices:
         values = call("unique", x)
-        return values[call("isin", values, y)].astype(dtype)
+        return values[call("isin", values, y)]
     values, first = call("unique", x, return_index=True)
     others, second = call("unique", y, return_index=True)
     both, here = call("isin", values, others), call("isin", others, values)
-    return values[both].astype(dtype), first[both], second[here]
+    return values[both], first[both], second[here]
 
 
 @offers("setdiff1d")
