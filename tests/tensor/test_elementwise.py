@@ -278,3 +278,14 @@ def test_unsigned_numbers_are_compared_with_a_negative_one() -> None:
     x = np.array([0, 3, 2**63], "u8")
     np.testing.assert_array_equal(jt.isclose(jt.array(x, chunk_size=2), -1).fetch(), np.isclose(x, -1))
     assert not jt.allclose(jt.array(x), -1)
+
+
+def test_result_larger_than_its_inputs_is_cut_to_default_chunks(engine):
+    engine.limit = 16 * 2**20  # chunks of 2 MiB
+    x = jt.arange(1200.0)
+    made = abs(x[:, None] - x)
+    assert len(made.chunks[0]) > 1 and max(made.chunks[0]) * 1200 * 8 <= 2 * 2**20
+    assert (x + x[0]).chunks == x.chunks and (made - x).chunks == made.chunks
+    values = np.arange(1200.0)
+    assert np.array_equal(made.min(axis=1).fetch(), np.zeros(1200))
+    assert np.array_equal(np.multiply.outer(x, x).fetch(), np.multiply.outer(values, values))

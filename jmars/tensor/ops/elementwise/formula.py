@@ -5,6 +5,7 @@ NumPy resolves the dtype of every recorded operation; Python numbers stay weak u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -29,12 +30,13 @@ from jmars.tensor.ops.chunks.unknown_chunks import (
     length_kind,
     run_expression,
 )
-from jmars.tensor.splits import agreed_splits
+from jmars.tensor.splits import agreed_splits, chunk_bytes, evenly
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
 
 __all__ = ["ElementwiseOperand", "Formula", "FormulaValue", "broadcast_shape"]
 
+SMALL = 2**20  # bytes of a chunk that is not cut
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
@@ -184,6 +186,8 @@ class Formula:
         if shape is not None and whole != shape:
             raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
         chunks = _common_splits(whole, inputs, splits)
+        if splits is None and inputs and all(data.shape != whole for data in inputs) and is_known([whole]):
+            chunks = _within_a_chunk(chunks, expression.dtype.itemsize)
         cut = tuple(rechunked(data, _input_splits(data, chunks)) for data in inputs)
         unique = tuple(dict.fromkeys(cut))
         assert len(unique) == len(cut)
@@ -269,6 +273,21 @@ def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits:
                 cuts.append(data.chunks[own])
         whole = splits[axis] if splits is not None and not cuts else (length,)
         found.append(agreed_splits(cuts) if cuts else whole)
+    return tuple(found)
+
+
+def _within_a_chunk(chunks: Splits, itemsize: int) -> Splits:
+    """Splits of a result that broadcasting makes larger than all inputs: leading axes are cut to default chunks."""
+    most, itemsize = [max(cut) for cut in chunks], max(itemsize, 8)  # masks select wider elements
+    if math.prod(most) * itemsize <= SMALL or math.prod(most) * itemsize <= (room := chunk_bytes()):
+        return chunks
+    found = list(chunks)
+    for axis, length in enumerate(most):
+        behind = math.prod(most[axis + 1 :]) * itemsize
+        here = max(1, min(length, room // max(behind, 1)))
+        found[axis] = tuple(n for own in chunks[axis] for n in evenly(own, here))
+        if here > 1:
+            break
     return tuple(found)
 
 
