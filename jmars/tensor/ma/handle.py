@@ -295,6 +295,14 @@ class MaskedTensor(MaskedMethods):
         self._hardmask = True
         return self
 
+    def set_fill_value(self, value: Any = None) -> None:
+        """Set the value that stands for masked elements; None for the dtype's default."""
+        self.fill_value = value
+
+    def get_fill_value(self) -> Any:
+        """Return the value that stands for masked elements."""
+        return self.fill_value
+
     def soften_mask(self) -> MaskedTensor:
         """Let later writes unmask elements; returns the array itself."""
         self._hardmask = False

@@ -288,6 +288,14 @@ def test_a_mask_is_made_given_and_taken_away():
         ma.masked_where([True, False], [1, 2, 3])
 
 
+def test_set_fill_value_is_the_setter_as_a_method():
+    x = mt.ma.array([1, 2], mask=[True, False])
+    x.set_fill_value(7)
+    assert x.get_fill_value() == 7 and x.filled().tolist() == [7, 2]
+    x.set_fill_value()
+    assert x.get_fill_value() == np.ma.array([1]).get_fill_value()
+
+
 def test_fill_values_are_those_of_numpy():
     a, x = np.ma.array([1, 2, 3], mask=[0, 1, 0]), ma.array([1, 2, 3], mask=[0, 1, 0])
     assert x.fill_value == a.fill_value
