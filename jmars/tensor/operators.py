@@ -95,7 +95,7 @@ def _equality(name: str) -> Operator:
         try:
             return compare(self, other)
         except UFuncNoLoopError:  # as dates beside numbers: no element equals another, as in NumPy
-            if self.dtype.names is not None or getattr(getattr(other, "dtype", None), "names", None) is not None:
+            if "V" in (self.dtype.kind, getattr(getattr(other, "dtype", None), "kind", "")):
                 return call("method.compare_structured", name, self, other)
             unequal = call("full_like", self, name == "not_equal", dtype=bool)
             return unequal ^ call("zeros_like", other, dtype=bool)

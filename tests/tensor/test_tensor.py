@@ -310,5 +310,6 @@ def test_arrays_of_plain_bytes_and_of_times_without_unit_are_numpys(engine, dtyp
     assert x.dtype == a.dtype
     x[1:3], a[1:3] = x[4:], a[4:]
     np.testing.assert_array_equal(x.fetch(), a)
+    np.testing.assert_array_equal((x == x[0]).fetch(), a == a[0])
     np.testing.assert_array_equal(jt.zeros(2, dtype).fetch(), np.zeros(2, dtype))
     np.testing.assert_array_equal(jt.ones(2, "M8").fetch(), np.ones(2, "M8"))

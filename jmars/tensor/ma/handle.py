@@ -8,6 +8,7 @@ folder through the table of protocols.py, under "ma.<name>".
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = ["MaskedTensor", "data_of", "fill_of", "mask_of", "whole_mask"]
 
 Array = np.ndarray[Any, Any]
 nomask, masked = np.ma.nomask, np.ma.masked  # NumPy's constants: no mask; a masked element
+_EQUALITIES = {"equal": operator.eq, "not_equal": operator.ne}
 
 
 class MaskedTensor(MaskedMethods):
@@ -323,6 +325,8 @@ class MaskedTensor(MaskedMethods):
             return call(f"ma.{REDUCES[ufunc.__name__]}", inputs[0], *inputs[1:] or (kwargs.pop("axis", 0),), **kwargs)
         if method != "__call__":
             raise unsupported(f"{ufunc.__name__}.{method}")
+        if ufunc.__name__ in _EQUALITIES and isinstance(inputs[0], np.generic | np.ndarray) and not kwargs:
+            return _EQUALITIES[ufunc.__name__](self, inputs[0])
         return call("ma.ufunc", ufunc.__name__, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
