@@ -76,7 +76,7 @@ beta: 0 | 8.6
 typechars: 'bf'
 roll: 'raise' | 'forward'
 timezone: 'naive' | 'UTC'
-ndmax: 0 | 2 | 64
+ndmax: 2 | 64
 offsets: 1 | -3
 weekmask: '1111100'
 mask_func: np.tril | np.triu

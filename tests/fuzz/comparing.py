@@ -38,6 +38,7 @@ CLEAR = (  # words of other errors by which jmars refuses a value that NumPy doc
 )
 LENIENT = (  # words of NumPy's errors where jmars gives a value
     "could not convert string", "invalid literal for int",  # in a value that no result needs, which is not computed
+    "is a malformed string",
     "dispatcher for __array_function__",  # of text without axes, which is no list
     "be a C-Array",  # the layout of `out` in memory, of no matter here
 )  # fmt: skip
@@ -248,6 +249,7 @@ class Tried:
             or (function == "gradient" and kinds & {"m", "M"} and not all(one.dtype.isnative for one in used))
             or ("byteswap" in self.line and "U" in kinds)  # bytes that are no text
             or (function == "put_along_axis" and self.line.endswith("None)"))  # NumPy writes to no view with steps
+            or bool(re.match(r"(\w)\.flat\[.*\] = .*\b\1\b", self.line))  # NumPy reads what it has written
             or bool(re.match(r"np.copyto\((\w), \1,", self.line))  # returns before NumPy reads `where`
         )
 

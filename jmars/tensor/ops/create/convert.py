@@ -152,7 +152,9 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     ((1, 1), (1, 1))
     """
     if ndmax is not np._NoValue:
-        checked = np.array(0 if isinstance(a, Tensor) else a, dtype, ndmin=ndmin, ndmax=ndmax)  # raises NumPy's errors
+        checked = np.array(
+            np.zeros((1,) * a.ndim, a.dtype) if isinstance(a, Tensor) else a, dtype, ndmin=ndmin, ndmax=ndmax
+        )  # raises NumPy's errors
         a = a if isinstance(a, Tensor) or copy is False else checked
     if copy and isinstance(a, np.ndarray):
         a = a.copy(order="K")

@@ -158,10 +158,11 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
         return (result, step) if retstep else result
     np.moveaxis(np.zeros(1), 0, axis)  # raises NumPy's errors
     parts = num - 1 if endpoint else num
+    like = [np.zeros((), one.dtype) if isinstance(one, Tensor) else one for one in (start, stop)]
     start, stop = (one.fetch() if isinstance(one, Tensor) else one for one in (start, stop))
     inner = np.linspace(start, stop, 0).dtype  # Python's numbers are weak
     start, stop = np.asarray(start)[()], np.asarray(stop)[()]
-    kind = inner if dtype is None else cast_dtype(inner, dtype)
+    kind = np.linspace(like[0], like[1], 0).dtype if dtype is None else cast_dtype(inner, dtype)
     splits = decide_splits((num,), check_dtype(kind), chunk_size, chunks)
     params = (inner.str, start, stop, num, parts, bool(endpoint))
     with annotate(gpu=gpu):

@@ -7,6 +7,7 @@ Source: NumPy reference, "Universal functions: optional keyword arguments"; NEP 
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,8 @@ def takes_core_axes(function: Callable[..., Any]) -> Callable[..., Any]:
     theirs: np.ufunc = getattr(np, function.__name__)
 
     @functools.wraps(function)
-    def called(*inputs: Any, axes: Any = None, axis: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
+    def called(*inputs: Any, axes: Any = None, axis: Any = np._NoValue, keepdims: Any = False, **kwargs: Any) -> Any:
+        axis = None if axis is np._NoValue else operator.index(axis)
         if axes is None and axis is None and not keepdims:
             return function(*inputs, **kwargs)  # which lays out its result
         outs = (*inputs[theirs.nin :], kwargs.pop("out", None))
