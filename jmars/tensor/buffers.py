@@ -58,6 +58,7 @@ class SmallValues:
     chosen = 0  # limit of the cell that runs
     _paused = 0  # number of functions that work
     _lock = threading.Lock()
+    writing = threading.RLock()  # held between `unlock` and `lock`, so that threads of a cell write one by one
     index_step: ClassVar[Callable[[tuple[Any, ...]], ViewStep]]  # of tensor.py
 
     @classmethod
@@ -157,12 +158,13 @@ class Buffer:
         if self._strides is _OF_MEMORY:
             memory = self._memory
             assert memory is not None
-            in_c = memory.flags.c_contiguous
-            self._strides = None if in_c else strides_in_order(memory, memory.shape, memory.itemsize)
+            self._strides = None if memory.flags.c_contiguous else memory.strides
         return self._strides
 
     @strides.setter
     def strides(self, value: tuple[int, ...] | None) -> None:
+        if self._memory is not None:
+            self.restore(self.node)  # the memory may lie in another order
         self._strides = value
 
     @property
@@ -186,7 +188,7 @@ class Buffer:
             if op.__class__ is not FromArray or op.checksum is not None or op.array.nbytes > SmallValues.limit:
                 return None
             if op.array.shape == node.shape and op.array.dtype == node.dtype:
-                memory = self._memory = op.array
+                memory = self._memory = _in_order(op.array, self._strides)
                 memory.flags.writeable = False
         return memory
 
@@ -323,7 +325,8 @@ class View:
             self._whole = self._memory = None
         else:
             part = self.step.layout(whole)
-            self._whole, self._memory = whole, part if np.may_share_memory(part, whole) else None
+            shares = not part.size or np.may_share_memory(part, whole)
+            self._whole, self._memory = whole, part if shares else None
         return self._memory
 
     def unlock(self) -> Array | None:
@@ -331,8 +334,8 @@ class View:
         if self.memory is None or self.parent.unlock() is None:
             return None
         memory = self.memory
-        if memory is not None:
-            memory.flags.writeable = True
+        assert memory is not None  # as before: the copy of the parent's memory has no gaps
+        memory.flags.writeable = True
         return memory
 
     def lock(self) -> None:
@@ -349,16 +352,10 @@ class View:
 
     def alone(self) -> Buffer:
         """A buffer with the elements of this view only."""
-        memory = self.memory
-        if memory is not None:
-            made = Buffer.of(memory.copy("K"))
-            made.writeable, made.is_array = self.writeable, self.is_array
-            made.is_owned = self.buffer.is_owned and self.buffer.has_owner
-            return made
-        layout = layout_of(self)
-        contiguous = layout is None or layout.flags.c_contiguous
-        made = Buffer(self.node, None if contiguous or layout is None else layout.strides, is_array=self.is_array)
-        made.writeable = self.writeable
+        memory, layout = self.memory, layout_of(self)
+        made = Buffer(self.node) if memory is None else Buffer.of(memory.copy("K"))
+        made._strides = None if layout is None or layout.flags.c_contiguous else layout.strides
+        made.writeable, made.is_array = self.writeable, self.is_array
         made.is_owned = self.buffer.is_owned and self.buffer.has_owner
         return made
 
@@ -487,6 +484,21 @@ def unresolved(place: Place) -> list[TensorData]:
         place = place.parent
         nodes.append(place.node)
     return [node for node in nodes if node.has_unknown_lengths and not node.resolve_lengths()]
+
+
+def _in_order(array: Array, strides: tuple[int, ...] | None) -> Array:
+    """The array itself, or a copy where its axes do not lie in memory in the order of `strides` (None: in C order)."""
+    if strides is None and array.flags.c_contiguous:
+        return array
+    wanted, found = (
+        sorted(range(array.ndim), key=lambda axis: (-abs(steps[axis]), axis))
+        for steps in (strides or (0,) * array.ndim, array.strides)
+    )
+    if wanted == found:
+        return array
+    made: Array = np.empty([array.shape[axis] for axis in wanted], array.dtype).transpose(np.argsort(wanted))
+    made[...] = array
+    return made
 
 
 class _Memory:

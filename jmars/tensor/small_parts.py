@@ -26,7 +26,9 @@ _PLAIN: frozenset[type] = frozenset(
     {bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, np.ufunc, type(np._NoValue)}
     | ({*np.sctypeDict.values()} - {np.object_, np.void}) | {type(np.dtype(code)) for code in np.typecodes["All"]}
 )  # fmt: skip
-_BASIC = frozenset({int, slice, EllipsisType, NoneType, np.int64, np.int32, np.intp})
+_BASIC = frozenset(
+    {int, slice, EllipsisType, NoneType} | {one for one in np.sctypeDict.values() if issubclass(one, np.integer)}
+)
 _TYPES = (np.generic, bool, int, float, complex, str, bytes)
 
 
@@ -105,12 +107,17 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
         index, value = here(index), here(value)
     except AwayError:
         return False
-    memory = place.unlock()
-    assert memory is not None
-    try:
-        memory[index] = value
-    finally:
-        place.lock()
+    if value.__class__ is np.ndarray and value.dtype != place.memory.dtype and np.may_share_memory(value, place.memory):
+        value = value.copy()  # a write that warns is repeated
+    with SmallValues.writing:
+        memory = place.unlock()
+        assert memory is not None
+        try:
+            memory[index] = value
+        except Warning as warning:
+            repeated(warning, memory.__setitem__, index, value)
+        finally:
+            place.lock()
     return True
 
 
@@ -137,6 +144,8 @@ def small_operation(function: Any, x: Tensor, other: Any) -> Any:
         found = function(memory, other)
     except Warning as warning:
         found = repeated(warning, function, memory, other)
+    if found.__class__ is tuple:  # of divmod
+        return tuple(x.at(Buffer.of(one)) if one.__class__ is np.ndarray else one for one in found)
     return x.at(Buffer.of(found)) if found.__class__ is np.ndarray else found
 
 

@@ -12,7 +12,7 @@ import math
 import operator
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ Array = np.ndarray[Any, Any]
 SMALL = 2**22  # bytes of a value that stays in this process
 COUNTED = 2**16  # bytes of a value that counts for MOST
 MOST = 2**28  # bytes of all values that live here; beyond this, new ones are nodes
+_WRITEABLE, _FLAGS = 0x400, 0x80000400  # in flags.num; NumPy warns at a write to an array with the highest bit
 
 # Functions with results that may be much larger than their arguments.
 _GROWING = frozenset(
@@ -78,26 +79,28 @@ def _compute(
         if "read-only" in str(error):  # of a function that writes to an argument
             return NotImplemented
         raise
-    return _wrapped(result, given)
+    return _wrapped(result, [*given, *options.values()] if options else given, (*args, *kwargs.values()))
 
 
 def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], options: dict[str, Any]) -> Any:
     """Write a result to the memory of `out`."""
     if out.__class__ is tuple and len(out) == 1:
         (out,) = out
-    if out.__class__ is not Tensor or not out._place.writeable or out._place.memory is None:
+    if out.__class__ is not Tensor:
+        return NotImplemented
+    if not out._place.writeable or not out._place.is_array or out._place.memory is None:
         return NotImplemented
     place = out._place
-    try:
+    with SmallValues.writing, warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
         memory = place.unlock()
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
+        try:
             if theirs is operator.pow:
                 memory **= given[1]
             else:
                 theirs(*given, out=memory, **options)
-    finally:
-        place.lock()
+        finally:
+            place.lock()
     for one in seen:
         warn_user(str(one.message), one.category)
     return out
@@ -145,15 +148,22 @@ _NEW: dict[str, Callable[[list[Any]], Any]] = dict.fromkeys(("zeros", "ones", "e
 _NEW["arange"] = _steps
 
 
-def _wrapped(result: Any, given: list[Any]) -> Any:
-    """A result with tensors in place of new arrays; NotImplemented where a result shares memory of an argument."""
+def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
+    """A result with tensors in place of new arrays; NotImplemented where a result shares memory of an argument.
+
+    A part that is an argument, as the edges of a histogram, is the user's tensor.
+    """
     kind = result.__class__
     if kind is np.ndarray:
-        if any(result is one for one in given) or (result.base is not None and _shares(result, given)):
+        if result.flags.num & _FLAGS != _WRITEABLE or _shares(result, given):
             return NotImplemented
         return _tensor(result)
     if kind is tuple or kind is list or hasattr(result, "_fields"):
-        parts = [_wrapped(one, given) for one in result]
+        parts = [
+            found if one.__class__ is np.ndarray and (found := _with_memory(one, args)) is not None
+            else _wrapped(one, given, args)
+            for one in result
+        ]  # fmt: skip
         if any(one is NotImplemented for one in parts):
             return NotImplemented
         return kind(*parts) if hasattr(result, "_fields") else kind(parts)
@@ -177,6 +187,17 @@ def _tensor(array: Array) -> Any:
     if array.nbytes >= COUNTED:
         _count(buffer, array.nbytes)
     return Tensor.at(buffer)
+
+
+def _with_memory(memory: Array, values: Iterable[Any]) -> Any:
+    """The tensor among arguments that has this memory, or None."""
+    for one in values:
+        if one.__class__ is list or one.__class__ is tuple:
+            if (found := _with_memory(memory, one)) is not None:
+                return found
+        elif one.__class__ is Tensor and one._place.memory is memory:
+            return one
+    return None
 
 
 _living: dict[int, tuple[weakref.ref[Buffer], int]] = {}
@@ -211,8 +232,11 @@ def small_values() -> Iterator[None]:
     SmallValues.choose(min(SMALL, chunk_bytes()) if config.local_seconds > 0 else 0)
     set_small_hook(_compute)
     warnings.filterwarnings("error", module=r"jmars\.tensor\.(small_|operators)")  # which repeats the call
+    ours = warnings.filters[0]
     try:
         yield
     finally:
+        if not before and ours in warnings.filters:
+            warnings.filters.remove(ours)  # type: ignore[attr-defined]  # a list
         SmallValues.choose(before)
         set_small_hook(_compute if before else None)

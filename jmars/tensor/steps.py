@@ -38,8 +38,11 @@ def step(
 
 
 def share(part: Tensor, whole: Any, made_by: ViewStep) -> Tensor:
-    """Make `part` a view of `whole`, unless that is no tensor; returns `part`."""
-    return part._as_view_of(whole, made_by) if isinstance(whole, Tensor) and whole is not part else part
+    """Make `part` a view of `whole`, unless that is no tensor; returns `part`, read-only where NumPy's view is."""
+    if not isinstance(whole, Tensor):
+        part._place.writeable = made_by.write is not None
+        return part
+    return part._as_view_of(whole, made_by) if whole is not part else part
 
 
 def view(x: Tensor) -> Tensor:

@@ -320,12 +320,15 @@ class Tensor(TensorMethods, TensorOperators):
         assert value.dtype == self.dtype and value.ndim == self.ndim
         assert value.data.shape == self.data.shape or value.data.has_unknown_lengths
         self._check_writeable()
-        given = value._place.memory
-        if given is None or (memory := self._place.unlock()) is None:
-            self._place.put(value.data)
-        else:
-            memory[...] = given
-            self._place.lock()
+        with SmallValues.writing:
+            given = value._place.memory
+            if given is None or (memory := self._place.unlock()) is None:
+                self._place.put(value.data)
+                return
+            try:
+                memory[...] = given
+            finally:
+                self._place.lock()
 
     def _check_writeable(self) -> None:
         if not self._place.writeable:

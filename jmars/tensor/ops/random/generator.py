@@ -368,10 +368,11 @@ def _small_first(name: str, ours: Callable[..., Any]) -> Callable[..., Any]:
     """A method of `Generator` that draws a few numbers at once in a cell."""
     names = [*inspect.signature(ours).parameters][1:]
     at = names.index("size") if "size" in names else None
+    most = names.index("out") if "out" in names else len(names)
 
     @functools.wraps(ours)
     def draw(self: Generator, *args: Any, **kwargs: Any) -> Any:
-        if SmallValues.limit:
+        if SmallValues.limit and len(args) <= most:
             size = kwargs.get("size") if at is None or at >= len(args) else args[at]
             if name in ("permutation", "permuted", "choice") and args and isinstance(args[0], int):
                 size = max(args[0], math.prod(shape_of(size if size is not None else ())))  # of the positions

@@ -1,0 +1,91 @@
+"""Small values of a cell: programs leave the values, errors and warnings that NumPy leaves."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.tensor.small_values import small_values
+
+PROGRAMS = {  # each leaves its values in `r`; F and U are arrays of the user
+    "arrays in Fortran order": "y = F + 1\nr = y.ravel('K'), F.ravel('K'), F.flatten('A')",
+    "a write to an array in Fortran order": "F[0] = 5\nr = F.ravel('K'), (F + 1).ravel('K'), F",
+    "axes in another order": "P = F.T[None].copy('K')\nr = P.ravel('K'), (P + 1).ravel('K'), P[0].ravel('K')",
+    "a part whose whole is gone": "y = np.arange(6.)[::2]\nz = y.ravel()\nz[0] = 9\nr = y, z, y.flags.c_contiguous",
+    "an argument by its name": "x = np.ones((2, 3))\ny = np.ravel(a=x)\ny[0] = 9\nr = x, y",
+    "axes by their names": "x = np.ones((2, 3))\ny = np.swapaxes(x, axis1=0, axis2=1)\ny[0] = 9\nr = x, y",
+    "edges of a histogram": "z = U[:]\nh, b = np.histogram([0.5], bins=U)\nb[0] = -1\nr = U, z, b, h",
+    "edges in a list": "h, b, c = np.histogram2d([0.5], [0.5], bins=[U, U])\nb[0] = -1\nr = U, b, c, h",
+    "an index of NumPy": "x = np.zeros((2, 3))\ny = x[np.uint8(1)]\ny += 1\nx[1, 0] = 5\nr = x, y",
+    "indices of NumPy": "x = np.zeros((2, 3))\ny = x[np.int8(1), 1:]\ny[0] = 1\nr = x, y",
+    "a broadcast number": "y = np.broadcast_to(5.0, (3,))\ny[0] = 1",
+    "a broadcast list": "y = np.broadcast_to([1.0, 2.0], (3, 2))\ny[0] = 1",
+    "the diagonal of lists": "y = np.diagonal([[1, 2], [3, 4]])\ny[0] = 1",
+    "a write of NaN to integers": "x = np.zeros(3, int)\nx[:2] = np.array([np.nan, 1.0])\nr = x[1:]",
+    "a write of complex numbers": "x = np.zeros(3)\nx[:2] = np.array([1j, 1.0])\nr = x",
+    "a write to no elements": "v = U[0:0]\nv[:] = 5\nv += 1\nU[0] = 3\nr = U, v",
+    "divmod": "x = np.arange(4)\nq, m = divmod(x, 3)\nn, o = divmod(9, x[1:])\nq[0] = 5\nr = q, m, n, o",
+    "a draw into an array": "x = np.zeros(3)\ny = np.random.default_rng(0).random(None, float, x)\nr = x, y",
+}
+
+
+def left_by(text, numpy, enter):
+    """Values, the error and the warnings of a program."""
+    names = {"np": numpy, "F": enter(np.asfortranarray(np.arange(6.0).reshape(2, 3))), "U": enter(np.arange(5.0))}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            exec(text, names)
+        except ValueError as error:
+            return str(error)
+    found = [one.fetch() if isinstance(one, mt.Tensor) else np.asarray(one) for one in names["r"]]
+    return [(one.tolist(), one.dtype) for one in found], {str(one.message) for one in seen}
+
+
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_program_leaves_what_numpy_leaves(engine, text):
+    expected = left_by(text, np, lambda array: array)
+    with small_values():
+        assert left_by(text, mt, mt.asarray) == expected
+
+
+def test_arrays_that_are_no_tensors_stay_writeable_and_apart(engine):
+    edges, x = np.arange(3.0), np.arange(3.0)
+    with small_values():
+        kept = [
+            mt.histogram([0.5], bins=edges)[1],
+            mt.histogram2d([0.5], [0.5], bins=[edges, edges])[1],
+            mt.asarray(a=x),
+        ]
+    edges[0] = x[0] = -1
+    assert [one.tolist() for one in kept] == [[0, 1, 2]] * 3
+
+
+def test_threads_write_to_one_array(engine):
+    interval = sys.getswitchinterval()
+    with small_values():
+        x = mt.zeros(4000)
+
+        def put(first):
+            for i in range(first, 4000, 4):
+                x[i] = i
+
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(put, range(4)))
+        finally:
+            sys.setswitchinterval(interval)
+    assert x.tolist() == list(range(4000))
+
+
+def test_filters_of_warnings_are_as_before():
+    before = list(warnings.filters)
+    with small_values():
+        pass
+    assert warnings.filters == before
