@@ -69,8 +69,9 @@ def _compute(
             found = ours(*args, **kwargs)
         finally:
             SmallValues.count(-1)
-        if not all(map(_is_small, found if isinstance(found, tuple | list) else (found,))):
-            return found
+        results = found if isinstance(found, tuple | list) else (found,)
+        if not all(map(_is_small, results)) or any(one is other for one in results for other in args):
+            return found  # also where it was written to an argument
     try:
         result = theirs(*given, **options)
     except Warning as warning:

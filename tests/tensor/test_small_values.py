@@ -30,6 +30,10 @@ PROGRAMS = {  # each leaves its values in `r`; F and U are arrays of the user
     "a write of complex numbers": "x = np.zeros(3)\nx[:2] = np.array([1j, 1.0])\nr = x",
     "a write to no elements": "v = U[0:0]\nv[:] = 5\nv += 1\nU[0] = 3\nr = U, v",
     "divmod": "x = np.arange(4)\nq, m = divmod(x, 3)\nn, o = divmod(9, x[1:])\nq[0] = 5\nr = q, m, n, o",
+    "a write to an argument of two MiB": "x = np.arange(300_000.)\nnp.negative(x, x)\nnp.add(x, 1, x)\nr = x[:9],",
+    "a take of positions into an argument": (
+        "x = np.arange(300_000)\ni = np.roll(x, 1)\nnp.take(x.copy(), i, None, x)\nr = x[:9], x[-1]"
+    ),
     "a draw into an array": "x = np.zeros(3)\ny = np.random.default_rng(0).random(None, float, x)\nr = x, y",
 }
 
