@@ -145,3 +145,10 @@ def test_methods_raise_the_errors_that_errstate_raises(engine):
         assert reduced().fetch().max() <= 5
         with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
             reduced().fetch()
+
+
+def test_latest_dates_until_now_are_accumulated() -> None:
+    dates = np.array(["2001-01-01", "2000-01-01", "NaT", "2002-01-01", "2001-06-01"], "M8[D]")
+    for function in ("maximum", "minimum", "fmax"):
+        ours = getattr(mt, function).accumulate(mt.asarray(dates, chunk_size=2))
+        np.testing.assert_array_equal(ours.fetch(), getattr(np, function).accumulate(dates))

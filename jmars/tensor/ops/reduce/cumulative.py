@@ -121,8 +121,8 @@ def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any
 
 
 def _dtype_argument(out: Array) -> np.dtype[Any] | None:
-    """dtype argument for a ufunc; None for timedeltas, for which NumPy accepts no unit there."""
-    return None if out.dtype.kind == "m" else out.dtype
+    """dtype argument for a ufunc; None for times, for which NumPy accepts no unit there."""
+    return None if out.dtype.kind in "mM" else out.dtype
 
 
 def _cumulate(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
