@@ -63,8 +63,9 @@ class SmallValues:
 
     @classmethod
     def choose(cls, limit: int) -> None:
-        """Set the limit."""
+        """Set the limit; an interrupt may have left functions of an earlier cell as if they worked."""
         with cls._lock:
+            cls._paused = cls._paused if cls.chosen else 0
             cls.chosen = limit
             cls.limit = 0 if cls._paused else limit
 
@@ -72,7 +73,7 @@ class SmallValues:
     def count(cls, change: int) -> None:
         """Note that a function begins to work, by 1, or ends, by -1."""
         with cls._lock:
-            cls._paused += change
+            cls._paused = max(0, cls._paused + change)
             cls.limit = 0 if cls._paused else cls.chosen
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
+from jmars.tensor.buffers import SmallValues
 from jmars.tensor.small_values import small_values
 
 PROGRAMS = {  # each leaves its values in `r`; F and U are arrays of the user
@@ -93,3 +94,12 @@ def test_filters_of_warnings_are_as_before():
     with small_values():
         pass
     assert warnings.filters == before
+
+
+def test_a_cell_starts_afresh_after_an_interrupt() -> None:
+    SmallValues.count(1)  # a function that an interrupt ended before its end was noted
+    with small_values():
+        assert mt.sqrt(4.0) == 2.0 and type(mt.sqrt(4.0)) is np.float64
+    SmallValues.count(-1)
+    with small_values():
+        assert type(mt.sqrt(4.0)) is np.float64
