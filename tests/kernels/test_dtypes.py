@@ -19,8 +19,6 @@ REFUSED = [
     np.dtypes.StringDType(),
     np.dtype([("a", "i4"), ("b", [("c", "O")])]),
     np.dtype(("f8", (2,))),
-    "V4",
-    [],
 ]
 
 

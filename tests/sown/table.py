@@ -101,8 +101,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/tensor/**/*.py",
-        '    if mode == "raise" and (at.min() < -x.size or at.max() >= x.size):',
-        '    if mode == "raise" and (at.min() < -x.size or at.max() > x.size):',
+        "    wrong = found[(found < -length) | (found >= length)]",
+        "    wrong = found[(found < -length) | (found > length)]",
         "an index one past the end is not refused",
     ),
     Fault(
@@ -185,9 +185,9 @@ FAULTS = (
     ),
     Fault(
         "jmars/memory/*.py",
-        "        for slot in self._pieces.pop((job, operand), ()) if self._pieces else ():",
-        "        for slot in () if self._pieces else ():",
-        "pieces that an operand got in line are never released",
+        "        for slot in self._slots.pop((job, operand), ()):",
+        "        for slot in self._slots.pop((job, operand), ())[1:]:",
+        "a slot of the memory promised to an operand is never released",
     ),
     Fault(
         "jmars/dispatch/*.py",

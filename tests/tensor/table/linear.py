@@ -235,6 +235,7 @@ CLOSE: dict[str, Row] = {
     "gradient": _gradient,
     "trapezoid": lambda d: call(x := d.array("iuf", low=1, wild=False), axis=d.axis(x), **d.some(dx=0.5)),
     "cross": _cross,
+    "linalg.cross": _cross,
     "cov": _cov,
     "corrcoef": lambda d: call(d.array("f", d.int(1, 4), d.int(3, 5), wild=False), **d.some(rowvar=False)),
     "vander": lambda d: call(

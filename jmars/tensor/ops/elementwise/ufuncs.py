@@ -239,7 +239,9 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
     pairs = (("maximum", a_min), ("minimum", a_max))
     bounds = [(name, formula.read(bound)) for name, bound in pairs if bound is not None]
     if len(bounds) == 2 and chosen is None and keywords.casting == "same_kind":  # a single loop in NumPy
-        value = formula.cast(value, result_type(value.kind, *(bound.kind for _, bound in bounds)))
+        common = result_type(value.kind, *(bound.kind for _, bound in bounds))
+        if np.can_cast(value.kind, common, "same_kind"):
+            value = formula.cast(value, common)
     for name, bound in bounds:
         value = formula.apply(name, value, bound, signature=chosen, casting=keywords.casting)
     if a_min is None and a_max is None:
