@@ -116,7 +116,7 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
 def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
     """Whether an array that `plain_array` made of a value shares no memory with the value."""
     if isinstance(value, np.ndarray):
-        return not np.may_share_memory(array, value)
+        return array is not value and not np.may_share_memory(array, value)  # an empty array shares no memory
     return array.base is None and not hasattr(value, "__array__")
 
 

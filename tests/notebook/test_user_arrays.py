@@ -217,3 +217,11 @@ def test_large_arrays_are_written_too(notebook, monkeypatch):
     assert np.array_equal(notebook["y"], expected + 1)
     assert notebook["a"][0].tolist() == (expected[1] + 1).tolist()
     assert notebook["row"].tolist() == [16, 17, 18, 19, 20, 21]
+
+
+def test_an_empty_array_that_a_cell_reads_may_be_written_afterwards(notebook):
+    notebook("import numpy as np\na = np.zeros(2)[1:1]")
+    notebook("%%jmars\nb = np.isinf(a)")
+    assert notebook("a.flags.writeable")
+    notebook("%%jmars\nc = np.maximum(-2.0, a, out=a.T)")
+    assert notebook["a"].shape == (0,)

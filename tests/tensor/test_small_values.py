@@ -103,3 +103,13 @@ def test_a_cell_starts_afresh_after_an_interrupt() -> None:
     SmallValues.count(-1)
     with small_values():
         assert type(mt.sqrt(4.0)) is np.float64
+
+
+def test_an_out_without_axes_does_not_reach_numpys_cumsum_which_crashes() -> None:
+    with small_values():
+        x = mt.array(3.0)
+        y = x
+        with pytest.raises(ValueError, match="wrong size"):
+            mt.cumsum(x, axis=0, out=y)
+        y += 1
+        assert float(x) == 4.0
