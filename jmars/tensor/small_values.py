@@ -92,7 +92,7 @@ def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], option
     if not out._place.writeable or not out._place.is_array or out._place.memory is None:
         return NotImplemented
     place = out._place
-    if not place.memory.ndim and theirs.__class__ is not np.ufunc:
+    if not out.ndim and theirs.__class__ is not np.ufunc:
         return NotImplemented  # NumPy's cumsum and cumprod crash
     with SmallValues.writing, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
