@@ -127,9 +127,10 @@ def _dtype_argument(out: Array) -> np.dtype[Any] | None:
 
 def _cumulate(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
     x = native(a)
-    if out is not None and not np.ndim(out):  # NumPy would crash
+    crashes = out is not None and not np.ndim(out)  # NumPy, for such an `out`
+    trial(name, x, axis=axis, dtype=dtype, out=None if crashes else out)
+    if crashes:
         raise ValueError("provided out is the wrong size for the accumulation.")  # NumPy's words
-    trial(name, x, axis=axis, dtype=dtype, out=out)
     if axis is None or names_no_axis(axis, x.ndim):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim) if x.ndim else 0
