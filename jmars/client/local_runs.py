@@ -32,6 +32,7 @@ from jmars.kernels.loaded_programs import LoadedPrograms
 from jmars.kernels.scratch import open_spares
 from jmars.tensor.from_array import FromArray, copied_bytes
 from jmars.tensor.operand import TensorData
+from jmars.tensor.small_values import SMALL as SMALL_VALUE
 from jmars.tensor.structure import bindings, digest
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
@@ -46,7 +47,6 @@ __all__ = ["LocalRuns", "kept_bytes", "load_local_runs"]
 
 NAMED = 2**20  # bytes of a value that is kept as long as its node lives if Python refers to it; SMALL of others
 ALL_NAMED = 2**26  # bytes of all such values of more than SMALL
-HERE = 2**22  # bytes of an array of this process that needs no job to be a result
 LOOK, LATER = 3, 30  # reads and writes of elements until an unknown value is computed: at first, and later
 MOST_NODES = 400  # of a graph that is computed here
 LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
@@ -113,7 +113,7 @@ class LocalRuns:
     def has(self, node: TensorData) -> bool:
         """Whether the value of a node is a small array of this process, so that no job is needed for it."""
         value = self._known(node)
-        return value is not None and value.nbytes <= HERE and config.local_seconds > 0
+        return value is not None and value.nbytes <= SMALL_VALUE and config.local_seconds > 0
 
     def small(self, node: TensorData, touched: int) -> Array | None:
         """The value of a small node, for single elements: known, or computed at the third or each thirtieth element."""

@@ -64,7 +64,7 @@ def here(value: Any) -> Any:
 
 
 def small_part(x: Tensor, index: Any) -> Any:
-    """`x[index]` of a tensor whose elements are here; NotImplemented where the index makes a node.
+    """`x[index]`, by NumPy, of a tensor with elements in this process; NotImplemented for an index that makes a node.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def small_part(x: Tensor, index: Any) -> Any:
 
 
 def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
-    """`x[index] = value` of a tensor whose elements are here; False where the write makes a node.
+    """`x[index] = value`, by NumPy, of a tensor with elements in this process; False for a write that makes a node.
 
     Raises
     ------
