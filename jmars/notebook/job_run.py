@@ -28,6 +28,7 @@ _MARKED = (*OPERANDS, "operand_marks")
 TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
 
 _DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
+_KNOWN = 0.2  # share of the operands after which the time left is within twice the truth
 _LEFT = (OperandState.UNSCHEDULED, OperandState.READY, OperandState.RUNNING, OperandState.CANCELLING)
 
 
@@ -164,18 +165,20 @@ class JobRun:
         return max(0.0, (self.ended or now) - self.submitted) if self.submitted is not None else 0.0
 
     def eta(self, now: float) -> float | None:
-        """Seconds left as the cluster estimates, or by the pace so far; None if unknown."""
+        """Seconds left by the cluster's estimate, or by the pace so far; None before a fifth of it is done."""
         if self.state != JobState.RUNNING or self.table is None or self.started is None:
+            return None
+        done = sum(self.counts[state] for state in _DONE)
+        if done < _KNOWN * self.n:
             return None
         if self.expected is not None:
             told, left = self.expected
             return max(0.0, left - max(0.0, now - told))
-        done = sum(self.counts[state] for state in _DONE)
         return (now - self.started) * (self.n - done) / done if done and now > self.started else None
 
     def part(self, now: float) -> JobPart:
         """The job's line in the list of jobs."""
-        predicted, measured = self.plan.predicted, self.plan.took
+        measured = self.plan.took
         return JobPart(
             number=self.number,
             job=self.id,
@@ -185,7 +188,6 @@ class JobRun:
             state=str(self.state),
             n=self.n,
             elapsed=round(self.elapsed(now), 4),
-            predicted=predicted["makespan"] if predicted else None,
             spilled=measured["spilled"] if measured else 0,
         )
 
@@ -225,34 +227,22 @@ class JobSums:
     ...     job.plan.moved({"measured": {"makespan": 0.5, "peak": 8, "spilled": 10, "moved": 0}})
     ...     sums = sums.plus(job)
     >>> sums.totals()
-    {'jobs': 3, 'ran': 1.5, 'predicted': 0.0, 'planned': 0, 'spilled': 30}
+    {'jobs': 3, 'spilled': 30}
     """
 
     jobs: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands by state
-    ran: float = 0.0  # seconds, of ended jobs
-    predicted: float = 0.0  # seconds, of planned jobs
-    planned: int = 0
     spilled: int = 0  # bytes
 
     def plus(self, job: JobRun) -> JobSums:
         """The sums with one more job."""
-        predicted, measured = job.plan.predicted, job.plan.took
+        measured = job.plan.took
         return JobSums(
             self.jobs + 1,
             [a + b for a, b in zip(self.counts, job.counts, strict=True)],
-            self.ran + (measured["makespan"] if measured else 0.0),
-            self.predicted + (predicted["makespan"] if predicted else 0.0),
-            self.planned + (predicted is not None),
             self.spilled + (measured["spilled"] if measured else 0),
         )
 
     def totals(self) -> Totals:
         """The sums for the header."""
-        return Totals(
-            jobs=self.jobs,
-            ran=round(self.ran, 4),
-            predicted=round(self.predicted, 4),
-            planned=self.planned,
-            spilled=self.spilled,
-        )
+        return Totals(jobs=self.jobs, spilled=self.spilled)

@@ -62,8 +62,6 @@ def summary(
     """A line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), spilled 0 B"."""
     parts = [f"jmars {snap['state']}{_place(hosts)} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
     totals = snap["totals"]
-    if totals["planned"] and totals["planned"] == totals["jobs"] and totals["ran"]:
-        parts.append(f" (ran {totals['ran']:.1f} s, predicted {totals['predicted']:.1f} s)")
     if totals["jobs"] > 1:
         parts.append(f": {snap['n']} operands in {totals['jobs']} jobs, spilled {format_bytes(totals['spilled'])}")
     elif graph:
@@ -132,23 +130,8 @@ def _host_lines(hosts: Sequence[HostHeading]) -> list[str]:
 
 
 def _plan_lines(plan: PlanPart | None) -> list[str]:
-    """Predicted and measured costs, and advice for the next run."""
-    if plan is None:
-        return []
-    lines = []
-    if plan["predicted"]:
-        low, high = plan["predicted"]["peak"]
-        lines.append(
-            f"predicted: {plan['predicted']['makespan']:.2f} s, peak of chunks {format_bytes(low)} to "
-            f"{format_bytes(high)}, spilled {format_bytes(plan['predicted']['spilled'])}"
-        )
-    if plan["measured"]:
-        took = plan["measured"]
-        lines.append(
-            f"measured: {took['makespan']:.2f} s, peak of chunks {format_bytes(took['peak'][1])}, "
-            f"spilled {format_bytes(took['spilled'])}"
-        )
-    return lines + [f"next time: {text}" for text in plan["advice"][:2]]
+    """Advice for the next run."""
+    return [f"next time: {text}" for text in plan["advice"][:2]] if plan is not None else []
 
 
 def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:

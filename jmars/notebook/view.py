@@ -64,7 +64,6 @@ class JobPart(TypedDict):
     state: str
     n: int  # operands after fusion
     elapsed: float  # seconds
-    predicted: float | None  # seconds of running; None without a plan
     spilled: int  # bytes, once it has ended
 
 
@@ -72,9 +71,6 @@ class Totals(TypedDict):
     """Costs of all jobs of a cell together."""
 
     jobs: int
-    ran: float  # seconds from the first operand of a job to its last, of ended jobs
-    predicted: float  # the same as planned
-    planned: int  # jobs that were planned; the others are not in `predicted`
     spilled: int  # bytes, of ended jobs
 
 
@@ -88,7 +84,7 @@ class Snap(TypedDict):
     counts: list[int]  # operands by state; they sum to n
     totals: Totals
     elapsed: float  # seconds since the cell began, or since the first job was submitted
-    eta: float | None  # seconds that the newest job may still need
+    eta: float | None  # seconds that the newest job may still need; None before a fifth of it is done
     error: str | None
     why: str  # reason why no operand has moved for some seconds; "" while operands move
     calm: bool  # the reason is no fault: no help is needed

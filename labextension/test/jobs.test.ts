@@ -35,14 +35,14 @@ describe('a cell of several jobs', () => {
     mount(document.body, host());
     expect(document.querySelector<HTMLElement>('.jm-parts')!.hidden).toBe(true);
     const part = shown.snap.parts[0];
-    const first = { ...part, job: 'job-0', number: 59, line: 2, text: 'if x > 0:', state: 'succeeded', elapsed: 0.25, predicted: 0.2, spilled: 2 ** 20 };
-    const totals = { jobs: 60, ran: 1.25, predicted: 0.5, planned: 2, spilled: 2 ** 21 };
+    const first = { ...part, job: 'job-0', number: 59, line: 2, text: 'if x > 0:', state: 'succeeded', elapsed: 0.25, spilled: 2 ** 20 };
+    const totals = { jobs: 60, spilled: 2 ** 21 };
     shown = picture({ snap: { ...shown.snap, totals, parts: [first, { ...part, number: 60 }] } });
     changed();
     await tick();
-    expect(texts('.jm-parts li')).toEqual(['60.line 3: b.sum()running, 5 operands, 1.50 s', '59.line 2: if x > 0:succeeded, 5 operands, 0.25 s, predicted 0.20 s, spilled 1.0 MiB']);
+    expect(texts('.jm-parts li')).toEqual(['60.line 3: b.sum()running, 5 operands, 1.50 s', '59.line 2: if x > 0:succeeded, 5 operands, 0.25 s, spilled 1.0 MiB']);
     expect(texts('.jm-parts .jm-note')[0]).toContain('60 jobs, of which the last 2 are listed.');
-    expect(texts('.jm-time')).toEqual(['2 of 5 operands in 60 jobs · 1.5 s · about 3.0 s left of job 60 · ran 1.25 s · predicted 0.50 s for 2 of the jobs · spilled 2.0 MiB']);
+    expect(texts('.jm-time')).toEqual(['2 of 5 operands in 60 jobs · 1.5 s · about 3.0 s left of job 60 · 2.0 MiB on disk']);
   });
   test('a click on a job shows its graph, or says that it is not kept', async () => {
     mount(document.body, host());

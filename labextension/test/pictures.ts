@@ -52,8 +52,8 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       view: '',
       line: 0,
       lines: 0,
-      totals: { jobs: 1, ran: 0, predicted: 0, planned: 0, spilled: 0 },
-      parts: [{ number: 1, job: 'job-1', name: 'cell', line: 3, text: 'b.sum()', state: 'running', n: 5, elapsed: 1.5, predicted: null, spilled: 0 }],
+      totals: { jobs: 1, spilled: 0 },
+      parts: [{ number: 1, job: 'job-1', name: 'cell', line: 3, text: 'b.sum()', state: 'running', n: 5, elapsed: 1.5, spilled: 0 }],
       seq: 7
     },
     operand_states: bytes(3, 3, 2, 1, 0),

@@ -57,7 +57,7 @@ FACTS = """[...document.querySelectorAll('.jm-joblist')].flatMap(list => {
 def test_the_facts_of_a_cells_jobs_are_not_cut_at_any_width(page):
     picture = json.loads(json.dumps(picture_at(simulate(3, seconds=4), 60.0)))
     part = {"name": "In [3]", "line": 12, "text": "total = float((a * 2).sum()) + float((a - 2).sum()) # of all"}
-    part |= {"state": "succeeded", "n": 12_345, "elapsed": 83.2, "predicted": 95.1, "spilled": 2**31}
+    part |= {"state": "succeeded", "n": 12_345, "elapsed": 83.2, "spilled": 2**31}
     picture["snap"]["parts"] = [part | {"number": i, "job": f"job-{i}"} for i in (1, 2)]
     open_view(page)
     page.evaluate("p => window.put(p)", picture)

@@ -274,6 +274,12 @@ def test_the_time_left_follows_the_pace():
     assert run_of(log).snap(log.time)["eta"] == 3.0  # 2 s for 2 operands, 3 to go
 
 
+def test_no_time_left_is_told_before_a_fifth_is_done():
+    log = started(9).moved(S.RUNNING, range(9), worker=0).add("Expected", 1.0, left=1300.0)
+    assert run_of(log.moved(S.FINISHED, [0], worker=0)).snap(log.time)["eta"] is None
+    assert run_of(log.moved(S.FINISHED, [1], worker=0)).snap(log.time)["eta"] is not None
+
+
 def test_each_trait_is_that_field_of_the_picture():
     run = run_of(started(4).moved(S.RUNNING, [0], worker=0).memory(1, 2))
     assert {name: run.trait(name, 2000.0) for name in TRAITS} == run.picture(2000.0)
@@ -301,7 +307,7 @@ def cell_of(jobs, chunks=4, **settings):
 def test_the_header_adds_up_all_jobs_of_the_cell_and_the_list_is_bounded():
     run = cell_of(70)
     snap = run.snap(5000.0)
-    assert snap["totals"] == {"jobs": 70, "ran": 35.0, "predicted": 8.75, "planned": 35, "spilled": 700}
+    assert snap["totals"] == {"jobs": 70, "spilled": 700}
     assert (snap["n"], snap["counts"][S.FINISHED]) == (350, 350)
     assert snap["elapsed"] == 69.4
     assert [part["number"] for part in snap["parts"]] == list(range(21, 71))
@@ -314,7 +320,6 @@ def test_the_header_adds_up_all_jobs_of_the_cell_and_the_list_is_bounded():
         "state": "succeeded",
         "n": 5,
         "elapsed": 0,
-        "predicted": 0.25,
         "spilled": 10,
     }
 

@@ -1,9 +1,8 @@
-// The text of the header beside the state: the line that runs, operands, times and costs.
+// The text of the header beside the state: the line that runs, operands, times and costs. Without predictions: the Plan tab has them.
 import { bytes, count, fine, plural, seconds } from '../model/format';
 import { GONE, percentDone } from '../model/last';
 import { done } from '../model/states';
 import { PlanPart, Snap } from '../model/view';
-import { predictionText } from './plan';
 
 export const ENDED = ['succeeded', 'failed', 'cancelled']; // states of a job
 
@@ -21,14 +20,9 @@ export function headerText(snap: Snap, plan: PlanPart | null): string {
     snap.n ? `${count(done(snap.counts))} of ${plural(snap.n, 'operand')}${jobs > 1 ? ` in ${count(jobs)} jobs` : ''}` : '',
     snap.live || snap.elapsed >= 1 ? seconds(snap.elapsed) : fine(snap.elapsed),
     snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left${jobs > 1 ? ` of job ${count(jobs)}` : ''}` : '',
-    jobs > 1 ? totalsText(snap) : predictionText(plan)
+    snap.live && plan && plan.stage > 1 && jobs === 1 ? `stage ${count(plan.stage)}` : '',
+    snap.totals?.spilled ? `${bytes(snap.totals.spilled)} on disk` : ''
   ]
     .filter(Boolean)
     .join(' · ');
-}
-
-function totalsText(snap: Snap): string {
-  const { jobs, ran, predicted, planned, spilled } = snap.totals;
-  const among = planned < jobs ? ` for ${count(planned)} of the jobs` : '';
-  return [`ran ${fine(ran)}`, planned ? `predicted ${fine(predicted)}${among}` : '', `spilled ${bytes(spilled)}`].filter(Boolean).join(' · ');
 }

@@ -20,7 +20,7 @@ export function drawJobs(el: HTMLElement, snap: Snap | null, chosen: string): vo
 
 function line(part: JobPart, pressed: boolean, number: number): HTMLElement {
   const where = part.line ? `line ${Number(part.line)}: ${part.text}` : part.text || part.name || part.job;
-  const facts = [part.state, plural(part.n, 'operand'), fine(part.elapsed), part.predicted ? `predicted ${fine(part.predicted)}` : '', part.spilled ? `spilled ${bytes(part.spilled)}` : ''];
+  const facts = [part.state, plural(part.n, 'operand'), fine(part.elapsed), part.spilled ? `spilled ${bytes(part.spilled)}` : ''];
   return h(
     'li',
     { 'data-state': part.state },

@@ -19,18 +19,6 @@ export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
   ]);
 }
 
-/** The header's text about the prediction; "" without a prediction. */
-export function predictionText(plan: PlanPart | null): string {
-  const parts = [];
-  if (plan && plan.stage > 1) {
-    parts.push(`stage ${count(plan.stage)}`);
-  }
-  if (plan?.predicted) {
-    parts.push(`predicted ${fine(plan.predicted.makespan)}`);
-  }
-  return parts.join(' · ');
-}
-
 function sentences(plan: PlanPart): string {
   const texts = [
     plan.predicted ? '' : 'There is no prediction: planning would take longer than it can gain, so operands run in the order of the graph.',

@@ -17,16 +17,12 @@ export interface JobPart {
   state: string;
   n: number;
   elapsed: number;
-  predicted: number | null;
   spilled: number;
 }
 
 /** Costs of all jobs of a cell together. */
 export interface Totals {
   jobs: number;
-  ran: number;
-  predicted: number;
-  planned: number;
   spilled: number;
 }
 
