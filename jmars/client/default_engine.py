@@ -12,6 +12,7 @@ from jmars.client import plans
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster, default_cluster, usable_cores
 from jmars.deploy.memory import available, default_limit, room_for_chunks
+from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData
 
 if TYPE_CHECKING:
@@ -53,6 +54,24 @@ class DefaultEngine:
         """Whether the default cluster or this process holds the value."""
         cluster = default_cluster(start=False)
         return cluster is not None and (cluster.retains(data) or cluster.local.has(data))
+
+    def shows(self, data: TensorData) -> bool:
+        """Whether all that a node is made of is held, as results of cells are, and no job computes it.
+
+        So `x.mean()` in a plain cell shows the value, and the tensor of a job in the background does not wait.
+        """
+        cluster = default_cluster(start=False)
+        if cluster is None or not self.held(data) and cluster.computing([data]):
+            return False
+        todo, seen = [data], set()
+        for one in todo:  # grows while it is read
+            if one.key in seen or self.held(one):
+                continue
+            seen.add(one.key)
+            if not one.op.inputs and not isinstance(one.op, FromArray):
+                return False
+            todo += one.op.inputs
+        return True
 
     def small(self, data: TensorData, touched: int) -> None:
         """None: `x[0]` is a tensor outside of `%%jmars` cells."""

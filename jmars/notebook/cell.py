@@ -68,15 +68,16 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
                 run_coroutine(result)
             value = names.pop(LAST_VALUE, None) if source.shows else None
             assigned = inside.leave()
-        results = [*assigned.values(), *inside.arrays.written(), value]
+        results = [*assigned.values(), *inside.added, *inside.arrays.written(), value]
         wanted = tensors_in([value] if lazy else results)
-        done = engine.finish([tensor for tensor in wanted if tensor.data not in computed.failed])
+        wanted = [tensor for tensor in wanted if tensor.data not in computed.failed]
+        done = engine.finish(wanted)
         if done and not lazy:
-            inside.write_back(engine.fetch)
+            value = inside.write_back(engine, wanted, value)
     except BaseException as error:
-        inside.roll_back(bound_imports(source.imports, names))
         if hint := note_for_lazy(error):
             error.add_note(hint)
+        inside.roll_back(bound_imports(source.imports, names))
         failed = engine.job.line if engine.job is not None else None
         shorten_traceback(shell, error, {source.filename, failed.filename if failed else source.filename})
         raise

@@ -15,6 +15,7 @@ from typing import Any
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster
 from jmars.client.job import Job
+from jmars.client.recovery import fetch_each
 from jmars.errors import ClusterStoppedError, MemoryLimitError
 from jmars.model.states import JobState
 from jmars.notebook.cell_error import show_as_one_line
@@ -148,9 +149,20 @@ class CellEngine:
         self._compute_implicitly([data])
         return self._engine.fetch(data, copy)
 
+    def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
+        """Fetches the values of small nodes that are computed."""
+        __tracebackhide__ = True
+        here = [self._cluster.local.fetch(one, True) if self._cluster.local.has(one) else None for one in data]
+        there = iter(fetch_each(self._cluster, [one for one, value in zip(data, here) if value is None]))
+        return [next(there) if value is None else value for value in here]
+
     def held(self, data: TensorData) -> bool:
         """Whether the cluster has the value."""
         return self._engine.held(data)
+
+    def shows(self, data: TensorData) -> bool:
+        """True: a text of an array has values, as in NumPy."""
+        return True
 
     def small(self, data: TensorData, touched: int) -> Any:
         """The value of a small node, which a loop over its elements reads; None while it is not known."""

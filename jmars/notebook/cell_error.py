@@ -13,6 +13,7 @@ from collections.abc import Container
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jmars.notebook.error_notes import note_for_lazy
 from jmars.notebook.traceback_filter import (
     ABOUT_ARGUMENTS,
     caught_by_us,
@@ -64,10 +65,15 @@ def shorten_traceback(shell: InteractiveShell, error: BaseException, files: Cont
 
 
 def shorten_plain_tracebacks(shell: InteractiveShell) -> None:
-    """Makes IPython show errors of plain cells without frames of jmars too, unless another handler is registered."""
+    """Makes IPython show errors of plain cells without frames of jmars, and with notes, too.
+
+    Another handler that is registered stays.
+    """
     ipython: Any = shell
 
     def handler(_: Any, kind: type[BaseException], value: BaseException, trace: Any, tb_offset: Any = None) -> None:
+        if hint := note_for_lazy(value):
+            value.add_note(hint)
         links = traceback_links(value)
         if any(is_ours(link) for link in links[1:]):  # the first is IPython's
             shorten_traceback(shell, value, {links[1].tb_frame.f_code.co_filename})

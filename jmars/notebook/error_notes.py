@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
+from jmars.tensor.composite import Composite
 from jmars.tensor.source_line import SourceLine
+from jmars.tensor.tensor import Tensor
 from jmars.units import parse_bytes
 
 __all__ = ["in_flags", "note_for_late_error", "note_for_lazy"]
@@ -18,9 +20,8 @@ _MORE = re.compile(r"raise memory_limit(?: by ([\d.]+ [KMGT]?i?B))?")
 _STEP = 64 * 2**20  # bytes to which a proposed memory limit is rounded up
 
 _UNHASHABLE = re.compile(r"unhashable type: '(MaskedTensor|DuckTensor)'")
-_BYTES = re.compile(
-    r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'|object supporting the buffer API required"
-)
+_BYTES = re.compile(r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'")
+_BUFFER = re.compile(r"object supporting the buffer API required")  # of hashlib, which names no type
 _NUMBA = re.compile(r"setitem\(tensor\(")
 
 
@@ -32,11 +33,23 @@ def note_for_lazy(error: BaseException) -> str | None:
             "an element of a lazy array cannot be a dict key or in a set, since its value is not computed yet; "
             "use the number, x.item()"
         )
-    if isinstance(error, TypeError) and _BYTES.search(text):
+    if isinstance(error, TypeError) and (_BYTES.search(text) or _BUFFER.search(text) and _takes_tensor(error)):
         return "the bytes of a lazy array lie on the cluster; give the value, memoryview(x.fetch()), or x.tobytes()"
     if _NUMBA.search(text):
         return "a tensor is read-only in a function of numba; give the value, x.fetch(), to a function that writes"
     return None
+
+
+def _takes_tensor(error: BaseException) -> bool:
+    """Whether a name on the line that raised an error is a tensor."""
+    link = error.__traceback__
+    while link is not None and link.tb_next is not None:
+        link = link.tb_next
+    if link is None:
+        return False
+    frame = link.tb_frame
+    words = re.findall(r"[^\W\d]\w*", linecache.getline(frame.f_code.co_filename, link.tb_lineno, frame.f_globals))
+    return any(isinstance((frame.f_globals | frame.f_locals).get(word), Tensor | Composite) for word in words)
 
 
 def in_flags(text: str, limit: int) -> str:

@@ -1,17 +1,18 @@
 """The user's names while a `%%jmars` cell runs: lazy in the cell, kept after success, restored after an error.
 
 In the cell NumPy's names mean jmars.tensor, and NumPy arrays that the cell's text mentions are tensors. Afterwards
-every name that the cell did not rebind or write to is exactly what it was, and NumPy arrays are arrays again:
-user_arrays.py.
+every name that the cell did not rebind or write to is exactly what it was, NumPy arrays are arrays again
+(user_arrays.py), and results without axes are NumPy's scalars.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
 from jmars.notebook.user_arrays import UserArrays
 from jmars.tensor.buffers import PlaceState
 from jmars.tensor.composite import Composite
+from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 
@@ -30,8 +32,19 @@ __all__ = ["Namespace", "tensors_in"]
 _IPYTHON = re.compile(r"_+|_(i+|ih|oh|dh|\d+|i\d+|exit_code|exception)|In|Out|__jmars_\w+")
 
 _SHORT = 1000  # longer containers are not searched for tensors; tensors in them stay lazy
+_CONTAINERS = (list, tuple, dict, set)
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _NOTHING = object()
+
+
+class Values(Protocol):
+    """Gives values of computed nodes: the engine of a cell."""
+
+    def fetch(self, data: TensorData, copy: bool = True) -> Any:
+        """Return the value of a node; a copy, or a read-only view with `copy=False`."""
+
+    def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
+        """Return the values of small nodes."""
 
 
 @dataclass
@@ -57,6 +70,8 @@ class Namespace:
     written: dict[str, Any] = field(default_factory=dict)  # arrays that the cell wrote to, and views of them, by name
     tensors: dict[int, tuple[Tensor, PlaceState]] = field(default_factory=dict)  # state of every tensor at the start
     composites: dict[int, tuple[Composite, Any]] = field(default_factory=dict)  # state of every composite at the start
+    added: list[Tensor] = field(default_factory=list)  # to lists, tuples, dicts and sets that the cell did not assign
+    scalars: dict[int, Any] = field(default_factory=dict)  # NumPy's scalar for a result without axes, by id
 
     def __post_init__(self) -> None:
         self.masked = MaskedArrays(self.arrays)
@@ -94,6 +109,7 @@ class Namespace:
         the cell wrote to the array.
         """
         assigned: dict[str, Any] = {}
+        containers: list[Any] = []
         for name, value in list(self.names.items()):
             if _is_of_ipython(name):
                 continue
@@ -111,51 +127,84 @@ class Namespace:
                 untouched = untouched and self._is_as_it_was(value)
             if untouched:
                 self.names[name] = self.before[name]
+                if type(value) in _CONTAINERS:
+                    containers.append(value)
             elif id(value) in imported_names and imported_names[id(value)][0] is value:
                 self.names[name] = imported_names[id(value)][1]  # bound by an import inside the cell
             else:
                 assigned[name] = value
                 if isinstance(value, Composite):
                     self.masked.write(value)
+        self.added = [one for one in tensors_in(containers) if not self._was_here(one)]
         return assigned
 
-    def write_back(self, fetch: Callable[[Any, bool], Any]) -> None:
-        """Writes computed values to the user's arrays and gives names their arrays back; `fetch` as `Engine.fetch`."""
+    def write_back(self, engine: Values, results: Sequence[Tensor], shown: Any) -> Any:
+        """Writes computed values to the user's arrays, and puts arrays and scalars in place of their tensors.
+
+        Parameters
+        ----------
+        engine
+            Gives the values.
+        results
+            The tensors that are computed.
+        shown
+            The value that the cell shows; returned with arrays and scalars.
+        """
         __tracebackhide__ = True
-        if not any(isinstance(value, Tensor | Composite) for value in self.given.values()):
-            return  # the cell mentions no array of the user
-        write_masked = self.masked.write_back(fetch)  # before any array changes
-        self.arrays.write_back(fetch)
-        write_masked()
-        self.names.update(self.written)
+        has_arrays = any(isinstance(value, Tensor | Composite) for value in self.given.values())
+        if has_arrays:  # the cell mentions an array of the user
+            write_masked = self.masked.write_back(engine.fetch)  # before any array changes
+            self.arrays.write_back(engine.fetch)
+            write_masked()
+            self.names.update(self.written)
+        flat = [one for one in results if _is_scalar(one)]
+        values = engine.fetch_each([one.data for one in flat]) if flat else []
+        self.scalars = {id(one): value for one, value in zip(flat, values, strict=True)}
+        if not has_arrays and not flat:
+            return shown
         done: dict[int, tuple[Any, Any]] = {}
         for name in [name for name in self.names if not _is_of_ipython(name)]:
-            self.names[name] = self._with_arrays(self.names[name], done)
+            self.names[name] = self._with_values(self.names[name], done)
+        return self._with_values(shown, done)
 
-    def _with_arrays(self, value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
-        """The value with arrays in place of tensors of arrays, in short lists, tuples and dicts too."""
-        array = self.arrays.array_of(value)
-        if array is None:
-            array = self.masked.array_of(value)
-        if array is not None:
-            return array
-        if type(value) not in (list, tuple, dict) or len(value) > _SHORT:
+    def _with_values(self, value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
+        """The value with arrays and scalars in place of their tensors, in short containers too."""
+        if isinstance(value, Tensor | Composite):
+            return self._value_of(value)
+        if not _is_container(value) or len(value) > _SHORT:
             return value
         if id(value) in done:
             return done[id(value)][1]  # a tuple under two names stays one tuple
-        if _is_plain(value.values() if type(value) is dict else value):
+        if _is_plain(value) and (type(value) is not dict or _is_plain(value.values())):
             return value
         done[id(value)] = value, value
-        if type(value) is tuple:
-            parts = tuple(self._with_arrays(one, done) for one in value)
-            if any(x is not y for x, y in zip(parts, value, strict=True)):
-                done[id(value)] = value, parts
-            return done[id(value)][1]
-        for key, one in list(value.items() if type(value) is dict else enumerate(value)):
-            found = self._with_arrays(one, done)
-            if found is not one:
-                value[key] = found
+        entries = list(itertools.chain(*value.items())) if type(value) is dict else list(value)
+        found = [self._with_values(one, done) for one in entries]
+        if all(x is y for x, y in zip(found, entries, strict=True)):
+            return value
+        if type(value) is list:
+            value[:] = found
+        elif type(value) is dict or type(value) is set:
+            value.clear()
+            value.update(zip(found[::2], found[1::2], strict=True) if type(value) is dict else found)
+        else:
+            made: Any = tuple(found) if type(value) is tuple else type(value)._make(found)
+            done[id(value)] = value, made
+            return made
         return value
+
+    def _value_of(self, one: Any) -> Any:
+        """The array or scalar that a tensor or masked tensor stands for, else the tensor."""
+        if id(one) in self.scalars:
+            return self.scalars[id(one)]
+        array = self.arrays.array_of(one)
+        if array is None:
+            array = self.masked.array_of(one)
+        if array is not None:
+            return array
+        if isinstance(one, Composite) and not one.ndim and all(id(part) in self.scalars for part in one.parts()):
+            return one.decode([self.scalars[id(part)] for part in one.parts()])
+        return one
 
     def roll_back(self, imported: Mapping[str, Any] | None = None) -> None:
         """Restores every tensor and every name as before the cell, but for `imported` names."""
@@ -171,7 +220,12 @@ class Namespace:
             composite.restore(state)
         self.before, self.given = {}, {}  # IPython keeps the traceback, and with it this object
         self.tensors, self.composites, self.arrays = {}, {}, UserArrays()
-        self.masked = MaskedArrays(self.arrays)
+        self.masked, self.added = MaskedArrays(self.arrays), []
+
+    def _was_here(self, tensor: Tensor) -> bool:
+        """Whether a tensor stands for an array, or had its value before the cell."""
+        known = self.tensors.get(id(tensor))
+        return self.arrays.array_of(tensor) is not None or known is not None and tensor.data is known[1].node
 
     def _has_its_value(self, tensor: Tensor) -> bool:
         """Whether a tensor has the same value as before the cell."""
@@ -192,6 +246,17 @@ def _is_of_ipython(name: str) -> bool:
 def _is_array(value: Any) -> bool:
     """Whether a value becomes a lazy array in the cell; text arrays do not, since code looks up names by them."""
     return (type(value) in (np.ndarray, np.memmap) or has_mask(value)) and value.dtype.kind not in "SU"
+
+
+def _is_container(value: Any) -> bool:
+    """Whether tensors in a value become their values: in lists, tuples, named tuples, dicts and sets."""
+    return type(value) in _CONTAINERS or isinstance(value, tuple) and hasattr(value, "_make")
+
+
+def _is_scalar(tensor: Tensor) -> bool:
+    """Whether NumPy has a scalar for a tensor; a record is a view of its array."""
+    place = tensor.state().place
+    return not place.is_array and not tensor.data.shape and tensor.dtype.names is None
 
 
 def _is_plain(values: Iterable[Any]) -> bool:
@@ -219,8 +284,7 @@ def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
         elif isinstance(value, Composite):
             composites[id(value)] = value
             todo.extend(value.parts())
-        elif isinstance(value, tuple) or type(value) in (list, set, frozenset, dict):
-            parts = value.values() if type(value) is dict else value
-            if len(value) <= _SHORT and not _is_plain(parts):
-                todo.extend(parts)
+        elif (isinstance(value, tuple) or type(value) in (list, set, frozenset, dict)) and len(value) <= _SHORT:
+            for parts in (value, value.values()) if type(value) is dict else (value,):
+                todo += [] if _is_plain(parts) else parts
     return list(found.values()), list(composites.values())

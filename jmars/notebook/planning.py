@@ -69,9 +69,17 @@ class PlanEngine:
         assert self._cluster is not None
         return self._cluster.fetch(data, copy)
 
+    def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
+        """Fetches stored values."""
+        return [self.fetch(one) for one in data]
+
     def held(self, data: TensorData) -> bool:
         """Whether the cluster has the value."""
         return self._cluster is not None and self._cluster.retains(data)
+
+    def shows(self, data: TensorData) -> bool:
+        """Whether the cluster has the value."""
+        return self.held(data)
 
     def small(self, data: TensorData, touched: int) -> None:
         """None: elements are planned."""

@@ -45,6 +45,9 @@ class Engine(Protocol):
     def held(self, data: TensorData) -> bool:
         """Whether the cluster holds the value; starts nothing."""
 
+    def shows(self, data: TensorData) -> bool:
+        """Whether a text of a tensor has the value, which is computed if needed."""
+
     def small(self, data: TensorData, touched: int) -> np.ndarray[Any, Any] | None:
         """Return the value of a small node, for single elements; None where elements are nodes.
 
@@ -82,6 +85,10 @@ class NoComputeEngine:
 
     def held(self, data: TensorData) -> bool:
         """Return False: no value is known to be held."""
+        return False
+
+    def shows(self, data: TensorData) -> bool:
+        """Return False: no value is computed."""
         return False
 
     def small(self, data: TensorData, touched: int) -> None:

@@ -418,6 +418,10 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         held.flags.writeable = False
         return {**value.__array_interface__, "strides": value.strides, "data": held.data}
 
+    def __buffer__(self: Any, flags: int) -> memoryview:
+        """Compute the value and give its memory, from Python 3.12 on: `memoryview(x)`, `hashlib.sha1(x)`."""
+        return memoryview(self.__array__())
+
     @property
     def _numba_type_(self) -> Any:
         """The type of a tensor for functions of numba: a read-only array, the value."""

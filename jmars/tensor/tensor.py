@@ -232,9 +232,7 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __repr__(self) -> str:
         engine = current_engine()
-        known = self._place.memory is not None or (engine is not None and engine.held(self.data))
-        if not known and engine is not None and not self.ndim and can_compute():
-            known = engine.small(self.data, 0) is not None  # computed here, at once, as `print([x.sum()])` expects
+        known = self._place.memory is not None or (engine is not None and can_compute() and engine.shows(self.data))
         return summary(self, repr) if known else description(self)
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:

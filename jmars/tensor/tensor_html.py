@@ -33,10 +33,10 @@ _LINE, _FILL = "#6f7f95", "#7f9fd0"
 def mimebundle(x: Tensor, text: str) -> dict[str, str]:
     """Text of a tensor by MIME type: plain, and HTML unless the plain text has the whole value."""
     engine = current_engine()
-    held = engine is not None and engine.held(x.data)
-    if held and x.size <= np.get_printoptions()["threshold"]:
+    shown = engine is not None and engine.shows(x.data)
+    if shown and x.size <= np.get_printoptions()["threshold"]:
         return {"text/plain": text}
-    return {"text/plain": text, "text/html": _html(x, text if held else "")}
+    return {"text/plain": text, "text/html": _html(x, text if shown else "")}
 
 
 def _html(x: Tensor, value: str) -> str:
@@ -69,7 +69,13 @@ def _facts(x: Tensor) -> Iterable[tuple[str, str]]:
         each = f" of up to {_lengths(largest)}, {format_bytes(math.prod(largest) * node.dtype.itemsize)}"
         yield "chunks", f"{count}{each if count > 1 else ''}"
     yield "made by", node.op.label
-    yield "value", "computed" if engine is not None and engine.held(node) else "not computed yet"
+    if engine is not None and engine.held(node):
+        yield "value", "computed"
+    else:
+        yield (
+            "value",
+            "only computed as far as shown" if engine is not None and engine.shows(node) else "not computed yet",
+        )
 
 
 def _lengths(shape: Sequence[Any]) -> str:

@@ -35,8 +35,14 @@ class InProcess:
         self.execute([data])
         return self._engine.fetch(data, copy)
 
+    def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
+        return [self._engine.fetch(one) for one in data]
+
     def held(self, data: TensorData) -> bool:
         return self._engine.held(data)
+
+    def shows(self, data: TensorData) -> bool:
+        return True
 
     def small(self, data: TensorData, touched: int) -> None:
         """Elements are nodes."""

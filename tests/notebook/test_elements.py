@@ -61,9 +61,18 @@ def test_results_without_axes_show_their_values_in_lists_and_dicts(notebook):
     ours, numpys = both(notebook, text)
     assert ours["shown"] == numpys["shown"] == "[np.float64(15.0), {'most': (np.float64(5.0), np.float64(2.0))}]"
     assert jobs() == before
-    with config.using(local_seconds=0):  # nothing is computed here, and a repr starts no job
+    with config.using(local_seconds=0):  # nothing is computed here
         notebook("%%jmars\nshown = repr([np.arange(7.0).sum()])")
-    assert notebook["shown"].startswith("[Tensor(shape=()") and jobs() == before
+    assert notebook["shown"] == "[np.float64(21.0)]" and len(jobs()) == len(before) + 1
+
+
+def test_expressions_of_results_show_values_in_plain_cells(notebook):
+    notebook("%%jmars\nw = np.arange(1e6)")
+    names = {"w": np.arange(1e6)}
+    for text in ("w.mean()", "w + 1", "w[:3]", "w[w > 999_997]", "[w[:9] @ w[:9], {1: w.max()}]", "w[7]"):
+        assert repr(notebook(text)) == repr(eval(text, names)), text
+    notebook("import jmars.tensor as mt")
+    assert repr(notebook("w + mt.random.default_rng(0).random(1_000_000)")).startswith("Tensor(shape=(1000000,)")
 
 
 VIEWS = """a = np.arange(24.0).reshape(4, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -103,3 +104,47 @@ def test_a_roll_back_takes_back_writes_through_views():
     assert names["x"] is x and (x.data, part.data) == before
     x[1] = 9
     assert part.data is not before[1]
+
+
+RESULTS = """from collections import namedtuple
+Pair = namedtuple("Pair", "low high")
+w = np.arange(1e6)
+m = again = w.mean()
+pair, table, nested, found = Pair(w.min(), [w.max()]), {w.argmax(): w.sum()}, ([{"m": m}],), {w.min()}
+history.append(w.std())
+history.append(w[3])
+kept = np.array(3.0)
+w.max(), m"""
+
+
+def test_results_without_axes_are_numpys_scalars_after_the_cell(notebook):
+    notebook("import numpy as np\nhistory = []")
+    shown = notebook("%%jmars\n" + RESULTS)
+    names = {"np": np, "history": []}
+    exec(RESULTS, names)
+    for name in ("m", "pair", "table", "nested", "found", "history"):
+        assert repr(notebook[name]) == repr(names[name]), name
+    assert type(notebook["pair"]) is notebook["Pair"] and notebook["m"] is notebook["again"]
+    assert (
+        notebook["nested"][0][0]["m"] is notebook["m"] and repr(shown) == "(np.float64(999999.0), np.float64(499999.5))"
+    )
+    assert isinstance(notebook["m"], np.floating) and json.loads(json.dumps({"m": notebook["m"]}))["m"] == 499999.5
+    assert type(notebook["kept"]) is type(notebook["w"]) is Tensor
+
+
+def test_lazy_results_of_plain_cells_stay_lazy(notebook):
+    notebook("import numpy as np\nimport jmars.tensor as mt\nlazy = mt.ones(5).sum()\ninside = [lazy]")
+    notebook("%%jmars\ny = np.arange(1e6).sum()")
+    assert type(notebook["lazy"]) is Tensor and notebook["inside"][0] is notebook["lazy"]
+    assert not notebook.held("lazy")
+
+
+def test_masked_results_without_axes_are_scalars_or_masked_after_the_cell(notebook):
+    notebook("import numpy as np")
+    notebook("""%%jmars
+m = np.ma.masked_less(np.arange(1e6), 10)
+least, none, first, last = m.min(), m[:5].sum(), m[0], m[-1]
+is_masked = m[0] is np.ma.masked, m[-1] is np.ma.masked""")
+    assert notebook["is_masked"] == (True, False)
+    assert notebook["none"] is notebook["first"] is np.ma.masked
+    assert repr(notebook["least"]) == "np.float64(10.0)" and repr(notebook["last"]) == "np.float64(999999.0)"

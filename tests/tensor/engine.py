@@ -64,6 +64,9 @@ class OneByOne:
     def held(self, data: TensorData) -> bool:
         return data.key in self.chunks
 
+    def shows(self, data: TensorData) -> bool:
+        return self.held(data)
+
     def small(self, data: TensorData, touched: int) -> None:
         """Elements are nodes."""
 

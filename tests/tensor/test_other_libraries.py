@@ -82,3 +82,7 @@ def test_the_error_of_a_value_arrives_through_numba(numba):
     with pytest.raises(KeyError, match="no"):
         total(mt.ones(4).map_blocks(fails, dtype=float))
     assert total(mt.ones(4)) == 4
+
+
+def test_the_buffer_is_its_value():
+    assert mt.arange(6, chunk_size=4).__buffer__(0).tolist() == list(range(6))

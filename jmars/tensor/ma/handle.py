@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
+from jmars.tensor.buffers import SmallValues
 from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.implicit_arrays import check_size
@@ -216,7 +217,7 @@ class MaskedTensor(MaskedMethods):
 
     def __repr__(self) -> str:
         engine = current_engine()
-        if engine is not None and all(engine.held(part.data) for part in self.parts()):
+        if engine is not None and can_compute() and all(engine.shows(part.data) for part in self.parts()):
             return self.formatted(repr)
         known = f"shape={self._data.data.shape}, dtype={self.dtype}, chunks={self._data.data.chunks}"
         return f"MaskedTensor({known}, op={self._data.data.op.label!r})".replace("nan", "?")
@@ -251,6 +252,8 @@ class MaskedTensor(MaskedMethods):
     def _element(self, data: Any, mask: Any) -> Any:
         """A part of the array; where the value of an element is known, NumPy's scalar or `numpy.ma.masked`."""
         if isinstance(data, Tensor):
+            if mask is not None and SmallValues.limit and not data._place.is_array and data.dtype.names is None:
+                return masked if bool(mask) else data  # in a cell: code compares by `is np.ma.masked`
             return self._like(data, mask if mask is None or isinstance(mask, Tensor) else as_tensor(mask))
         return masked if mask is not None and bool(mask) else data
 
