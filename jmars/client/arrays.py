@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -23,7 +23,15 @@ Splits = tuple[tuple[int, ...], ...]
 
 
 class Arrays(Protocol):
-    """The arrays of a cluster, for a client."""
+    """The arrays of a cluster, for a client.
+
+    Attributes
+    ----------
+    same_machine
+        Whether the workers run on the client's machine and read its files.
+    """
+
+    same_machine: ClassVar[bool]
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
         """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""

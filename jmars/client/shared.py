@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class SharedMemory:
     capacity
         Bytes for chunks in all; transfers hold at most a quarter of it at a time.
     """
+
+    same_machine: ClassVar[bool] = True
 
     def __init__(self, connection: Connection, fd: int, size: int, capacity: int) -> None:
         self._connection = connection

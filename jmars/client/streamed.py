@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ class StreamedArrays:
     piece
         Bytes of a message, at most.
     """
+
+    same_machine: ClassVar[bool] = False
 
     def __init__(self, connection: Connection, piece: int = PIECE) -> None:
         self._connection, self._piece = connection, piece

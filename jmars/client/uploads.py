@@ -7,6 +7,7 @@ would take far longer than the jobs. The notebook opens `once` around a cell.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from jmars.errors import ChunkLostError
 from jmars.tensor.from_array import COPIED, FromArray
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.index.basic_indexing import Slice
+from jmars.tensor.ops.index.take import Take
+from jmars.tensor.ops.io.npy import Layout, LoadNpy, mapped_layout
 from jmars.tensor.tensor_graph import LinkedGraph
 
 __all__ = ["Uploads", "move_here"]
@@ -86,6 +89,8 @@ class Uploads:
         asked = set(map(id, data))
         for node in leaves:
             assert isinstance(node.op, FromArray)
+            if self._file(node.op.array) is not None:
+                continue
             node.op.check()
             times = self._sliced.get(node.key, 0)
             slices = None
@@ -98,7 +103,8 @@ class Uploads:
                 self._sent.append(one.key)
 
     def upload(self, linked: LinkedGraph, keys: list[str], uploaded: list[str], results: list[str]) -> None:
-        """Store the NumPy arrays of linked nodes: a result under its key, inputs under new keys.
+        """Store the NumPy arrays of linked nodes: a result under its key, inputs under new keys. Workers read maps of
+        files.
 
         `keys` has the new keys then; `uploaded` and `results` grow with each begun upload, so that the caller can
         release them.
@@ -106,6 +112,10 @@ class Uploads:
         asked = set(linked.results)
         for number, operand in enumerate(linked.operands):
             if isinstance(operand, FromArray):
+                layout = self._file(operand.array)
+                if layout is not None:
+                    linked.operands[number] = LoadNpy(layout, linked.nodes[number].chunks, line=operand.line)
+                    continue
                 operand.check()
                 key = keys[number]
                 if number in asked:
@@ -114,6 +124,11 @@ class Uploads:
                     uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
                     keys[number] = key
                 self._shared.upload(key, operand.array, linked.nodes[number].chunks)
+        read_parts(linked)
+
+    def _file(self, array: np.ndarray[Any, Any]) -> Layout | None:
+        """Where a large array lies in a file that the workers can read; None if it does not, or may not."""
+        return mapped_layout(array) if array.nbytes > COPIED and self._shared.same_machine else None
 
     def used_by(self, job: Job) -> None:
         """Note a job that may read uploaded arrays."""
@@ -136,9 +151,33 @@ def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[
     for node in readers:
         if not isinstance(node.op, Slice):
             return None
-        index = tuple(slice(*entry) if isinstance(entry, tuple) else entry for entry in node.op.index)
-        found.append((node, np.asarray(array[index])))
+        found.append((node, np.asarray(array[node.op.entries()])))
     return found if sum(part.nbytes for _, part in found) <= array.nbytes else None
+
+
+def read_parts(linked: LinkedGraph) -> None:
+    """Let slices and rows of files be read as such, where all readers of a file's array are of that kind and read fewer
+    elements than it has.
+    """
+    readers: dict[int, list[int]] = {}
+    for number, inputs in enumerate(linked.inputs):
+        for one in inputs:
+            if isinstance(linked.operands[one], LoadNpy):
+                readers.setdefault(one, []).append(number)
+    for source, numbers in readers.items():
+        op: Any = linked.operands[source]
+        parts: list[Any] = [linked.operands[number] for number in numbers]
+        sizes = [math.prod(linked.nodes[number].shape) for number in numbers]
+        are_parts = all(isinstance(one, Slice | Take) for one in parts) and op.positions is None
+        if source in linked.results or not are_parts or sum(sizes) > math.prod(linked.nodes[source].shape):
+            continue
+        for number, one in zip(numbers, parts, strict=True):
+            splits = linked.nodes[number].chunks
+            if isinstance(one, Slice):
+                made = LoadNpy(op.layout.part(one.entries()), splits, line=one.line)
+            else:
+                made = LoadNpy(op.layout, splits, one.axis, one.positions.tobytes(), line=one.line)
+            linked.operands[number], linked.inputs[number] = made, ()
 
 
 def move_here(cluster: ClusterLink, data: Sequence[TensorData]) -> None:

@@ -2,7 +2,8 @@
 
 A tensor must not see later writes to the array, since NumPy would have computed at once. Arrays up to 16 MiB are
 copied, once for each content. For larger arrays a checksum is kept, and if the array has changed when its chunks are
-sent, an error says so. A small part of a large array becomes a leaf: the rest is neither read nor sent.
+sent, an error says so. A small part of a large array becomes a leaf: the rest is neither read nor sent. A map of a file
+for reading is neither copied nor read for a checksum; workers of this machine read the file (client/uploads.py).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jmars.tensor.duck_arrays import refuse_duck_array
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.source_line import SourceLine
 
-__all__ = ["COPIED", "FromArray", "copied_bytes", "is_own", "plain_array"]
+__all__ = ["COPIED", "FromArray", "copied_bytes", "is_own", "map_of", "plain_array"]
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
 PARTS = 4 * COPIED  # bytes of the parts of a large array that are copied
@@ -57,7 +58,7 @@ class FromArray(Operand):
         lazily
             Whether a large array is taken when the first operand, or tensor with memory of its own, reads it.
         """
-        if owned or (isinstance(array, np.memmap) and not array.flags.writeable):
+        if owned or map_of(array) is not None:
             return cls(array=array, line=line)
         if array.nbytes <= COPIED:
             return cls(array=_copy(array), line=line)
@@ -72,7 +73,8 @@ class FromArray(Operand):
         """The operand of `array[index]`, of `nbytes` bytes; None where the array was taken (it may have changed since),
         or the parts are large.
         """
-        if self.checksum != PENDING or nbytes > COPIED or self.copied + nbytes > PARTS:
+        was_taken = self.checksum != PENDING and map_of(self.array) is None
+        if was_taken or nbytes > COPIED or self.copied + nbytes > PARTS:
             return None
         object.__setattr__(self, "copied", self.copied + nbytes)
         return FromArray(array=_copy(np.asarray(self.array[index])))
@@ -118,6 +120,14 @@ def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return array is not value and not np.may_share_memory(array, value)  # an empty array shares no memory
     return array.base is None and not hasattr(value, "__array__")
+
+
+def map_of(array: np.ndarray[Any, Any]) -> np.memmap[Any, Any] | None:
+    """The map of a file for reading (`mode="r"`) whose memory an array is; None for others, to which one may write."""
+    root: Any = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return root if isinstance(root, np.memmap) and root.mode == "r" else None
 
 
 def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

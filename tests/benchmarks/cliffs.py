@@ -10,6 +10,7 @@ reason, is printed as such. `--scale` multiplies the sizes; `--only` chooses wor
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -75,9 +76,10 @@ def works(shell: Any, folder: Path, scale: float) -> list[Work]:
     line, box = rng.random(int(4e6 * scale)), rng.random((int(1000 * scale), 120, 130))
     tall, big = rng.random((int(200_000 * scale), 64)), rng.random((int(60_000 * scale), 1000))
     np.save(folder / "map.npy", big)
+    os.utime(folder / "map.npy", (0, 0))  # a file of long ago
     part = np.load(folder / "map.npy", mmap_mode="r")[100:]
-    rows, n = np.arange(0, len(part) // 2, len(part) // 20), int(1000 * scale)
-    shell.user_ns.update(np=np, big=big, part=part, rows=rows)
+    rows, many, n = np.arange(0, len(part) // 2, len(part) // 20), np.arange(0, len(part), 16), int(1000 * scale)
+    shell.user_ns.update(np=np, big=big, part=part, rows=rows, many=many)
     places, points = np.sort(rng.random(len(line) // 10)) * len(line), np.arange(float(len(line)))
     held = {"places": mt.asarray(places), "points": mt.tensor(points, chunk_size=len(line) // 10 + 1)}
     held |= {"line": mt.asarray(line), "box": mt.asarray(box), "tall": mt.asarray(tall)}
@@ -113,6 +115,11 @@ def works(shell: Any, folder: Path, scale: float) -> list[Work]:
                lambda name=name: getattr(cubes[2].rolling(time=50), name)().compute()) for name in ("mean", "std")),
         Work("rows of a slice of a map", lambda: part[rows].sum(), lambda: in_dask["part"][rows].sum().compute(),
              lambda: cell("e = part[rows].sum()")),
+        Work("many rows of a slice of a map", lambda: part[many].sum(), lambda: in_dask["part"][many].sum().compute(),
+             lambda: cell("e = part[many].sum()")),
+        Work("half of a slice of a map", lambda: part[: 30 * n].sum(),
+             lambda: in_dask["part"][: 30 * n].sum().compute(),
+             lambda: cell(f"e = part[: {n * 30}].sum()")),
         Work(f"a[k] = v, {n} times", lambda: loop(np, n), lambda: loop(da, n).compute(),
              lambda: fetched(loop(mt, n))),
         Work(f"a[k] = v, {5 * n} times", lambda: loop(np, 5 * n), None, lambda: fetched(loop(mt, 5 * n))),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,60 @@ def test_an_array_that_many_jobs_slice_is_sent_whole(notebook, sent, monkeypatch
     notebook(f"{CELL}rows = 0\nfor k in range(60):\n    if a[k].sum() > 0: rows += 1")
     assert notebook["rows"] == 60
     assert read.count(24_000_000) < 20 and sum(sent) < 25_000_000 and len(sent) < 20
+
+
+@pytest.fixture
+def mapped(notebook, tmp_path):
+    """Makes a slice of a map of a file that was written long ago; returns its values."""
+
+    def make(mode):
+        array = np.random.default_rng(0).random((40_000, 100))
+        np.save(tmp_path / "map.npy", array)
+        os.utime(tmp_path / "map.npy", (0, 0))
+        notebook(f"import numpy as np\nm = np.load({str(tmp_path / 'map.npy')!r}, mmap_mode={mode!r})[100:]")
+        return array[100:]
+
+    yield make
+    notebook("del m, total, some, turned, each")
+
+
+READS = """%%jmars -w 2 --memory 500MiB
+rows = np.arange(0, 39_900, 7)
+total, some, turned, each = m[5:30_000].sum(), m[rows], (m.T[::-2] + 1).max(1), m.take(rows % 100, axis=1)[::100]
+"""
+
+
+def _has_values(notebook, array):
+    rows = np.arange(0, 39_900, 7)
+    assert np.isclose(notebook["total"], array[5:30_000].sum(), rtol=1e-12)
+    assert np.array_equal(notebook["some"], array[rows]) and np.array_equal(
+        notebook["turned"], (array.T[::-2] + 1).max(1)
+    )
+    assert np.array_equal(notebook["each"], array.take(rows % 100, axis=1)[::100])
+
+
+def test_map_of_a_file_is_read_by_the_workers(notebook, sent, mapped):
+    array = mapped("r")
+    notebook(READS)
+    assert sum(sent) < 5_000_000  # the rows, which are read at once
+    _has_values(notebook, array)
+
+
+@pytest.mark.parametrize("mode", ["r+", "c"])
+def test_map_with_written_pages_is_sent(notebook, sent, mapped, mode):
+    array = mapped(mode)
+    notebook("m[::10] = -1")
+    array[::10] = -1
+    notebook(READS)
+    assert sum(sent) > 16_000_000
+    _has_values(notebook, array)
+
+
+def test_map_of_a_replaced_file_has_its_old_values(notebook, sent, mapped, tmp_path):
+    array = mapped("r")
+    np.save(tmp_path / "other.npy", array)
+    os.utime(tmp_path / "other.npy", (0, 0))
+    os.replace(tmp_path / "other.npy", tmp_path / "map.npy")
+    notebook(READS)
+    assert sum(sent) > 16_000_000
+    _has_values(notebook, array)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
+from jmars.tensor.operand import new_data
+from jmars.tensor.ops.io.npy import LoadNpy, mapped_layout
 from tests.tensor.cut import cut_arrays, numbered, same, splits
 
 
@@ -125,3 +128,53 @@ def test_open_files_are_read_and_written_in_this_process(tmp_path):
         np.testing.assert_array_equal(mt.fromfile(stream, int).fetch(), a.ravel())
     x.tofile(tmp_path / "text", sep=" ")
     np.testing.assert_array_equal(mt.fromfile(tmp_path / "text", int, sep=" ").fetch(), a.ravel())
+
+
+@pytest.fixture
+def old_file(tmp_path):
+    """A file that was written long ago, and its values."""
+    array = np.random.default_rng(0).random((500, 30)).astype(">f8")
+    np.save(tmp_path / "a.npy", array)
+    os.utime(tmp_path / "a.npy", (0, 0))
+    return tmp_path / "a.npy", array
+
+
+def test_layout_of_a_view_of_a_map_gives_its_elements(old_file):
+    path, array = old_file
+    view = np.load(path, mmap_mode="r")[450:50:-3, 4:].T[:, None]
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+        layout = mapped_layout(view)
+        np.testing.assert_array_equal(layout.mapped(memory).copy(), view)
+        index = (slice(None, None, -2), 0, slice(3, 90))
+        np.testing.assert_array_equal(layout.part(index).mapped(memory).copy(), view[index])
+        raw = np.memmap(path, ">f8", "r", 128 + 8 * 5000, (30, 100))
+        np.testing.assert_array_equal(
+            mapped_layout(raw[2:]).mapped(memory).copy(), array.reshape(-1)[5200:8000].reshape(28, 100)
+        )
+
+
+def test_maps_to_write_to_and_changed_files_have_no_layout(old_file):
+    path, array = old_file
+    assert mapped_layout(np.load(path, mmap_mode="r+")) is None and mapped_layout(np.load(path, mmap_mode="c")) is None
+    assert mapped_layout(np.load(path)) is None
+    os.utime(path)  # perhaps being written
+    view = np.load(path, mmap_mode="r")
+    assert mapped_layout(view) is None
+    os.utime(path, (0, 0))
+    assert mapped_layout(view) is not None
+    np.save(path.with_name("b.npy"), array + 1)
+    os.utime(path.with_name("b.npy"), (0, 0))
+    os.replace(path.with_name("b.npy"), path)
+    assert mapped_layout(view) is None
+    path.unlink()
+    assert mapped_layout(view) is None
+
+
+def test_rows_of_a_file_are_read_at_their_positions(old_file, engine):
+    path, array = old_file
+    rows = np.random.default_rng(1).integers(0, 500, 700)
+    layout = mapped_layout(np.load(path, mmap_mode="r"))
+    for axis, positions, chunks in [(0, rows, ((300, 300, 100), (10, 20))), (1, rows % 30, ((500,), (350, 350)))]:
+        loaded = LoadNpy(layout, chunks, axis, positions.tobytes())
+        x = mt.Tensor(new_data(loaded, tuple(map(sum, chunks)), layout.dtype, chunks))
+        same(x, np.take(array, positions, axis))

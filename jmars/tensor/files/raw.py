@@ -55,7 +55,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
         whole = np.empty(0).reshape(0, *whole).shape[1:] if not wanted else _completed(whole, wanted)
     if np.prod(whole, dtype=object) > wanted:
         raise ValueError(f"{path} has {wanted} elements of {given} after byte {offset}, too few for shape {whole}")
-    layout = Layout(path, whole, given, False, offset, (status.st_size, status.st_mtime_ns))
+    layout = Layout.contiguous(path, whole, given, offset, (status.st_size, status.st_mtime_ns), False)
     splits = decide_splits(whole, given, chunk_size, chunks)
     return Tensor(new_data(LoadNpy(layout, splits), whole, given, splits))
 
@@ -80,6 +80,7 @@ def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
         Path(part).touch()
         os.truncate(part, tensor.nbytes)
         status = os.stat(part)
-        return Layout(part, tensor.shape, tensor.dtype, False, 0, (status.st_size, status.st_mtime_ns))
+        stamp = status.st_size, status.st_mtime_ns
+        return Layout.contiguous(part, tensor.shape, tensor.dtype, 0, stamp, False)
 
     write_file(tensor, os.path.abspath(os.fspath(fid)), begin)

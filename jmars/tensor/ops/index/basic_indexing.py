@@ -114,6 +114,10 @@ class Slice(Operand):
         """Identifies the operand by its index."""
         return ("getitem", self.index)
 
+    def entries(self) -> tuple[Any, ...]:
+        """The index as NumPy takes it."""
+        return tuple(slice(*entry) if isinstance(entry, tuple) else entry for entry in self.index)
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per partly selected chunk; whole chunks are passed on, the rest is not read."""
         (source,) = inputs

@@ -1,15 +1,20 @@
 """Reads and writes `.npy` files; executors map the file into memory and copy their chunks.
 
 The client reads the header or creates the file; executors receive the path and the first index of their chunk, and
-copy elements block by block. Object arrays are refused, so nothing is unpickled. Source: NEP 1 (the .npy format).
+copy elements block by block. Object arrays are refused, so nothing is unpickled. `mapped_layout` tells where a map of
+the user (`np.memmap`) lies in its file, so that executors read it there. Source: NEP 1 (the .npy format).
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -21,18 +26,20 @@ from jmars.model.record import record
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
+from jmars.tensor.from_array import map_of
 from jmars.tensor.infer import check_dtype
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.chunks.tiling import add_by_class, boxes, corners
+from jmars.tensor.ops.chunks.tiling import add_by_class, boxes, chunk_starts, corners
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Layout", "LoadNpy", "load", "load_at", "read_header", "save", "to_npy", "write_file"]
+__all__ = ["Layout", "LoadNpy", "load", "load_at", "mapped_layout", "read_header", "save", "to_npy", "write_file"]
 
 Array = np.ndarray[Any, Any]
 DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
+FRESH = 2.0  # seconds
 
 
 @record
@@ -42,19 +49,36 @@ class Layout:
     path: str  # absolute
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    fortran: bool
+    strides: tuple[int, ...]  # bytes
     offset: int  # bytes before the first element
     stamp: tuple[int, int]  # size in bytes and modification time in ns
 
+    @classmethod
+    def contiguous(
+        cls, path: str, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int, stamp: tuple[int, int], fortran: bool
+    ) -> Layout:
+        """The layout of an array without gaps."""
+        steps = tuple(accumulate(shape if fortran else shape[::-1], mul, initial=dtype.itemsize))[:-1]
+        return cls(path, shape, dtype, steps if fortran else steps[::-1], offset, stamp)
+
     def mapped(self, memory: mmap.mmap) -> Array:
         """View of the whole array in the mapped file."""
-        order = "F" if self.fortran else "C"
-        return np.ndarray(self.shape, self.dtype, memory, self.offset, order=order)  # type: ignore[arg-type]
+        return np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+
+    def part(self, index: tuple[Any, ...]) -> Layout:
+        """The layout of a slice."""
+        whole = np.lib.stride_tricks.as_strided(np.empty((), self.dtype), self.shape, self.strides)  # never read
+        part = whole[(*index, ...)]
+        offset = self.offset + _address(part) - _address(whole)
+        return Layout(self.path, part.shape, self.dtype, part.strides, offset, self.stamp)
 
 
-def _stamp(descriptor: int) -> tuple[int, int]:
-    status = os.fstat(descriptor)
+def _stamp(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 @offers("load", "load_npy")
@@ -104,13 +128,13 @@ def _read_header(path: str, start: int = 0) -> Layout:
     with open(path, "rb") as stream:
         stream.seek(start)
         shape, fortran, dtype = read_header(stream, path)
-        offset, stamp = stream.tell(), _stamp(stream.fileno())
+        offset, stamp = stream.tell(), _stamp(os.fstat(stream.fileno()))
     needed = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if stamp[0] < needed:
         raise ValueError(
             f"{path} is cut short: its header asks for {needed} bytes and it has {stamp[0]}; save it again"
         )
-    return Layout(path, tuple(int(n) for n in shape), dtype, fortran, offset, stamp)
+    return Layout.contiguous(path, tuple(int(n) for n in shape), dtype, offset, stamp, fortran)
 
 
 def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -136,47 +160,99 @@ def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np
     return shape, fortran, dtype
 
 
+def mapped_layout(array: Array) -> Layout | None:
+    """Where a map of a file for reading, or a slice of one, lies in the file.
+
+    None for other arrays, where the path now names another file, and for a file that was written `FRESH` seconds ago,
+    whose next write the stamp may not show.
+    """
+    root = map_of(array)
+    memory: Any = None if root is None else root.base
+    if root is None or root.filename is None or not isinstance(memory, mmap.mmap):
+        return None
+    path, start = str(root.filename), _address(np.frombuffer(memory, np.uint8))
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if time.time() - status.st_mtime < FRESH or not _maps_file(start, path, status.st_ino):
+        return None
+    offset = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY + _address(array) - start
+    return Layout(path, array.shape, array.dtype, array.strides, offset, _stamp(status))
+
+
+def _maps_file(address: int, path: str, inode: int) -> bool:
+    """Whether memory is a map of the file that has this path; False where the system has no /proc."""
+    try:
+        lines = Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    for line in lines:
+        if line.startswith(f"{address:08x}-"):
+            return line.split(None, 5)[4:] == [str(inode), os.path.realpath(path)]  # of a removed file: "... (deleted)"
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class LoadNpy(Operand):
-    """Reads chunks of an .npy file."""
+    """Reads chunks of an .npy file, or the elements at positions along an axis of the file's array."""
 
     layout: Layout
     splits: Splits
+    axis: int = 0
+    positions: bytes | None = None  # of int64; None: all elements
     name: ClassVar[str] = "load"
 
     def token(self) -> Hashable:
-        """Identifies the operand by the file, with its modification time, and splits."""
-        return ("load", self.layout, self.splits)
+        """Identifies the operand by the file, with its modification time, splits and positions."""
+        return ("load", self.layout, self.splits, self.axis, self.positions)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with its first index as the argument."""
+        """Adds an operand per chunk, with its first index, and the bytes of its positions, as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
-            single("load", (), Generate(open_file, (self.layout,), ChunkType(shape, output.dtype), True))
+            single("load", (), Generate(open_file, (self.layout, self.axis), ChunkType(shape, output.dtype), True))
             for shape in shapes
         ]
         none = np.empty((which.size, 0), np.int64)
-        return builder.add_many(programs, which.reshape(-1), none, corners(output.chunks)).reshape(output.grid)
+        args: list[tuple[Any, ...]] = [((corner, self._there(corner, output)),) for (corner,) in corners(output.chunks)]
+        return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
+
+    def _there(self, corner: tuple[int, ...], output: TensorMeta) -> bytes | None:
+        """The positions of a chunk."""
+        if self.positions is None:
+            return None
+        starts, lengths = chunk_starts(output.chunks[self.axis]), output.chunks[self.axis]
+        begin = corner[self.axis]
+        return self.positions[8 * begin : 8 * (begin + lengths[starts.index(begin)])]
 
 
-def open_file(params: tuple[Layout], corner: tuple[int, ...], output: ChunkType) -> Fill:
+def open_file(params: tuple[Layout, int], arg: tuple[tuple[int, ...], bytes | None], output: ChunkType) -> Fill:
     """Returns the function that copies a chunk from the file; releases mapped pages on the way."""
-    (layout,) = params
+    layout, axis = params
+    corner, positions = arg
     memory = _map(layout)
-    part = tuple(slice(at, at + n) for at, n in zip(corner, output.shape))
+    part: list[Any] = [slice(at, at + n) for at, n in zip(corner, output.shape)]
+    there = None if positions is None else np.frombuffer(positions, np.int64)
+    steps = [mmap.PAGESIZE, *(abs(step) for n, step in zip(layout.shape, layout.strides) if n > 1)]
+    if there is not None:
+        part[axis] = slice(None)
+        steps = [step for step in steps if step != abs(layout.strides[axis])] or steps[:1]
+    spread = max(min(steps), layout.dtype.itemsize)  # bytes of pages that an element touches
     read = 0
 
     def fill(out: Array, start: int) -> None:
         nonlocal read
-        if memory is None:
+        if memory is None or not out.size:
             return
-        chunk: Any = layout.mapped(memory)[part]
+        chunk: Any = layout.mapped(memory)[tuple(part)]
         done = 0
         for box in boxes(output.shape, start, start + out.size) if output.shape else [()]:
-            piece = chunk[box]
+            index = box if there is None else (*box[:axis], there[box[axis]], *box[axis + 1 :])
+            piece = chunk[index]
             np.copyto(out[done : done + piece.size].reshape(piece.shape), piece)
             done += piece.size
-        read += out.nbytes
+        read += out.size * spread
         if read >= DROP_BYTES and hasattr(memory, "madvise"):
             del chunk, piece
             memory.madvise(mmap.MADV_DONTNEED)
@@ -189,8 +265,8 @@ def _map(layout: Layout) -> mmap.mmap | None:
     """Maps the file for reading; None for an empty array; raises StorageError if the file changed."""
     descriptor = os.open(layout.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _stamp(descriptor) != layout.stamp:
-            raise StorageError(f"{layout.path} has changed since it was loaded; call load again")
+        if _stamp(os.fstat(descriptor)) != layout.stamp:
+            raise StorageError(f"{layout.path} has changed since it was loaded; load it again")
         if not layout.stamp[0] > layout.offset:
             return None
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
