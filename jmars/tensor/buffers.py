@@ -46,6 +46,7 @@ ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or wri
 
 
 _OF_MEMORY = (-1,)  # strides that are to be read from the memory
+COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
 
 
 class SmallValues:
@@ -58,8 +59,11 @@ class SmallValues:
     chosen = 0  # limit of the cell that runs
     _paused = 0  # number of functions that work
     _lock = threading.Lock()
+    bytes = 0  # of the living values of at least COUNTED bytes
     writing = threading.RLock()  # held between `unlock` and `lock`, so that threads of a cell write one by one
+    tensor: ClassVar[type[Tensor]]  # set by tensor.py
     index_step: ClassVar[Callable[[tuple[Any, ...]], ViewStep]]  # of tensor.py
+    _living: ClassVar[dict[int, weakref.ref[Buffer]]] = {}
 
     @classmethod
     def choose(cls, limit: int) -> None:
@@ -75,6 +79,18 @@ class SmallValues:
         with cls._lock:
             cls._paused = max(0, cls._paused + change)
             cls.limit = 0 if cls._paused else cls.chosen
+
+    @classmethod
+    def keep(cls, buffer: Buffer, nbytes: int) -> None:
+        """Count the bytes of a buffer as long as the buffer lives."""
+        key = id(buffer)
+
+        def forget(_: object) -> None:
+            del cls._living[key]
+            cls.bytes -= nbytes
+
+        cls._living[key] = weakref.ref(buffer, forget)
+        cls.bytes += nbytes
 
 
 @record
@@ -132,26 +148,28 @@ class Buffer:
                  "touched", "version", "writeable")  # fmt: skip
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
-        self._begin(node, None, strides, is_array or bool(node.shape))
-
-    @classmethod
-    def of(cls, memory: Array) -> Buffer:
-        """The buffer of an array of this process that nobody else writes to."""
-        memory.flags.writeable = False
-        made = cls.__new__(cls)
-        made._begin(None, memory, _OF_MEMORY, True)
-        return made
-
-    def _begin(
-        self, node: TensorData | None, memory: Array | None, strides: tuple[int, ...] | None, is_array: bool
-    ) -> None:
-        self._node, self._memory, self._strides, self.is_array = node, memory, strides, is_array
+        self._node: TensorData | None = node
+        self._memory: Array | None = None
+        self._strides = strides
+        self.is_array = is_array or bool(node.shape)
         self.version = self.touched = 0
         self.writeable = self.is_owned = True
         self.loops: tuple[ElementLoop, ...] = ()
         # Living owner and views by id, once there are views; the handle of which the first view was made.
         self._handles: dict[int, weakref.ref[Tensor]] | None = None
         self._first: weakref.ref[Tensor] | None = None
+
+    @classmethod
+    def of(cls, memory: Array) -> Buffer:
+        """The buffer of an array of this process that nobody else writes to."""
+        memory.setflags(False)  # type: ignore[call-arg]  # write; faster than by name
+        made = cls.__new__(cls)
+        made._node, made._memory, made._strides, made.is_array = None, memory, _OF_MEMORY, True
+        made.version, made.touched, made.writeable, made.is_owned = 0, 0, True, True
+        made.loops, made._handles, made._first = (), None, None
+        if memory.nbytes >= COUNTED:
+            SmallValues.keep(made, memory.nbytes)
+        return made
 
     @property
     def strides(self) -> tuple[int, ...] | None:
@@ -284,10 +302,12 @@ class View:
         self.writeable = bool(parent.writeable) and step.write is not None
 
     @classmethod
-    def of(cls, parent: Place, entries: tuple[Any, ...], whole: Array, memory: Array) -> View:
-        """The view of a basic index, with the memory of the parent and its part; the graph has made no node of it."""
+    def of(
+        cls, parent: Place, made_by: tuple[Any, ...] | Callable[[Tensor], Tensor], whole: Array, part: Array
+    ) -> View:
+        """The view by a basic index or a function, without a node yet; `part` is its part of the memory `whole`."""
         made = cls.__new__(cls)
-        made._begin(parent, entries, None, -1, whole, memory)
+        made._begin(parent, made_by, None, -1, whole, part)
         return made
 
     def _begin(self, parent: Place, step: Any, node: TensorData | None, version: int, whole: Any, memory: Any) -> None:
@@ -301,7 +321,29 @@ class View:
         """The step from the parent."""
         if self._step.__class__ is tuple:
             self._step = SmallValues.index_step(self._step)
+        elif self._step.__class__ is not ViewStep:
+            self._follow(self._step)
         return self._step  # type: ignore[no-any-return]
+
+    def _follow(self, made_by: Callable[[Tensor], Tensor]) -> None:
+        """Take the steps of a function that makes views."""
+        SmallValues.count(1)
+        try:
+            found: Any = made_by(SmallValues.tensor.at(self.parent))._place
+        finally:
+            SmallValues.count(-1)
+        if found is self.parent:  # of a function that gives the array itself
+            self._step = SmallValues.index_step((Ellipsis,))
+            return
+        assert found.buffer is self.buffer, found
+        self.parent, self._step = found.parent, found.step
+        self._node, self._version = found._node, found._version
+        self._whole = self._memory = None
+
+    @property
+    def copies_parts(self) -> bool:
+        """Whether an index of the view gives a copy."""
+        return self._step.__class__ is ViewStep and bool(self._step.copies_parts)
 
     @property
     def permuted(self) -> bool:
@@ -319,13 +361,14 @@ class View:
     @property
     def memory(self) -> Array | None:
         """The view of the parent's memory; None without memory there, and where NumPy would copy."""
-        whole: Array | None = self.parent.memory
-        if whole is self._whole:
+        if self.parent.memory is self._whole:
             return self._memory
-        if whole is None or self.step.copies_parts:
+        step = self.step
+        whole: Array | None = self.parent.memory
+        if whole is None or self.copies_parts:
             self._whole = self._memory = None
         else:
-            part = self.step.layout(whole)
+            part = step.layout(whole)
             shares = not part.size or np.may_share_memory(part, whole)
             self._whole, self._memory = whole, part if shares else None
         return self._memory
@@ -472,8 +515,8 @@ def layout_of(place: Place) -> Array | None:
     if place.memory is None and place.node.has_unknown_lengths and not place.node.resolve_lengths():
         return None
     if isinstance(place, View):
-        parent = layout_of(place.parent)
-        return None if parent is None else place.step.layout(parent)
+        step, parent = place.step, layout_of(place.parent)
+        return None if parent is None else step.layout(parent)
     one: Any = place.node if place.memory is None else place.memory
     return _pretend(one.shape, one.dtype, place.strides)
 

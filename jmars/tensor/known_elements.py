@@ -96,6 +96,6 @@ def _part(place: Place, whole: Array) -> Array | None:
     """The array of a place within the array of its buffer; None where the array would be a copy."""
     if isinstance(place, Buffer):
         return whole
-    parent = _part(place.parent, whole)
-    part = None if parent is None else place.step.layout(parent)
+    step, parent = place.step, _part(place.parent, whole)
+    part = None if parent is None else step.layout(parent)
     return part if part is not None and np.may_share_memory(part, whole) else None

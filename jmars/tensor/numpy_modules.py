@@ -65,7 +65,13 @@ class NumPyModule(ModuleType):
             importlib.import_module(f"jmars.tensor.{_LATER[path]}")  # puts its functions into the table
 
     def __getattr__(self, name: str) -> Any:
-        return self.look_up(name)
+        value = self.look_up(name)
+        if self._path(name) in FUNCTIONS or name in PASSED_ON or isinstance(value, NumPyModule):
+            setattr(self, name, value)  # so that Python finds it without this method
+        return value
+
+    def _path(self, name: str) -> str:
+        return f"{self.__name__}.{name}".removeprefix("numpy.")
 
     def __dir__(self) -> list[str]:
         return dir(self._numpy)
@@ -85,7 +91,7 @@ class NumPyModule(ModuleType):
         AttributeError
             If NumPy has no such name either.
         """
-        known = f"{self.__name__}.{name}".removeprefix("numpy.")
+        known = self._path(name)
         if known in FUNCTIONS:
             return FUNCTIONS[known]
         try:

@@ -16,7 +16,7 @@ from jmars.tensor.buffers import SmallValues
 from jmars.tensor.duck_arrays import supports_arithmetic
 from jmars.tensor.engine import can_compute
 from jmars.tensor.protocols import call
-from jmars.tensor.small_parts import small_operation
+from jmars.tensor.small_parts import small_operation, write_small_operation
 
 __all__ = ["TensorOperators"]
 
@@ -42,20 +42,28 @@ def _forward(name: str) -> Operator:
 def _reflected(name: str) -> Operator:
     numpys = _of_numpy(name)
 
-    def swapped(x: Any, y: Any) -> Any:
-        return numpys(y, x)
-
     def method(self: Any, other: Any) -> Any:
-        if SmallValues.limit:
-            found = small_operation(swapped, self, other)
-            if found is not NotImplemented:
-                return found
+        if SmallValues.limit and (found := small_operation(numpys, other, self)) is not NotImplemented:
+            return found
         return call(name, other, self) if _is_operand(other) else NotImplemented
 
     return method
 
 
+def _unary(name: str) -> Callable[[Any], Any]:
+    numpys = _of_numpy(name)
+
+    def method(self: Any) -> Any:
+        if SmallValues.limit and (found := small_operation(numpys, self)) is not NotImplemented:
+            return found
+        return call(name, self)
+
+    return method
+
+
 def _in_place(name: str) -> Operator:
+    numpys = _of_numpy(name)
+
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
@@ -63,6 +71,8 @@ def _in_place(name: str) -> Operator:
             return call(name, self, other)  # NumPy's scalars are rebound
         if not self._place.writeable:
             raise ValueError("output array is read-only")  # NumPy's words, before any other fault
+        if SmallValues.limit and write_small_operation(numpys, self, other):
+            return self
         if name == "matmul" and (not self.ndim or np.ndim(other) < 2):
             raise ValueError(
                 "inplace matrix multiplication requires the first operand to have at least one and the second at least "
@@ -125,19 +135,9 @@ class TensorOperators:
     __rshift__, __rrshift__, __irshift__ = _forward("right_shift"), _reflected("right_shift"), _in_place("right_shift")
     __lt__, __le__ = _forward("less"), _forward("less_equal")
     __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
+    __neg__, __pos__ = _unary("negative"), _unary("positive")
+    __abs__, __invert__ = _unary("absolute"), _unary("invert")
     __eq__, __ne__ = _equality("equal"), _equality("not_equal")
-
-    def __neg__(self) -> Any:
-        return call("negative", self)
-
-    def __pos__(self) -> Any:
-        return call("positive", self)
-
-    def __abs__(self) -> Any:
-        return call("absolute", self)
-
-    def __invert__(self) -> Any:
-        return call("invert", self)
 
     def __round__(self: Any, digits: SupportsIndex | None = None) -> Any:
         if digits is None and not self.ndim and can_compute():

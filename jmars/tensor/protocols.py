@@ -23,6 +23,7 @@ from jmars.tensor.buffers import SmallValues
 from jmars.tensor.duck_arrays import DuckArrayError, dispatch
 from jmars.tensor.engine import can_compute
 from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
+from jmars.tensor.small_parts import small_operation
 from jmars.tensor.unknown import Origin
 
 __all__ = ["FUNCTIONS", "Ufunc", "call", "find", "numpy_function", "offers", "set_call_hook", "set_layout_hook"]
@@ -168,7 +169,7 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
             SmallValues.count(-1)
 
     if isinstance(theirs, np.ufunc):
-        return Ufunc(offered, theirs)
+        return Ufunc(offered, theirs, small is not None)
     # NumPy's functions in C are no methods of a class in which they are attributes
     return staticmethod(offered) if isinstance(theirs, BuiltinFunctionType) else offered
 
@@ -183,13 +184,18 @@ class Ufunc:
     (2, '??->?', True)
     """
 
-    def __init__(self, function: Callable[..., Any], theirs: np.ufunc) -> None:
+    def __init__(self, function: Callable[..., Any], theirs: np.ufunc, may_be_small: bool) -> None:
         functools.update_wrapper(self, function)
         self.__doc__ = theirs.__doc__
         self._theirs = theirs
+        self._small_args = theirs.nin if may_be_small else -1
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
+        if SmallValues.limit and not kwargs and len(args) == self._small_args:
+            found = small_operation(self._theirs, *args)
+            if found is not NotImplemented:
+                return found
         return self.__wrapped__(*args, **kwargs)  # of update_wrapper
 
     def __getattr__(self, name: str) -> Any:

@@ -5,6 +5,8 @@ Source: small_values.py.
 
 from __future__ import annotations
 
+import math
+import operator
 import warnings
 from collections.abc import Iterator
 from types import EllipsisType, NoneType
@@ -12,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmars.tensor.buffers import Buffer, SmallValues, View
+from jmars.tensor.buffers import COUNTED, Buffer, SmallValues, View
 from jmars.tensor.source_line import warn_user
 
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["AwayError", "here", "small_elements", "small_operation", "small_part"]
-__all__ += ["repeated", "write_small_part"]
+__all__ = ["AwayError", "here", "repeated", "small_elements", "small_operation", "small_part"]
+__all__ += ["write_small_operation", "write_small_part"]
 
 # Python's and NumPy's values that are passed on as they are.
 _PLAIN: frozenset[type] = frozenset(
@@ -29,6 +31,10 @@ _PLAIN: frozenset[type] = frozenset(
 _BASIC = frozenset(
     {int, slice, EllipsisType, NoneType} | {one for one in np.sctypeDict.values() if issubclass(one, np.integer)}
 )
+_NUMBERS = frozenset(
+    {bool, int, float, complex} | {one for one in np.sctypeDict.values() if issubclass(one, np.number)}
+)
+_CHANGING = (np.divide, operator.pow)  # operators whose results of integers may have another dtype
 _TYPES = (np.generic, bool, int, float, complex, str, bytes)
 
 
@@ -63,6 +69,19 @@ def here(value: Any) -> Any:
     raise AwayError
 
 
+def _takes_many(memory: Any, entries: Any) -> bool:
+    """Whether arrays among the entries of an index may take more elements than are small."""
+    shapes = [np.shape(one) for one in entries if one.__class__ is np.ndarray or one.__class__ is list]
+    shapes = [shape for shape in shapes if math.prod(shape) > 1]
+    if not shapes or memory.size < 2:
+        return False
+    try:
+        taken = math.prod(np.broadcast_shapes(*shapes))
+    except ValueError:  # of masks, or NumPy's error
+        taken = max(map(math.prod, shapes))
+    return bool(taken * memory.nbytes // min(memory.shape) > SmallValues.limit)
+
+
 def small_part(x: Tensor, index: Any) -> Any:
     """`x[index]`, by NumPy, of a tensor with elements in this process; NotImplemented for an index that makes a node.
 
@@ -76,19 +95,22 @@ def small_part(x: Tensor, index: Any) -> Any:
     if not SmallValues.limit or memory is None or memory.dtype.names is not None:
         return NotImplemented
     kind = index.__class__
-    if kind is not int:
+    if kind is tuple and _BASIC.issuperset(map(type, index)):
+        entries = index
+    elif kind in _BASIC:
+        entries = (index,)
+    else:
         try:
             index = here(index)
         except AwayError:
             return NotImplemented
+        if _takes_many(memory, index if kind is tuple else (index,)):
+            return NotImplemented
+        found = memory[index]
+        return x.at(Buffer.of(found)) if found.__class__ is np.ndarray else found
     found = memory[index]
     if found.__class__ is not np.ndarray:
         return found
-    entries = index if kind is tuple else (index,)
-    if not _BASIC.issuperset(map(type, entries)):
-        return x.at(Buffer.of(found))
-    if place.__class__ is View and place.step.copies_parts:
-        return NotImplemented
     return x._viewed(entries, found)
 
 
@@ -128,25 +150,64 @@ def small_elements(x: Tensor) -> Iterator[Any]:
         yield x[i] if memory is None else memory[i]
 
 
-def small_operation(function: Any, x: Tensor, other: Any) -> Any:
-    """`function(x, other)` where the elements of both are here and the result is small; else NotImplemented."""
-    memory = x._place.memory
-    if memory is None or not SmallValues.limit:
-        return NotImplemented
-    kind = other.__class__
-    if kind is x.__class__:
-        other = other._place.memory
-        if other is None or (memory.shape != other.shape and memory.size * other.size * 16 > SmallValues.limit):
+def small_operation(function: Any, *args: Any) -> Any:
+    """`function(*args)` of numbers and tensors with elements here and a small result; else NotImplemented.
+
+    Arrays of `COUNTED` bytes and more are not small here: the table of functions decides.
+    """
+    given: list[Any] = []
+    shape, size = None, 1
+    for one in args:
+        kind = one.__class__
+        if kind is SmallValues.tensor:
+            memory = one._place.memory
+            if memory is None or memory.nbytes >= COUNTED:
+                return NotImplemented
+            if memory.shape != shape:
+                shape, size = memory.shape, size * memory.size
+            given.append(memory)
+        elif kind in _NUMBERS:
+            given.append(one)
+        else:
             return NotImplemented
-    elif kind is not int and kind is not float:
+    if size * 16 > COUNTED and (len(given) > 1 or size * 16 > SmallValues.limit):
         return NotImplemented
     try:
-        found = function(memory, other)
+        found = function(*given)
     except Warning as warning:
-        found = repeated(warning, function, memory, other)
-    if found.__class__ is tuple:  # of divmod
-        return tuple(x.at(Buffer.of(one)) if one.__class__ is np.ndarray else one for one in found)
-    return x.at(Buffer.of(found)) if found.__class__ is np.ndarray else found
+        found = repeated(warning, function, *given)
+    kind = found.__class__
+    if kind is np.ndarray:
+        return SmallValues.tensor.at(Buffer.of(found))
+    if kind is tuple:  # of divmod
+        return tuple(SmallValues.tensor.at(Buffer.of(one)) if one.__class__ is np.ndarray else one for one in found)
+    return found
+
+
+def write_small_operation(function: Any, x: Tensor, other: Any) -> bool:
+    """Do `x = function(x, other)` in the memory of `x`; False where the dtype or the size may differ."""
+    place, kind = x._place, other.__class__
+    memory = place.memory
+    if memory is None:
+        return False
+    if kind is SmallValues.tensor:
+        other_memory = other._place.memory
+        if other_memory is None or other_memory.dtype != memory.dtype or other_memory.size > memory.size:
+            return False
+    elif kind is not int and kind is not float or memory.dtype.kind not in "fc":
+        return False
+    if memory.dtype.kind not in "fc" and function in _CHANGING:
+        return False
+    found = small_operation(function, x, other)
+    value: Any = found._place.memory if found.__class__ is SmallValues.tensor else found
+    if value is NotImplemented or value.shape != memory.shape or value.dtype != memory.dtype:
+        return False
+    with SmallValues.writing:
+        memory = place.unlock()
+        assert memory is not None
+        memory[...] = value
+        place.lock()
+    return True
 
 
 def repeated(first: Warning, function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -11,15 +11,14 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, ValuesView
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from jmars.config import config
-from jmars.tensor.buffers import Buffer, SmallValues
+from jmars.tensor.buffers import COUNTED, Buffer, SmallValues
 from jmars.tensor.protocols import set_small_hook
 from jmars.tensor.small_parts import AwayError, here, repeated
 from jmars.tensor.source_line import warn_user
@@ -30,8 +29,7 @@ __all__ = ["SMALL", "small_values"]
 
 Array = np.ndarray[Any, Any]
 SMALL = 2**22  # bytes of a value that stays in this process
-COUNTED = 2**16  # bytes of a value that counts for MOST
-MOST = 2**28  # bytes of all values that live here; beyond this, new ones are nodes
+MOST = 2**28  # bytes of all values that live here; beyond this, new ones of at least COUNTED bytes are nodes
 _WRITEABLE, _FLAGS = 0x400, 0x80000400  # in flags.num; NumPy warns at a write to an array with the highest bit
 
 # Functions with results that may be much larger than their arguments.
@@ -44,6 +42,20 @@ _GROWING = frozenset(
     linalg.tensordot linspace logspace mask_indices matmul matvec meshgrid method.outer nanpercentile nanquantile
     ones outer pad percentile polyfit polyval quantile repeat resize select take tensordot tile tri tril_indices
     triu_indices unpackbits vander vecmat where zeros""".split()  # noqa: SIM905
+)
+# Of these, those with at most as many elements as the product of the sizes of arrays and the integers among the
+# arguments, and those where values of elements decide.
+_PRODUCTS = frozenset(
+    """clip choose cross dot einsum empty empty_like full full_like inner ix_ kron linalg.cross linalg.matmul
+    linalg.multi_dot linalg.outer linalg.tensordot linspace matmul matvec meshgrid method.outer nanpercentile
+    nanquantile ones ones_like outer percentile quantile repeat resize select take tensordot tile vecmat zeros
+    zeros_like""".split()  # noqa: SIM905
+)
+_BY_VALUES = frozenset({"bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "pad"})
+# Functions of which the result is a view of the first argument that may be written, unless it is a copy.
+_VIEWS = frozenset(
+    """atleast_1d atleast_2d atleast_3d expand_dims flip fliplr flipud linalg.matrix_transpose matrix_transpose moveaxis
+    permute_dims ravel reshape rollaxis squeeze swapaxes transpose""".split()  # noqa: SIM905
 )
 
 
@@ -63,6 +75,8 @@ def _compute(
         return NotImplemented
     if out is not None:
         return _compute_into(out, theirs, given, options)
+    if SmallValues.bytes > MOST and any(getattr(one, "nbytes", 0) >= COUNTED for one in given):
+        return NotImplemented
     if not _fits(name, theirs, given, options):
         SmallValues.count(1)
         try:
@@ -80,6 +94,8 @@ def _compute(
         if "read-only" in str(error):  # of a function that writes to an argument
             return NotImplemented
         raise
+    if name in _VIEWS and result.__class__ is np.ndarray and _shares(result, given[:1]):
+        return args[0] if result is given[0] else _view(args[0], ours, given, options, result)
     return _wrapped(result, [*given, *options.values()] if options else given, (*args, *kwargs.values()))
 
 
@@ -116,28 +132,21 @@ def _is_small(found: Any) -> bool:
 
 def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> bool:
     """Whether a result is certainly small, by the sizes of the arguments."""
-    arrays = [one for one in given if one.__class__ is np.ndarray]
     limit = SmallValues.limit // 16
-    if _bytes > MOST and any(one.nbytes >= COUNTED for one in arrays):
-        return False
-    if theirs.__class__ is np.ufunc and name != "matmul":
-        if len(arrays) < 2 or math.prod(one.size for one in arrays) <= limit:
-            return True
-        return bool(math.prod(np.broadcast_shapes(*(one.shape for one in arrays))) <= limit)
+    if theirs.__class__ is np.ufunc and name != "matmul" or name == "where":
+        arrays = [
+            one for one in given if one.__class__ is np.ndarray or one.__class__ is list or one.__class__ is tuple
+        ]
+        return len(arrays) < 2 or math.prod(np.broadcast_shapes(*map(np.shape, arrays))) <= limit
     if name not in _GROWING:
         return True
-    if name in _NEW and given and not arrays:
-        return bool(_NEW[name](given) <= limit)
-    if name in ("matmul", "dot") and len(arrays) == 2 and max(one.ndim for one in arrays) <= 2:
-        a, b = arrays
+    if name in ("matmul", "dot") and all(one.__class__ is np.ndarray and 0 < one.ndim < 3 for one in given):
+        a, b = given
         return (a.shape[0] if a.ndim == 2 else 1) * (b.shape[-1] if b.ndim == 2 else 1) <= limit
-    return name == "clip" and len(arrays) == 1
-
-
-def _size(given: list[Any]) -> Any:
-    """Number of elements of a new array of the shape `given[0]`."""
-    shape = given[0]
-    return math.prod(shape) if isinstance(shape, tuple | list) else shape if isinstance(shape, int) else math.inf
+    if name == "arange":
+        return not options and _steps(given) <= limit
+    most = _product((given, options.values()))
+    return most <= limit and (name in _PRODUCTS or (name not in _BY_VALUES and most**2 <= limit))
 
 
 def _steps(given: list[Any]) -> Any:
@@ -147,8 +156,18 @@ def _steps(given: list[Any]) -> Any:
     return len(range(*given)) if len(given) < 3 or given[2] else math.inf
 
 
-_NEW: dict[str, Callable[[list[Any]], Any]] = dict.fromkeys(("zeros", "ones", "empty", "full"), _size)
-_NEW["arange"] = _steps
+def _product(values: Iterable[Any]) -> int:
+    """Product of the sizes of arrays and the integers among arguments."""
+    found = 1
+    for one in values:
+        kind = one.__class__
+        if kind is np.ndarray:
+            found *= max(1, one.size)
+        elif kind is int or isinstance(one, np.integer):
+            found *= abs(int(one)) + 1
+        elif kind is list or kind is tuple or isinstance(one, ValuesView):
+            found *= _product(one)
+    return found
 
 
 def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
@@ -173,6 +192,15 @@ def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
     return result
 
 
+def _view(x: Any, ours: Callable[..., Any], given: list[Any], options: dict[str, Any], memory: Array) -> Any:
+    """The view of a tensor that a function makes; NotImplemented where the graph makes it now."""
+    rest = [tuple(one) if one.__class__ is list else one for one in (*given[1:], *options.values())]
+    if x.__class__ is not Tensor or any(one.__class__ is np.ndarray for one in rest):
+        return NotImplemented
+    positional, named = rest[: len(given) - 1], dict(zip(options, rest[len(given) - 1 :]))
+    return x._viewed(lambda whole: ours(whole, *positional, **named), memory)
+
+
 def _shares(result: Array, given: list[Any]) -> bool:
     for one in given:
         if one.__class__ is np.ndarray and np.may_share_memory(one, result):
@@ -186,10 +214,7 @@ def _tensor(array: Array) -> Any:
     """The tensor of a new array; the array itself where the array holds objects."""
     if array.dtype.hasobject:
         return array
-    buffer = Buffer.of(array)
-    if array.nbytes >= COUNTED:
-        _count(buffer, array.nbytes)
-    return Tensor.at(buffer)
+    return Tensor.at(Buffer.of(array))
 
 
 def _with_memory(memory: Array, values: Iterable[Any]) -> Any:
@@ -201,23 +226,6 @@ def _with_memory(memory: Array, values: Iterable[Any]) -> Any:
         elif one.__class__ is Tensor and one._place.memory is memory:
             return one
     return None
-
-
-_living: dict[int, tuple[weakref.ref[Buffer], int]] = {}
-_bytes = 0
-
-
-def _count(buffer: Buffer, nbytes: int) -> None:
-    """Count the bytes of a buffer as long as the buffer lives."""
-    global _bytes
-    key = id(buffer)
-
-    def forget(_: object) -> None:
-        global _bytes
-        _bytes -= _living.pop(key)[1]
-
-    _living[key] = weakref.ref(buffer, forget), nbytes
-    _bytes += nbytes
 
 
 @contextmanager

@@ -8,7 +8,7 @@ of tensor/ops through the table in protocols.py; operators.py and methods.py hol
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -258,7 +258,7 @@ class Tensor(TensorMethods, TensorOperators):
         part = cast(Tensor, call("method.getitem", self, index))
         if not part.data.shape and not part.dtype.isnative and _is_scalar(part, index):
             return call("method.astype", part, part.dtype.newbyteorder("="))  # as NumPy's scalars
-        if isinstance(self._place, View) and self._place.step.copies_parts:
+        if isinstance(self._place, View) and self._place.copies_parts:
             return part
         entries = basic_index(index)
         if entries is None and isinstance(part._place, Buffer) and not part.data.has_unknown_lengths:
@@ -278,7 +278,7 @@ class Tensor(TensorMethods, TensorOperators):
         if write_small_part(self, index, value) or write_element(self, index, value):
             return
         self._check_writeable()
-        is_flat = isinstance(self._place, View) and self._place.step.copies_parts
+        is_flat = isinstance(self._place, View) and self._place.copies_parts
         if is_flat and isinstance(value, list | tuple | np.ndarray | Tensor) and (shape := np.shape(self[index])):
             value = call("method.cyclic", value, shape, self.dtype)
             if value is None:
@@ -296,11 +296,11 @@ class Tensor(TensorMethods, TensorOperators):
         place.buffer.share(self)
         return self
 
-    def _viewed(self, entries: tuple[Any, ...], memory: Array) -> Tensor:
-        """`self[entries]` of a basic index, as a view of memory, whose node is made when the graph needs it."""
+    def _viewed(self, made_by: tuple[Any, ...] | Callable[[Tensor], Tensor], memory: Array) -> Tensor:
+        """The view by a basic index or a function; `memory` is its part of the elements; a node is made when needed."""
         place = self._place
         assert place.memory is not None
-        view = Tensor.at(View.of(place, entries, place.memory, memory))
+        view = Tensor.at(View.of(place, made_by, place.memory, memory))
         if not place.buffer.shared:
             place.buffer.share(self)
         place.buffer.share(view)
@@ -433,7 +433,7 @@ def _is_scalar(part: Tensor, index: Any) -> bool:
     return part.dtype.names is None and entries is not None and not part.data.shape and Ellipsis not in entries
 
 
-SmallValues.index_step = index_step
+SmallValues.index_step, SmallValues.tensor = index_step, Tensor
 
 
 def _is_int_or_slice(index: Any) -> bool:

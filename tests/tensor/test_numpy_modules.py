@@ -82,3 +82,12 @@ def test_a_small_one_is_not():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mt.testing.assert_equal(mt.ones(100), np.ones(100))
+
+
+def test_a_name_is_looked_up_once(monkeypatch) -> None:
+    module = NumPyModule("numpy.linalg")
+    assert module.norm is NumPyModule.of("numpy.linalg").norm
+    monkeypatch.setattr(NumPyModule, "look_up", None)
+    assert module.norm is module.norm
+    with pytest.raises(TypeError):
+        _ = module.inv

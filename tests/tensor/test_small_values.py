@@ -35,6 +35,13 @@ PROGRAMS = {  # each leaves its values in `r`; F and U are arrays of the user
     "a take of positions into an argument": (
         "x = np.arange(300_000)\ni = np.roll(x, 1)\nnp.take(x.copy(), i, None, x)\nr = x[:9], x[-1]"
     ),
+    "a view and a write to its whole": "x = np.arange(6.)\ny = x.reshape(2, 3).T[1:]\nx.fill(5)\nx[1] = 4\nr = x, y",
+    "a write through views": "x = np.arange(6)\nx.reshape([2, 3]).swapaxes(0, 1)[1] += 10\nr = x,",
+    "a shape that changes later": "s = [2, 3]\nx = np.arange(6)\ny = np.reshape(x, s)\ns[0] = 3\nx.fill(2)\nr = y, x",
+    "an array that a function returns": "x = np.ones(3)\ny = np.atleast_1d(x)\ny += 1\nz = x.squeeze()\nz *= 2\nr = x,",
+    "integers that become floats": "x = np.arange(3)\ntry:\n    x /= 0\nexcept TypeError:\n    x += 5\nr = x,",
+    "a warning of a write": "x = np.arange(1., 4.)\nx /= 0\nr = x,",
+    "an operation with itself": "x = np.arange(4)\nx[1:] += x[:-1]\nx -= x[::-1]\nr = x,",
     "a draw into an array": "x = np.zeros(3)\ny = np.random.default_rng(0).random(None, float, x)\nr = x, y",
 }
 
@@ -57,6 +64,43 @@ def test_a_program_leaves_what_numpy_leaves(engine, text):
     expected = left_by(text, np, lambda array: array)
     with small_values():
         assert left_by(text, mt, mt.asarray) == expected
+
+
+@pytest.mark.parametrize("text", ["x.T", "x.reshape(-1)", "np.moveaxis(x, 0, 1)", "x.ravel()[2:]", "np.flip(x)[0]"])
+def test_a_view_makes_no_node(engine, monkeypatch, text):
+    with small_values():
+        x = mt.ones((3, 4))
+        monkeypatch.setattr("jmars.tensor.buffers.new_data", None)
+        y = eval(text, {"x": x, "np": mt})
+        y *= 2
+        assert x.sum() == 12 + y.size
+
+
+@pytest.mark.parametrize(
+    "text", ["eye(2)", "outer([1, 2], [3, 4])", "einsum('i,i->', x, x)", "where(x > 1, x, 0)", "linspace(0, 1, 5)"]
+)
+def test_a_function_of_a_growing_result_is_called_once(engine, monkeypatch, text):
+    with small_values():
+        x = mt.arange(20.0)
+        monkeypatch.setattr("jmars.tensor.small_values._is_small", None)
+        assert eval(f"mt.{text}", {"mt": mt, "x": x}) is not None
+
+
+def test_values_beyond_the_most_are_nodes(engine, monkeypatch):
+    monkeypatch.setattr("jmars.tensor.small_values.MOST", 2**20)
+    with small_values():
+        x = mt.ones(2**14)
+        kept = [x + k for k in range(20)]
+        here = sum(one._place._memory is not None for one in kept)
+        assert here == 8 and SmallValues.bytes == 2**17 * (here + 1)
+        assert [float(one[3]) for one in kept] == [k + 1.0 for k in range(20)]
+
+
+def test_positions_that_take_much_make_a_node(engine):
+    with small_values():
+        x, many = mt.ones((3, 50_000)), np.zeros(500, int)
+        assert x[many]._place._memory is None and x[many[:4]]._place._memory is not None
+        assert x[[0, 1], [2, 3]].tolist() == [1, 1]
 
 
 def test_arrays_that_are_no_tensors_stay_writeable_and_apart(engine):
