@@ -27,6 +27,7 @@ from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import raise_at, source_line
+from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["CellCancelled", "CellEngine", "handle_control_request", "wait_for_job"]
@@ -251,7 +252,7 @@ class CellEngine:
             raise CellCancelled
         if (error := job.error) is not None:
             if isinstance(error, MemoryLimitError):
-                error.args = (in_flags(str(error), self._cluster.memory_limit),)
+                error.args = (in_flags(str(error), self._cluster.memory_limit, chunk_bytes()),)
                 self._display.explain(job, str(error))
             if isinstance(error, ClusterStoppedError):
                 self._display.explain(job, str(error))

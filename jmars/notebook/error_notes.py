@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from jmars.units import parse_bytes
 __all__ = ["in_flags", "note_for_late_error", "note_for_lazy"]
 
 _MORE = re.compile(r"raise memory_limit(?: by ([\d.]+ [KMGT]?i?B))?")
+_NEEDS = re.compile(r"needs ([\d.]+ [KMGT]?i?B) in memory at once.* leaves ([\d.]+ [KMGT]?i?B)")
+_SMALLEST = 2**12  # bytes of a chunk that is proposed
 _STEP = 64 * 2**20  # bytes to which a proposed memory limit is rounded up
 
 _UNHASHABLE = re.compile(r"unhashable type: '(MaskedTensor|DuckTensor)'")
@@ -52,14 +55,31 @@ def _takes_tensor(error: BaseException) -> bool:
     return any(isinstance((frame.f_globals | frame.f_locals).get(word), Tensor | Composite) for word in words)
 
 
-def in_flags(text: str, limit: int) -> str:
-    """The text of an error in the flags of a cell; `limit` is the memory limit of the cluster in bytes.
+def in_flags(text: str, limit: int, chunk: int) -> str:
+    """The text of an error in the flags of a cell.
+
+    Parameters
+    ----------
+    text
+        The text, with names of parameters.
+    limit
+        Memory limit of the cluster in bytes.
+    chunk
+        Bytes of the chunks of new arrays.
 
     Examples
     --------
-    >>> in_flags("use a smaller chunk_size, or raise memory_limit by 600.0 MiB", limit=2**30)
-    'use a smaller chunk_size, or give the cell more memory: %%jmars --memory 1.625GiB'
+    >>> in_flags("x needs 4.0 GiB in memory at once and ... leaves 200.0 MiB; use a smaller chunk_size", 2**28, 2**25)
+    'x needs 4.0 GiB in memory at once and ... leaves 200.0 MiB; use a smaller chunk_size (%%jmars --chunk 512KiB)'
+    >>> in_flags("raise memory_limit by 600.0 MiB", 2**30, 2**25)
+    'give the cell more memory: %%jmars --memory 1.625GiB'
     """
+    found = _NEEDS.search(text)
+    need, room = (parse_bytes(found[1]), parse_bytes(found[2])) if found else (4, 1)
+    smaller = 2 ** int(math.log2(max(_SMALLEST, chunk * room / need / 2)))
+    if "use a smaller chunk_size" in text and smaller < chunk:
+        size = f"{smaller // 2**20}MiB" if smaller >= 2**20 else f"{smaller // 2**10}KiB"
+        text = text.replace("use a smaller chunk_size", f"use a smaller chunk_size (%%jmars --chunk {size})")
 
     def more(match: re.Match[str]) -> str:
         wanted = limit + parse_bytes(match[1]) if match[1] else 2 * limit

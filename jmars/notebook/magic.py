@@ -109,7 +109,7 @@ def _start(flags: CellFlags) -> Cluster:
     try:
         return find_cluster(flags)
     except (JmarsError, ValueError) as error:
-        text = in_flags(str(error), flags.memory or default_limit())
+        text = in_flags(str(error), flags.memory or default_limit(), config.chunk_size_limit)
         raise show_as_one_line(error, f"{type(error).__name__}: {text}") from None
 
 

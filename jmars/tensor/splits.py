@@ -24,11 +24,13 @@ __all__ = [
     "common_splits",
     "decide_splits",
     "evenly",
+    "fitted_splits",
     "refined",
     "split_axis",
     "without_slivers",
 ]
 
+SMALL = 2**20  # bytes of a chunk that is not cut
 SLIVER = 16  # a chunk this many times shorter than the longest of its axis is a sliver
 
 ChunkSize = Any  # int | None | tuple of (int | None | tuple of int), one per axis
@@ -292,4 +294,30 @@ def refined(chunks: Splits, fixed: Sequence[int], most: int) -> Splits:
         side = max(1, most * longest // size)
         found[axis] = tuple(part for length in found[axis] for part in evenly(length, side))
         size = size // longest * max(found[axis])
+    return tuple(found)
+
+
+def fitted_splits(chunks: Splits, itemsize: int) -> Splits:
+    """Cut a result that is larger than its inputs into chunks of the default size, by its leading axes.
+
+    Whole rows in C order stay in a chunk: sorts and sums along the last axis need no other chunks.
+
+    Parameters
+    ----------
+    chunks
+        The cuts of the inputs along each axis.
+    itemsize
+        Bytes of an element; at least 8 are counted, since masks select wider elements.
+    """
+    most, itemsize = [max(cut, default=0) for cut in chunks], max(itemsize, 8)
+    size = math.prod(most) * itemsize
+    if size <= SMALL or size <= (room := chunk_bytes()):
+        return chunks
+    found = list(chunks)
+    for axis, length in enumerate(most):
+        behind = math.prod(most[axis + 1 :]) * itemsize
+        here = max(1, min(length, room // max(behind, 1)))
+        found[axis] = tuple(n for own in chunks[axis] for n in evenly(own, here))
+        if here > 1:
+            break
     return tuple(found)

@@ -44,6 +44,9 @@ class Inputs:
     def _line(self) -> Tensor:
         return mt.random.default_rng(1).random(self.n, chunk_size=self.chunk)
 
+    def _few(self) -> Tensor:
+        return mt.random.default_rng(9).random(self.side)  # a single chunk
+
     def _table(self) -> Tensor:
         return mt.random.default_rng(2).random((self.rows, COLUMNS), chunk_size=(self.chunk // COLUMNS, COLUMNS))
 
@@ -265,6 +268,17 @@ CALLS: dict[str, Call] = {
     "tri": lambda d: mt.tri(d.side),
     "eye": lambda d: mt.eye(d.side),
     "vander": lambda d: np.vander(d.line[: d.rows], COLUMNS),
+    "subtract.outer of single chunks": lambda d: np.abs(np.subtract.outer(d.few, d.few)),
+    "sort of a broadcast difference": lambda d: np.sort(d.few[:, None] - d.few[None], axis=1)[:, 1],
+    "column @ row": lambda d: d.few[:, None] @ d.few[None],
+    "einsum of single chunks": lambda d: np.einsum("i,j->ij", d.few, d.few),
+    "tensordot of single chunks": lambda d: np.tensordot(d.few, d.few, 0),
+    "vander of a single chunk": lambda d: np.vander(d.few, d.side),
+    "broadcast_to of a single chunk": lambda d: np.broadcast_to(d.few[:, None], (d.side, d.side)) + 1,
+    "tile of a single chunk": lambda d: np.tile(d.few, d.side),
+    "pad of a single chunk": lambda d: np.pad(d.few, (0, d.n)),
+    "outer of single chunks": lambda d: np.outer(d.few, d.few),
+    "meshgrid of single chunks": lambda d: [a + 1 for a in np.meshgrid(d.few, d.few)],
     "meshgrid": lambda d: [a + 1 for a in np.meshgrid(d.line[: d.side], d.line[: d.side])],
     "indices": lambda d: mt.indices((d.side, d.side)) + 1,
     "fromfunction": lambda d: mt.fromfunction(lambda i, j: i + j, (d.side, d.side)),

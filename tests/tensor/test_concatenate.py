@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.engine import set_engine
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
-from tests.tensor.engine import tiled
+from tests.tensor.engine import OneByOne, tiled
 
 
 @given(st.data())
@@ -45,7 +46,15 @@ def test_stacks(data):
 def test_joining_copies_nothing():
     x = mt.ones(100, chunk_size=10)
     assert tiled(TensorGraph.of([np.concatenate([x, x, x]).data])).n == 10
-    assert tiled(TensorGraph.of([np.tile(x, (3, 4)).data])).n == 20  # one more axis for each chunk
+    set_engine(OneByOne(limit=8 * 900))  # of chunks of 900 bytes
+    assert tiled(TensorGraph.of([np.tile(x, 4).data])).n == 10
+
+
+def test_repetitions_of_a_small_array_share_chunks():
+    set_engine(OneByOne(limit=8 * 4000))
+    x = np.tile(mt.arange(10.0, chunk_size=5), (3, 1000))
+    assert x.chunks == ((3,), (500,) * 20) or max(map(max, x.chunks)) <= 500
+    same(x, np.tile(np.arange(10.0), (3, 1000)))
 
 
 @given(st.data())

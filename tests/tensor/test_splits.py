@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jmars.tensor as mt
 from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import set_engine
 from jmars.tensor.ops.create.constants import ones
@@ -91,3 +92,37 @@ def test_common_splits_cut_inside_no_chunk():
     assert common_splits([(30, 30, 40), (50, 50)]) == (30, 20, 10, 40)
     assert common_splits([(4, 4), (4, 4)]) == (4, 4)
     assert common_splits([(0,), (0,)]) == (0,)
+
+
+FROM_SMALL = {
+    "subtract": lambda xp, a, b: a[:, None] - b,
+    "outer": lambda xp, a, b: xp.outer(a, b),
+    "add.outer": lambda xp, a, b: xp.add.outer(a, b),
+    "meshgrid": lambda xp, a, b: xp.meshgrid(a, b)[0],
+    "meshgrid ij": lambda xp, a, b: xp.meshgrid(a, b, indexing="ij")[1],
+    "matmul": lambda xp, a, b: a[:, None] @ b[None],
+    "einsum": lambda xp, a, b: xp.einsum("i,j->ji", a, b),
+    "tensordot": lambda xp, a, b: xp.tensordot(a, b, 0),
+    "kron": lambda xp, a, b: xp.kron(a, b),
+    "repeat": lambda xp, a, b: xp.repeat(a, 500),
+    "tile": lambda xp, a, b: xp.tile(a, 500),
+    "tile of columns": lambda xp, a, b: xp.tile(a[:, None], (1, 500)),
+    "vander": lambda xp, a, b: xp.vander(a, 500),
+    "pad": lambda xp, a, b: xp.pad(a, (5, 400_000)),
+    "pad with ramp": lambda xp, a, b: xp.pad(a, (5, 400_000), "linear_ramp", end_values=3.0),
+    "pad with mean": lambda xp, a, b: xp.pad(a[None], ((700, 0), (0, 0)), "mean"),
+    "broadcast_to": lambda xp, a, b: xp.broadcast_to(a[:, None], (600, 500)),
+    "where": lambda xp, a, b: xp.where(a[:, None] > b, a[:, None], b),
+    "diag": lambda xp, a, b: xp.diag(a),
+}
+
+
+@pytest.mark.parametrize("name", FROM_SMALL)
+def test_results_larger_than_their_inputs_are_cut(name):
+    set_engine(OneByOne(limit=8 * 2**20, workers=1))  # one MiB a chunk
+    a, b = np.linspace(0, 1, 600), np.linspace(-1, 1, 500)
+    expected = FROM_SMALL[name](np, a, b)
+    x = FROM_SMALL[name](np, mt.asarray(a), mt.asarray(b))
+    assert math.prod(map(max, x.chunks)) * 8 <= 2**20
+    assert math.prod(map(len, x.chunks)) <= 9
+    np.testing.assert_allclose(x.fetch(), expected)

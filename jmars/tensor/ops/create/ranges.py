@@ -29,7 +29,7 @@ from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis
 from jmars.tensor.ops.shape.concatenate import concatenate, stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, call, offers
-from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.splits import ChunkSize, decide_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
@@ -307,7 +307,13 @@ def diag(v: Any, k: int = 0) -> Tensor:
 
 @offers("meshgrid")
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """`np.meshgrid`, with the chunks of its arguments."""
+    """`np.meshgrid`, with the chunks of its arguments as far as chunks of the default size allow."""
+    return _meshgrid(xi, copy, sparse, indexing, fitted_splits)
+
+
+def _meshgrid(
+    xi: Sequence[Any], copy: bool, sparse: bool, indexing: str, cuts: Callable[[Splits, int], Splits]
+) -> tuple[Tensor, ...]:
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     lines = [as_tensor(x).reshape(-1) for x in xi]
@@ -316,7 +322,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         place[:2] = [1, 0]
     order = sorted(place, key=place.__getitem__)
     shape = tuple(lines[i].size for i in order)
-    cut = tuple(lines[i].chunks[0] for i in order)
+    cut = cuts(tuple(lines[i].chunks[0] for i in order), max((x.itemsize for x in lines), default=1))
     found = [expand_dims(x, tuple(i for i in range(len(lines)) if i != at)) for x, at in zip(lines, place)]
     whole = found if sparse else [broadcast_to(x, shape, chunks=cut) for x in found]
     return tuple(Tensor(x.data) for x in whole) if copy else tuple(whole)
@@ -334,7 +340,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False, *, chunk_si
         return FUNCTIONS["empty"](0, dtype)
     splits = decide_splits(shape, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(shape, splits)]
-    return stack(meshgrid(*lines, indexing="ij"), dtype=dtype)
+    return stack(_meshgrid(lines, True, False, "ij", lambda cut, _: cut), dtype=dtype)
 
 
 @offers("fromfunction")
@@ -345,7 +351,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, chunk_size: C
     whole = shape_of(shape)
     splits = decide_splits(whole, check_dtype(dtype), chunk_size, chunks)
     lines = [arange(n, dtype=dtype, chunks=(cut,)) for n, cut in zip(whole, splits)]
-    return function(*meshgrid(*lines, indexing="ij"), **kwargs)
+    return function(*_meshgrid(lines, True, False, "ij", lambda cut, _: cut), **kwargs)
 
 
 @offers("diagflat")

@@ -5,7 +5,6 @@ NumPy resolves the dtype of every recorded operation; Python numbers stay weak u
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,13 +29,12 @@ from jmars.tensor.ops.chunks.unknown_chunks import (
     length_kind,
     run_expression,
 )
-from jmars.tensor.splits import agreed_splits, chunk_bytes, evenly
+from jmars.tensor.splits import agreed_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
 
 __all__ = ["ElementwiseOperand", "Formula", "FormulaValue", "broadcast_shape"]
 
-SMALL = 2**20  # bytes of a chunk that is not cut
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
@@ -187,7 +185,7 @@ class Formula:
             raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
         chunks = _common_splits(whole, inputs, splits)
         if splits is None and inputs and all(data.shape != whole for data in inputs) and is_known([whole]):
-            chunks = _within_a_chunk(chunks, expression.dtype.itemsize)
+            chunks = fitted_splits(chunks, expression.dtype.itemsize)
         cut = tuple(rechunked(data, _input_splits(data, chunks)) for data in inputs)
         unique = tuple(dict.fromkeys(cut))
         assert len(unique) == len(cut)
@@ -260,7 +258,10 @@ def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]])
 
 
 def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
-    """Splits of a result: those of the inputs where they agree or nearly so, else their common refinement."""
+    """Splits of a result: those of the inputs where they agree or nearly so, else their common refinement.
+
+    Where no input is cut, and the caller knows how the result is to be cut, `splits`.
+    """
     first = next((data.chunks for data in inputs if data.shape == shape), None)
     if first is not None and all(data.chunks == first for data in inputs):
         return first
@@ -271,23 +272,10 @@ def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits:
             own = axis - len(shape) + len(data.shape)
             if own >= 0 and data.shape[own] == length:
                 cuts.append(data.chunks[own])
-        whole = splits[axis] if splits is not None and not cuts else (length,)
-        found.append(agreed_splits(cuts) if cuts else whole)
-    return tuple(found)
-
-
-def _within_a_chunk(chunks: Splits, itemsize: int) -> Splits:
-    """Splits of a result that broadcasting makes larger than all inputs: leading axes are cut to default chunks."""
-    most, itemsize = [max(cut) for cut in chunks], max(itemsize, 8)  # masks select wider elements
-    if math.prod(most) * itemsize <= SMALL or math.prod(most) * itemsize <= (room := chunk_bytes()):
-        return chunks
-    found = list(chunks)
-    for axis, length in enumerate(most):
-        behind = math.prod(most[axis + 1 :]) * itemsize
-        here = max(1, min(length, room // max(behind, 1)))
-        found[axis] = tuple(n for own in chunks[axis] for n in evenly(own, here))
-        if here > 1:
-            break
+        if splits is not None and all(len(cut) == 1 for cut in cuts):
+            found.append(splits[axis])
+        else:
+            found.append(agreed_splits(cuts) if cuts else (length,))
     return tuple(found)
 
 

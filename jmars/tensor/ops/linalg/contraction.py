@@ -27,7 +27,7 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe
 from jmars.tensor.ops.shape.axes import Transpose
-from jmars.tensor.splits import chunk_bytes, common_splits, refined
+from jmars.tensor.splits import chunk_bytes, common_splits, fitted_splits, refined
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["contract"]
@@ -80,6 +80,8 @@ def contract(
             if other == label and x.shape[i] == length
         ]
         cuts[label] = common_splits(found)
+    if math.prod(lengths[label] for label in result) > max((x.size for x in operands), default=0):
+        cuts |= zip(result, fitted_splits(tuple(cuts[label] for label in result), dtype.itemsize), strict=True)
     cuts = _limit_memory(cuts, [*labels, result], result, dtype.itemsize)
     chunks = tuple(cuts[label] for label in result)
     cuts = _split_for_workers(cuts, result, lengths)

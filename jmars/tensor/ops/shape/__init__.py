@@ -4,8 +4,8 @@ In reading order:
 
 - axes.py: axes permuted, added, removed
 - reshape.py: `reshape` and `ravel`
-- concatenate.py: joining, splitting, tiling
-- repeat.py: `repeat`
+- concatenate.py: joining, splitting
+- repeat.py: `repeat` and `tile`
 - roll.py: `roll`
 - pad.py: `pad`
 - resize.py: `resize`, `insert`, `trim_zeros`

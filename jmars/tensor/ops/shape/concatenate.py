@@ -1,4 +1,4 @@
-"""Joins and splits arrays: `concatenate`, `stack`, `block`, `split`, `tile`.
+"""Joins and splits arrays: `concatenate`, `stack`, `block`, `split`.
 
 Concatenation copies no data: the result has the chunks of the parts. Only very small chunks are merged with their
 neighbours, and slices of an array that are joined again get the splits of that array.
@@ -31,7 +31,7 @@ from jmars.tensor.steps import share
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
 from jmars.tensor.unknown import is_known
 
-__all__ = ["array_split", "concatenate", "slice_axis", "stack", "tile"]
+__all__ = ["array_split", "concatenate", "join", "slice_axis", "stack"]
 
 SMALL = 2**16  # bytes of a stack of single chunks that becomes a single chunk, too
 
@@ -95,11 +95,11 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
     rules = ["unsafe" if isinstance(a, int | float | complex) else casting for a in arrays]  # Python's numbers wrap
     parts = [x if x.dtype == kind else astype(x, kind, casting=rule) for x, rule in zip(parts, rules)]
     parts = [x for x in parts if x.shape[axis]] or parts[:1]
-    result = _concatenate(parts, axis)
+    result = join(parts, axis)
     return write_out(result, "concatenate", out, casting)  # type: ignore[no-any-return]
 
 
-def _concatenate(parts: list[Tensor], axis: int) -> Tensor:
+def join(parts: list[Tensor], axis: int) -> Tensor:
     """Joins parts of equal dtype and equal lengths along the other axes."""
     if len(parts) == 1:
         return Tensor(parts[0].data)
@@ -310,18 +310,3 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     if np.ndim(ary) < 3:
         raise ValueError("dsplit only works on arrays of 3 or more dimensions")
     return split(ary, indices_or_sections, 2)
-
-
-@offers("tile")
-def tile(A: Any, reps: Any) -> Tensor:
-    """`np.tile`: repeats an array without copying its chunks."""
-    x = as_tensor(A)
-    counts = [operator.index(n) for n in reps] if np.iterable(reps) else [operator.index(reps)]
-    if len(counts) > x.ndim:
-        x = expand_dims(x, tuple(range(len(counts) - x.ndim)))
-    counts = [1] * (x.ndim - len(counts)) + counts
-    if any(n * count < 0 for n, count in zip(x.shape, counts)):
-        raise ValueError("negative dimensions are not allowed")
-    for axis, count in enumerate(counts):
-        x = _concatenate([x] * count, axis) if count > 0 else slice_axis(x, axis, slice(0, 0))
-    return Tensor(x.data)

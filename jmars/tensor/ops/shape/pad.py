@@ -15,6 +15,7 @@ from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.written_values import assigned
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.splits import decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["pad"]
@@ -107,7 +108,7 @@ def _padding(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) ->
     """Padding of `n` elements for the front (side 0) or the back (side 1) of an axis."""
     length = x.shape[axis]
     shape = tuple(n if i == axis else m for i, m in enumerate(x.shape))
-    cut = tuple((n,) if i == axis else lengths for i, lengths in enumerate(x.chunks))
+    cut = decide_splits(shape, x.dtype, tuple("auto" if i == axis else lengths for i, lengths in enumerate(x.chunks)))
     if mode in _FILLED:
         return full(shape, assigned(option, x.dtype, x.ndim), x.dtype, chunks=cut)
     if not n:
@@ -128,7 +129,7 @@ def _padding(x: Tensor, axis: int, side: int, n: int, mode: str, option: Any) ->
 
 def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
     """Linear ramp of `n` elements between the edge's value and `end`, as in `np.linspace`; the outermost is `end`."""
-    steps = arange(n, chunks=((n,),)).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
+    steps = arange(n).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
     if side:
         steps = slice_axis(steps, axis, slice(None, None, -1))
     np.linspace(end, np.zeros(1, edge.dtype), 2, endpoint=False, dtype=edge.dtype)  # raises what NumPy raises

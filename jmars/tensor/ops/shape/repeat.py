@@ -1,4 +1,4 @@
-"""Repeats elements along an axis: `repeat`, by a common count or by a count for each element.
+"""Repeats elements along an axis, by a common count or a count for each element: `repeat`; repeats an array: `tile`.
 
 A result chunk has elements of one input chunk. Counts are rechunked to the input's chunks; their sums, the lengths of
 the result's chunks, are computed at once.
@@ -7,6 +7,7 @@ the result's chunks, are computed at once.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,13 +23,13 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.ops.index.getitem import is_many
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, names_no_axis, normal_axis
-from jmars.tensor.ops.shape.concatenate import slice_axis
+from jmars.tensor.ops.shape.concatenate import join, slice_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Repeat", "repeat"]
+__all__ = ["Repeat", "repeat", "tile"]
 
 Array = np.ndarray[Any, Any]
 
@@ -137,3 +138,31 @@ def _repeated(x: Tensor, count: int, axis: int) -> Tensor:
     shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
     chunks = (*cut[: axis + 1], split_axis(count, most), *cut[axis + 1 :])
     return Tensor(merge_axes(broadcast_to(spread, shape, chunks=chunks), axis, 2).data)
+
+
+@offers("tile")
+def tile(A: Any, reps: Any) -> Tensor:
+    """`np.tile`: repeats an array, without copies of large chunks."""
+    x = as_tensor(A)
+    counts = [operator.index(n) for n in reps] if np.iterable(reps) else [operator.index(reps)]
+    if len(counts) > x.ndim:
+        x = expand_dims(x, tuple(range(len(counts) - x.ndim)))
+    counts = [1] * (x.ndim - len(counts)) + counts
+    if any(n * count < 0 for n, count in zip(x.shape, counts)):
+        raise ValueError("negative dimensions are not allowed")
+    for axis, count in enumerate(counts):
+        x = _tiled(x, count, axis) if count > 0 else slice_axis(x, axis, slice(0, 0))
+    return Tensor(x.data)
+
+
+def _tiled(x: Tensor, count: int, axis: int) -> Tensor:
+    """Repeats the whole axis `count` times: small repetitions share chunks of the default size."""
+    length = x.shape[axis]
+    across = math.prod(max(cut, default=0) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
+    most = chunk_bytes() // max(across, 1) // max(length, 1)  # repetitions in a chunk
+    if count == 1 or most < 2 or not x.size:
+        return join([x] * count, axis)
+    whole = Tensor(rechunked(x.data, (*x.chunks[:axis], (length,), *x.chunks[axis + 1 :])))
+    shape = (*x.shape[:axis], count, *x.shape[axis:])
+    chunks = (*whole.chunks[:axis], split_axis(count, most), *whole.chunks[axis:])
+    return Tensor(merge_axes(broadcast_to(expand_dims(whole, axis), shape, chunks=chunks), axis, 2).data)

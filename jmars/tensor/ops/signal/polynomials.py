@@ -9,12 +9,14 @@ import numpy as np
 
 from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
+from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.linalg.decompositions import inv, lstsq
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.splits import fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["numpys_value", "poly1d", "polyfit", "polyval", "vander"]
@@ -30,7 +32,9 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
         raise ValueError("x must be a one-dimensional array or sequence.")
     n = data.size if N is None else operator.index(N)
     dtype = np.promote_types(data.dtype, int)
-    return map_blocks(_vander, data[:, None], dtype=dtype, chunks=(data.chunks[0], n), name="vander", n=n,
+    rows = fitted_splits((data.chunks[0], (n,)), dtype.itemsize)[0]
+    column = Tensor(rechunked(data.data, (rows,)))[:, None]
+    return map_blocks(_vander, column, dtype=dtype, chunks=(rows, n), name="vander", n=n,
                       increasing=increasing)  # fmt: skip
 
 
