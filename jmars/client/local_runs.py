@@ -116,8 +116,12 @@ class LocalRuns:
         return value is not None and value.nbytes <= SMALL_VALUE and config.local_seconds > 0
 
     def small(self, node: TensorData, touched: int) -> Array | None:
-        """The value of a small node, for single elements: known, or computed at the third or each thirtieth element."""
-        if config.local_seconds <= 0 or node.has_unknown_lengths or _nbytes(node) > SMALL:
+        """The value of a node, for single elements: known, or, if small, computed at the third or each thirtieth."""
+        if config.local_seconds <= 0 or node.has_unknown_lengths:
+            return None
+        if isinstance(node.op, FromArray) and node.op.is_current:
+            return node.op.array
+        if _nbytes(node) > SMALL:
             return None
         value = self._known(node)
         if value is None and touched % (LOOK if touched < LATER else LATER) == 0:

@@ -360,21 +360,37 @@ class View:
 
     @property
     def memory(self) -> Array | None:
-        """The view of the parent's memory; None without memory there, and where NumPy would copy."""
-        if self.parent.memory is self._whole:
-            return self._memory
-        step = self.step
+        """The view of the parent's memory; None where NumPy would copy.
+
+        Without memory there it is the array of a small node, as of rows of a large array; None for other nodes.
+        """
         whole: Array | None = self.parent.memory
-        if whole is None or self.copies_parts:
+        if whole is None:
             self._whole = self._memory = None
-        else:
-            part = step.layout(whole)
-            shares = not part.size or np.may_share_memory(part, whole)
-            self._whole, self._memory = whole, part if shares else None
+            return self._array_of_node() if SmallValues.limit else None
+        if whole is self._whole:
+            return self._memory
+        step = self.step  # which may replace the parent
+        whole = self.parent.memory
+        assert whole is not None
+        part = None if self.copies_parts else step.layout(whole)
+        shares = part is not None and (not part.size or np.may_share_memory(part, whole))
+        self._whole, self._memory = whole, part if shares else None
         return self._memory
 
+    def _array_of_node(self) -> Array | None:
+        if self.copies_parts or self.permuted:
+            return None
+        node, op = self.node, self.node.op
+        if op.__class__ is not FromArray or op.checksum is not None or op.array.nbytes > SmallValues.limit:
+            return None
+        if op.array.shape != node.shape or op.array.dtype != node.dtype or not op.array.flags.c_contiguous:
+            return None
+        op.array.setflags(write=False)
+        return op.array
+
     def unlock(self) -> Array | None:
-        """The view of the parent's memory for a write to elements, until `lock`."""
+        """The view of the parent's memory for a write to elements, until `lock`; None without memory there."""
         if self.memory is None or self.parent.unlock() is None:
             return None
         memory = self.memory

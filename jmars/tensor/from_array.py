@@ -79,6 +79,11 @@ class FromArray(Operand):
         object.__setattr__(self, "copied", self.copied + nbytes)
         return FromArray(array=_copy(np.asarray(self.array[index])))
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the elements of the array are those of the tensor: the array was copied, or is not taken yet."""
+        return self.checksum is None or self.checksum == PENDING
+
     def check(self) -> None:
         """Raise ArrayChangedError if the array has changed since it was taken."""
         if self.checksum not in (None, PENDING) and _checksum(self.array) != self.checksum:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["read_element", "truth", "write_element"]
 
 Array = np.ndarray[Any, Any]
+COPIED_FOR_AN_ELEMENT = 2**16  # bytes of an array that a write to an element copies
 NUMBERS = bool | int | float | complex | np.generic
 
 
@@ -55,7 +56,7 @@ def write_element(x: Tensor, index: Any, value: Any) -> bool:
         return False
     place, buffer = x._place, x._place.buffer
     known = _known(place, buffer.node)
-    part = None if known is None else _part(place, whole := known.copy())
+    part = None if known is None or known.nbytes > COPIED_FOR_AN_ELEMENT else _part(place, whole := known.copy())
     if part is None:
         return False
     part[index] = value

@@ -133,7 +133,8 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
         value = value.copy()  # a write that warns is repeated
     with SmallValues.writing:
         memory = place.unlock()
-        assert memory is not None
+        if memory is None:
+            return False
         try:
             memory[index] = value
         except Warning as warning:
@@ -204,10 +205,10 @@ def write_small_operation(function: Any, x: Tensor, other: Any) -> bool:
         return False
     with SmallValues.writing:
         memory = place.unlock()
-        assert memory is not None
-        memory[...] = value
-        place.lock()
-    return True
+        if memory is not None:
+            memory[...] = value
+            place.lock()
+    return memory is not None
 
 
 def repeated(first: Warning, function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -113,6 +113,8 @@ def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], option
     with SmallValues.writing, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         memory = place.unlock()
+        if memory is None:
+            return NotImplemented
         try:
             if theirs is operator.pow:
                 memory **= given[1]

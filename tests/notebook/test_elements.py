@@ -49,6 +49,19 @@ def test_a_table_filled_element_by_element_takes_no_job(notebook):
     assert jobs() == before
 
 
+@pytest.mark.parametrize("length", [2**20, 2**22])  # copied into the kernel, and left where it lies
+def test_elements_and_rows_of_an_array_of_the_kernel_take_no_job(notebook, length):
+    before = jobs()
+    notebook(f"big = np.arange({length}, dtype=float).reshape(-1, 1024)")
+    notebook("%%jmars\nseen = [big[i, 3] for i in range(50)], [float(big[i].sum()) for i in range(3)]")
+    notebook("big[1, 3] = -1\nbig[2] = 0")
+    notebook("%%jmars\nlater = big[1, 3], float(big[2].max()), big.flatten, big[:, 5][1]")
+    assert notebook["seen"][0] == [1024.0 * i + 3 for i in range(50)] and len(set(notebook["seen"][1])) == 3
+    assert notebook["later"][:2] == (-1, 0) and notebook["later"][3] == 1029
+    if length == 2**22:
+        assert jobs() == before
+
+
 def test_elements_are_numpys_scalars_once_the_value_is_known(notebook):
     ours, numpys = both(notebook, "x = np.arange(5) % 3\nseen = [x[i] for i in range(-5, 5)]\nlast = seen[-5:]")
     assert [type(one) for one in ours["last"]] == [type(one) for one in numpys["last"]]
