@@ -37,7 +37,7 @@ class Config:
         self.task: dict[str, Any] = TASK_DEFAULTS
         # "", none, text or widget; "" or auto chooses by the front end, and off is none
         self.display: str = os.environ.get("JMARS_DISPLAY", "")
-        self.view: str = os.environ.get("JMARS_VIEW", "")  # one of VIEWS; "": a line in the first second of a cell
+        self.view: str = os.environ.get("JMARS_VIEW", "")  # one of VIEWS; "": a line that opens for long jobs
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
         # predicted seconds of a value that is computed in this process; 0: none is (client/local_runs.py)
         self.local_seconds: float = _seconds("JMARS_LOCAL_SECONDS", 0.05)

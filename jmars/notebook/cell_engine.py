@@ -83,7 +83,7 @@ def wait_for_job(job: Job, cell: RunningCell, may_leave: bool, mine: bool = True
         The stop button.
     """
     __tracebackhide__ = True
-    pump = Pump.here()
+    pump, cell.waits = Pump.here(), True
     try:
         while not job.wait(_POLL if pump else 1.0):
             if pump:
@@ -100,6 +100,8 @@ def wait_for_job(job: Job, cell: RunningCell, may_leave: bool, mine: bool = True
         raise show_as_one_line(
             KeyboardInterrupt(f"the cell was stopped and {state}; names keep their old values")
         ) from None
+    finally:
+        cell.waits = False
     return True
 
 

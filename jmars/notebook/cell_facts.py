@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from IPython.core.getipython import get_ipython
 
 from jmars.model.states import JobState
 
-__all__ = ["CellFacts"]
+__all__ = ["MOST", "CellFacts"]
+
+MOST = 400  # lines of a cell whose costs are told
 
 
 @dataclass
@@ -26,6 +28,9 @@ class CellFacts:
     >>> cell.end(JobState.SUCCEEDED, 12.0)
     >>> cell.state, cell.line
     (<JobState.SUCCEEDED: 'succeeded'>, 0)
+    >>> cell.ran(3, 0.5)
+    >>> cell.seconds()
+    [0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0]
     """
 
     id: str = ""  # for Cancel before the first job
@@ -36,6 +41,8 @@ class CellFacts:
     outcome: JobState = JobState.PREPARING
     file: str = ""  # as tracebacks name it
     text: Sequence[str] = ()  # its lines
+    started: tuple[int, float] = (0, 0.0)  # workers of the cluster that the cell started, and seconds of that
+    kernel: dict[int, float] = field(default_factory=dict)  # seconds of Python in the kernel, by line
 
     @property
     def state(self) -> JobState:
@@ -46,6 +53,19 @@ class CellFacts:
         """Notes the end of the cell."""
         self.outcome, self.line = outcome, 0
         self.ended = now if self.begun is not None else None
+
+    def caught(self, failed: float | None) -> bool:
+        """Whether the cell succeeded after a job that failed at this time: its code caught the error."""
+        return self.outcome == JobState.SUCCEEDED and failed is not None and failed <= (self.ended or 0.0)
+
+    def ran(self, line: int, seconds: float) -> None:
+        """Adds seconds in which the Python of a line ran in the kernel."""
+        self.kernel[line] = self.kernel.get(line, 0.0) + seconds
+
+    def seconds(self) -> list[float]:
+        """Seconds of Python in the kernel by line; empty where no line has any."""
+        lines = range(1, min(self.n_lines, MOST) + 1) if self.kernel else ()
+        return [round(self.kernel.get(line, 0.0), 3) for line in lines]
 
     def name_of(self, file: str) -> str:
         """ "Cell In[3]" for a cell of this kernel, "a cell" of a further kernel; else the name of the file."""

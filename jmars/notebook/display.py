@@ -48,6 +48,9 @@ class CellDisplay(Protocol):
 
     cluster: Cluster | None  # set before the first job
 
+    def started(self, workers: int, seconds: float) -> None:
+        """Notes that the cell started a cluster of so many workers, and the seconds of that."""
+
     def follow(self, job: Job) -> None:
         """Shows `job` from now on."""
 
@@ -65,6 +68,9 @@ class NoDisplay:
     """Shows no jobs."""
 
     cluster: Cluster | None = None
+
+    def started(self, workers: int, seconds: float) -> None:
+        """Shows no cluster."""
 
     def follow(self, job: Job) -> None:
         """Shows no job."""
@@ -86,6 +92,9 @@ class TextDisplay:
         self.cluster: Cluster | None = None
         self._jobs: list[tuple[ref[Job], str, str]] = []  # ids and names; the jobs themselves would keep their results
         self._background = False
+
+    def started(self, workers: int, seconds: float) -> None:
+        """Leaves the line without times."""
 
     def follow(self, job: Job) -> None:
         """Adds `job` to the line."""
@@ -131,16 +140,21 @@ class WidgetDisplay:
         self._view: JobView | None = None
         self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
         self._output = {"parent": kernel_access.request_id(), "display": self._handle.display_id}
-        run = RunState(True, True, config.view, _facts(cell), memory=MemoryState(kept_bytes))
+        self._facts = _facts(cell)
+        run = RunState(True, True, config.view, self._facts, memory=MemoryState(kept_bytes))
         self._held = kernel_access.HeldOutputs()
         shown = self._held.release
-        self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell.line, shown)
+        self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell, shown)
         try:
             self._handle.display({"text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
             self._sampler.begin()
         except BaseException:
             self._held.release()
             raise
+
+    def started(self, workers: int, seconds: float) -> None:
+        """Notes a cluster that the cell started, for the header."""
+        self._facts.started = workers, seconds
 
     def follow(self, job: Job) -> None:
         """Shows `job` from now on."""

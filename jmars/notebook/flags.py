@@ -42,7 +42,7 @@ USAGE = """Run a cell of plain NumPy as one graph on a cluster.
 --plan
     Do not run: show what a run would cost, and why. Names and arrays stay as they are, and no cluster is started.
 --view HOW
-    How the view begins: full, line (a click opens it), or none; by default a line in the first second of the cell.
+    How large the view is: full, line (a click opens it), or none; by default a line that opens for long jobs.
 
 If --workers or --memory differ from the running cluster, the cell starts a new cluster, which is the default from then
 on. Inside the cell, `np` and other NumPy imports mean jmars.tensor; names that the cell assigns are tensors afterwards.

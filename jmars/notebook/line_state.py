@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from jmars.model.states import STATE_NAMES
 from jmars.model.timing import Spans
-from jmars.notebook.cell_facts import CellFacts
+from jmars.notebook.cell_facts import MOST, CellFacts
 from jmars.notebook.operand_table import OperandTable, summed
 from jmars.notebook.view import CodeLine, plain_text
 
 __all__ = ["LineState"]
 
-MOST = 400  # rows; further lines share the last one
 _WIDTH = 6  # columns of costs: seconds in the four states of a worker, of these seconds of fused lines, bytes
 _N_STATES = len(STATE_NAMES)
 
@@ -55,7 +54,8 @@ class LineState:
         self._nbytes: NDArray[np.int64] = np.zeros(0, np.int64)
         self._mixed: NDArray[np.bool_] = np.zeros(0, bool)
         for number, text in enumerate(cell.text, 1):
-            self._number(cell.file, number, text, "")
+            if number > 1 or not text.startswith("# %%jmars"):
+                self._number(cell.file, number, text, "")
 
     def begin_stage(self, table: OperandTable, job: str, number: int) -> None:
         """Follows the operands of a stage; operands of the stage before stay counted."""

@@ -6,6 +6,7 @@ Parses the flags, finds or starts the cluster, and runs the cell with its displa
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -28,7 +29,7 @@ from jmars.notebook.cell_error import shorten_plain_tracebacks, show_as_one_line
 from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.completion import add_completion, remove_completion
-from jmars.notebook.display import choose_display
+from jmars.notebook.display import CellDisplay, choose_display
 from jmars.notebook.error_notes import in_flags
 from jmars.notebook.flags import USAGE, CellFlags
 from jmars.notebook.planning import plan_cell
@@ -81,7 +82,7 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
     with config.using(**flags.settings()), kernel_access.stays_busy():
         display = choose_display(running)
         try:
-            display.cluster = cluster = _start(flags)
+            display.cluster = cluster = _start(flags, display)
             if flags.gpu == "prefer":
                 warn_without_gpu(cluster)
             engine = CellEngine(cluster, get_engine(), display, running, source.label, flags.background)
@@ -104,10 +105,14 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
                 display.close(outcome)
 
 
-def _start(flags: CellFlags) -> Cluster:
+def _start(flags: CellFlags, display: CellDisplay) -> Cluster:
     """Finds or starts the cluster; errors of the user's flags are shown as one line."""
+    known, begun = open_clusters(), time.monotonic()
     try:
-        return find_cluster(flags)
+        cluster = find_cluster(flags)
+        if cluster not in known:
+            display.started(cluster.n_workers, time.monotonic() - begun)
+        return cluster
     except (JmarsError, ValueError) as error:
         text = in_flags(str(error), flags.memory or default_limit(), config.chunk_size_limit)
         raise show_as_one_line(error, f"{type(error).__name__}: {text}") from None

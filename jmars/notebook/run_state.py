@@ -61,7 +61,7 @@ class RunState:
     attached
         Whether a cell waits for the job, so that "To background" makes sense.
     view
-        "full" or "line": how the view begins; "": a line in the first second.
+        "full", "line", or "": open while jobs run longer than two seconds, else a line.
     revision
         Number per trait of `Picture`; grows when the trait changes.
 
@@ -115,11 +115,14 @@ class RunState:
         """Time from which the view counts: the cell's first moment, or the first submission."""
         return self.submitted if self.cell.begun is None else self.cell.begun
 
-    def at(self, line: int) -> None:
-        """Notes the line of the cell that runs now."""
+    def at(self, line: int, seconds: float = 0.0) -> None:
+        """Notes the line of the cell that runs now, and seconds of its Python in the kernel since the last note."""
         if line != self.cell.line:
             self.cell.line = line
             self._changed("snap")
+        if line and seconds:
+            self.cell.ran(line, seconds)
+            self._changed("kernel")
 
     def follow(self, job: str, name: str = "") -> None:
         """Shows `job` from now on; the job before becomes a line."""
@@ -206,6 +209,7 @@ class RunState:
             "snap": lambda: self.snap(now),
             "code": self.lines.code.copy,
             "line_costs": lambda: self.lines.costs().tobytes(),
+            "kernel": self.cell.seconds,
             "workers": self.worker_rows,
             "hosts": self.host_headings,
             "series": self.memory.part,
@@ -233,10 +237,13 @@ class RunState:
         run = self.job
         if run is None:
             run = JobRun("", state=self.cell.state)
-        state = str(run.state)
-        if self.open and run.state == JobState.SUCCEEDED:
-            state = str(JobState.RUNNING)  # the cell's Python goes on and may submit more
-        error = self.explained.get(run.id, run.error)
+        state, error = str(run.state), self.explained.get(run.id, run.error)
+        if self.open and run.state in (JobState.SUCCEEDED, JobState.FAILED):
+            state, error = str(JobState.RUNNING), None  # the cell's Python goes on and may submit more
+        elif self.open and run.state == JobState.PREPARING and len(self.jobs) > 1:
+            state = str(JobState.RUNNING)  # a further job of the cell
+        elif run.state == JobState.FAILED and self.cell.caught(run.ended):
+            state, error = str(JobState.SUCCEEDED), None
         sums = self.past.plus(run) if self.jobs else self.past
         last = now if self.live else max(run.ended or 0.0, self.cell.ended or 0.0) or now
         eta = run.eta(now)
@@ -248,6 +255,9 @@ class RunState:
             "counts": sums.counts,
             "totals": sums.totals(),
             "elapsed": round(max(0.0, last - self.first), 2) if self.first is not None else 0.0,
+            "started": round(self.cell.started[1], 2),
+            "n_started": self.cell.started[0],
+            "peak": max((int(row[1]) for row in self.memory.series.values), default=0),
             "eta": round(eta, 1) if eta is not None else None,
             "error": error,
             "why": run.why if run.state not in TERMINAL else "",

@@ -47,6 +47,7 @@ class RunningCell:
         self.code, self.n_lines = code, n_lines
         self.detached = False  # "To background" was clicked: the cell need not wait for its last job
         self.cancelled = False  # Cancel has interrupted the Python of the cell
+        self.waits = False  # for a job, so that its Python does not run
         self._jobs: WeakValueDictionary[str, Job] = WeakValueDictionary()  # a view must not retain results
         self._thread = threading.get_ident()
         self._lock = threading.Lock()  # over `_runs`: no interrupt reaches the next cell

@@ -22,6 +22,7 @@ from jmars.model.events import Event
 from jmars.model.states import TERMINAL, JobState
 from jmars.notebook.kernel_access import end_of_sender
 from jmars.notebook.run_state import RunState
+from jmars.notebook.running_cell import RunningCell
 from jmars.notebook.view import TRAITS, Picture
 
 __all__ = ["Frame", "FrameBuilder", "FrameRate", "Sampler", "catch_up"]
@@ -33,6 +34,7 @@ Frame = dict[str, Any]  # some fields of Picture
 FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graphs
 _FAST, _MEDIUM, _LARGE, _SLOW = 0.1, 0.25, 0.4, 1.0  # seconds between frames
 _FIRST = 0.25  # seconds of a cell without a job before it is shown
+_LOOK = 0.05  # seconds between two looks at the line of the cell
 _TICK = 1.0  # seconds after which the elapsed time is updated without an event
 _NEVER = -math.inf
 _LONG = 10.0  # seconds after which advice is computed for a job, of whose time it takes a fiftieth
@@ -44,6 +46,7 @@ _REST = {
     "operand_seconds": 0.5,
     "operand_marks": 0.45,
     "line_costs": 0.5,
+    "kernel": 0.5,
     "workers": 0.3,
     "hosts": 0.3,
     "series": 0.5,
@@ -176,8 +179,9 @@ class Sampler:
     advise
         Returns advice for a job by its id, as `RunState.advise` takes it, shown in the Plan tab. Called once for each
         job that runs longer than ten seconds, and than 2.5 ms for each operand, on a thread of its own.
-    line
-        Returns the line of the cell that runs now: `RunningCell.line`. Called on the thread.
+    cell
+        The running cell. The thread asks for its line every 50 ms, and so measures the seconds of each line in the
+        kernel.
     on_begin
         Called once on the thread, before the first frame; not called for a run that ends without a frame.
 
@@ -201,11 +205,12 @@ class Sampler:
         run: RunState,
         on_end: Callable[[Picture], None] | None = None,
         advise: Callable[[str], list[tuple[str, float]]] | None = None,
-        line: Callable[[], int] | None = None,
+        cell: RunningCell | None = None,
         on_begin: Callable[[], None] | None = None,
     ) -> None:
         self.run = run
-        self._line, self._on_begin = line, on_begin
+        self._cell, self._on_begin = cell, on_begin
+        self._looked = time.monotonic()  # at the cell's line
         self._read, self._show, self._on_end, self._advise = read, show, on_end, advise
         self._advised: dict[str, threading.Thread] = {}  # by job: the thread that computes advice
         self._rate, self._frames = FrameRate(), FrameBuilder()
@@ -268,8 +273,7 @@ class Sampler:
     def _work(self) -> None:
         """Reads, folds and shows until the run has ended."""
         try:
-            self._wake.wait(_FIRST)
-            self._wake.clear()
+            self._rest(_FIRST)
             with self._lock:
                 if not (self.run.live or self.run.job or self._next):
                     return  # a cell of milliseconds without a job shows no view
@@ -280,16 +284,31 @@ class Sampler:
                 with self._lock:
                     large = self.run.job is not None and self.run.job.large
                     interval = self._rate.interval(time.monotonic(), large)
-                self._wake.wait(interval)
-                self._wake.clear()
+                self._rest(interval)
             for asking in self._advised.values():
                 asking.join(_LATE)
             if self._on_end is not None:
                 self._on_end(self.picture())
         finally:
-            del self._read, self._show, self._on_end, self._advise, self._line, self._on_begin  # they hold the view
+            del self._read, self._show, self._on_end, self._advise, self._cell, self._on_begin  # they hold the view
             end_of_sender()
             self._done.set()
+
+    def _rest(self, interval: float) -> None:
+        """Waits for the next frame and looks at the line of the cell meanwhile."""
+        until = time.monotonic() + interval
+        while not self._wake.wait(max(0.0, min(_LOOK, until - time.monotonic()))) and time.monotonic() < until:
+            with self._lock:
+                self._look()
+        self._wake.clear()
+
+    def _look(self) -> None:
+        """Notes the line of the cell that runs now, and the seconds since the last look as seconds of that line."""
+        if self._cell is None:
+            return
+        now, line = time.monotonic(), self._cell.line() if self.run.open else 0
+        self.run.at(line, 0.0 if self._cell.waits else now - self._looked)
+        self._looked = now
 
     def _step(self) -> bool:
         """Sends a frame if due; False after the last frame."""
@@ -302,8 +321,7 @@ class Sampler:
                     self.run.follow(*self._next.popleft())
                 self.run.lose(error, time.time())
         with self._lock:
-            if self._line is not None:
-                self.run.at(self._line() if self.run.open else 0)
+            self._look()
             live = self.run.live or (bool(self._next) and self.run.failure is None)
             frame = self._frames.frame(self.run, time.time(), last=not live)
             if frame is not None:

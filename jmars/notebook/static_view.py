@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 from typing import Any
 
 from jmars.model.states import STATE_NAMES, OperandState
-from jmars.notebook.view import MIME_TYPE, DrawnGraph, HostHeading, Picture, PlanPart, Series, Snap, as_json
+from jmars.notebook.view import MIME_TYPE, HostHeading, Picture, PlanPart, Series, Snap, as_json
 from jmars.units import format_bytes
 
 __all__ = ["COLOURS", "final_bundle", "picture_svg", "summary", "text_line"]
@@ -43,7 +44,7 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
     dict
         `application/vnd.jmars.job.v1+json`, `text/html` and `text/plain`.
     """
-    text = summary(picture["snap"], picture["graph"], picture["series"], picture["plan"], picture["hosts"])
+    text = summary(picture["snap"], picture["kernel"], picture["hosts"])
     image = b64encode(picture_svg(picture).encode()).decode()
     return {
         MIME_TYPE: as_json(picture),
@@ -52,30 +53,70 @@ def final_bundle(picture: Picture) -> dict[str, Any]:
     }
 
 
-def summary(
-    snap: Snap,
-    graph: DrawnGraph | None,
-    series: Series | None,
-    plan: PlanPart | None = None,
-    hosts: Sequence[HostHeading] = (),
-) -> str:
-    """A line with times and bytes: "jmars succeeded in 1.2 s: 156 operands (301 before fusion), spilled 0 B"."""
-    parts = [f"jmars {snap['state']}{_place(hosts)} {'after' if snap['live'] else 'in'} {snap['elapsed']:.1f} s"]
-    totals = snap["totals"]
-    if totals["jobs"] > 1:
-        parts.append(f": {snap['n']} operands in {totals['jobs']} jobs, spilled {format_bytes(totals['spilled'])}")
-    elif graph:
-        parts.append(f": {graph['n_after']} operands ({graph['n_before']} before fusion)")
-    # measured for this job alone; the series is of all jobs of the cluster
-    measured = plan["measured"] if plan and totals["jobs"] == 1 else None
-    if measured:
-        peak, spilled = format_bytes(measured["peak"][1]), format_bytes(measured["spilled"])
-        parts.append(f", peak of chunks {peak}, spilled {spilled}")
-    elif series and series["resident"]:
-        parts.append(f", peak memory of all processes {format_bytes(max(series['resident']))}")
-    if snap["error"]:
-        parts.append(f": {snap['error'].splitlines()[0][:200]}")
-    return "".join(parts)
+def summary(snap: Snap, kernel: Sequence[float] = (), hosts: Sequence[HostHeading] = ()) -> str:
+    """The header of the view as a line: "jmars succeeded: 3.6 s · 2 workers started in 1.9 s · peak 172 MiB".
+
+    labextension/src/draw/header.ts writes the same; a browser test compares the two.
+    """
+    done = sum(snap["counts"][state] for state in (_S.FINISHED, _S.FREED, _S.SPILLED))
+    jobs, spilled = snap["totals"]["jobs"], snap["totals"]["spilled"]
+    in_jobs = f" in {_count(jobs)} jobs" if jobs > 1 else ""
+    operands = f"{_count(done)} of {_plural(snap['n'], 'operand')}{in_jobs}"
+    parts = [
+        operands if snap["n"] and snap["state"] != "succeeded" else "",
+        _seconds(snap["elapsed"]),
+        *([] if snap["live"] else _costs(snap, kernel)),
+        f"{_bytes(spilled)} on disk" if spilled else "",
+    ]
+    error = f": {snap['error'].splitlines()[0]}" if snap["error"] else ""
+    return f"jmars {snap['state']}{_place(hosts)}: {' · '.join(filter(None, parts))}{error}"
+
+
+def _costs(snap: Snap, kernel: Sequence[float]) -> list[str]:
+    """What an ended run cost: the start of the cluster, Python in the kernel where it took most of the time, memory."""
+    workers = f"{_plural(snap['n_started'], 'worker')} started in {_seconds(snap['started'])}"
+    python = sum(kernel)
+    mostly = python >= LEAST_PYTHON and python > 0.5 * (snap["elapsed"] - snap["started"])
+    return [
+        workers if snap["n_started"] else "",
+        f"{_seconds(python)} in Python, most in line {kernel.index(max(kernel)) + 1}" if mostly else "",
+        f"peak {_bytes(snap['peak'])}" if snap["peak"] else "",
+    ]
+
+
+LEAST_PYTHON = 1.0  # seconds in the kernel that are told
+
+
+def _seconds(value: float) -> str:
+    """Seconds as labextension/src/model/format.ts writes them."""
+    if value >= 10:
+        return f"{_fixed(value, 0)} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
+    if value >= 1 or value == 0:
+        return f"{_fixed(value, 1)} s"
+    return f"{_fixed(value, 2)} s" if value >= 0.1 else f"{_fixed(1000 * value, 1 if value < 0.01 else 0)} ms"
+
+
+def _bytes(size: float) -> str:
+    """Bytes as labextension/src/model/format.ts writes them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1000:
+            return f"{_fixed(size, 0 if unit == 'B' or size >= 100 else 1)} {unit}"
+        size /= 1024
+    return f"{_fixed(size, 1)} TiB"
+
+
+def _fixed(value: float, digits: int) -> str:
+    """A number as JavaScript's `toFixed` writes it: halves are rounded up."""
+    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+
+
+def _count(value: int) -> str:
+    """A whole number with thin groups."""
+    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _plural(n: int, word: str) -> str:
+    return f"{_count(n)} {word}{'' if n == 1 else 's'}"
 
 
 def _place(hosts: Sequence[HostHeading]) -> str:
@@ -89,7 +130,7 @@ def _place(hosts: Sequence[HostHeading]) -> str:
 def text_line(picture: Picture) -> str:
     """A line that is the same for all runs of a cell: no times, no bytes."""
     snap, graph = picture["snap"], picture["graph"]
-    sizes = f", {graph['n_before']} operands, {graph['n_after']} after fusion" if graph else ""
+    sizes = f", {_plural(graph['n_before'], 'operand')}, {graph['n_after']} after fusion" if graph else ""
     jobs = f", {snap['totals']['jobs']} jobs" if snap["totals"]["jobs"] > 1 else ""
     return f"jmars: {snap['state']}{sizes}{jobs}"
 
@@ -100,11 +141,11 @@ def picture_svg(picture: Picture) -> str:
     parts: list[str] = []
     y = 20.0
     told = [
-        summary(snap, picture["graph"], series, picture["plan"], picture["hosts"]),
+        summary(snap, picture["kernel"], picture["hosts"]),
         *_host_lines(picture["hosts"]),
         *_plan_lines(picture["plan"]),
     ]
-    for line in [line for text in told for line in _lines(text, 92)[:3]]:
+    for line in [line for text in told for line in _lines(text, 92)]:
         parts.append(f'<text x="10" y="{y:.0f}" font-size="13">{escape(line)}</text>')
         y += 17
     if snap["n"]:

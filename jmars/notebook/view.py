@@ -84,13 +84,16 @@ class Snap(TypedDict):
     counts: list[int]  # operands by state; they sum to n
     totals: Totals
     elapsed: float  # seconds since the cell began, or since the first job was submitted
+    started: float  # seconds of these in which the cluster was started; 0 where it was there
+    n_started: int  # workers of a cluster that the cell started
+    peak: int  # bytes, most memory of all processes since then; 0 where it was not measured
     eta: float | None  # seconds that the newest job may still need; None before a fifth of it is done
     error: str | None
     why: str  # reason why no operand has moved for some seconds; "" while operands move
     calm: bool  # the reason is no fault: no help is needed
     live: bool  # a job runs, or another job may follow
     attached: bool  # a cell waits for the job
-    view: str  # how the view begins: "full", "line", or "" for a line in the first second
+    view: str  # "full", "line", or "": open while jobs run longer than two seconds, else a line
     line: int  # of the cell, that runs now; 0 before and after its Python
     lines: int  # of the cell
     parts: list[JobPart]  # the newest jobs of the cell, the newest one last
@@ -313,6 +316,7 @@ class Picture(TypedDict):
     line_costs: (
         bytes  # float32 x 15 per row of `code`: seconds in each state of a worker, of these fused, bytes, operands
     )
+    kernel: list[float]  # seconds of Python in the kernel by line of the cell, without waiting for jobs; or empty
     workers: list[WorkerRow]
     hosts: list[HostHeading]  # by number; empty for a cluster that is not one of several hosts
     series: Series

@@ -94,6 +94,7 @@ class JobView(anywidget.AnyWidget):
     stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     code: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     line_costs = traitlets.Bytes(b"").tag(sync=True)
+    kernel: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     hosts: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
@@ -153,6 +154,5 @@ class JobView(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if bundle is not None else ({}, {})
-        told = (self.snap, self.graph, self.series, self.plan, self.hosts)
-        text = summary(*told) if self.snap else "jmars: no job yet"
+        text = summary(self.snap, self.kernel, self.hosts) if self.snap else "jmars: no job yet"
         return dict(data) | {"text/plain": text}, dict(metadata)

@@ -40,8 +40,10 @@ describe('a cell of several jobs', () => {
     shown = picture({ snap: { ...shown.snap, totals, parts: [first, { ...part, number: 60 }] } });
     changed();
     await tick();
-    expect(texts('.jm-parts li')).toEqual(['60.line 3: b.sum()running, 5 operands, 1.50 s', '59.line 2: if x > 0:succeeded, 5 operands, 0.25 s, spilled 1.0 MiB']);
-    expect(texts('.jm-parts .jm-note')[0]).toContain('60 jobs, of which the last 2 are listed.');
+    expect(document.querySelector<HTMLElement>('.jm-parts')!.hidden).toBe(true); // the lines are of all jobs
+    button('Graph').click();
+    expect(texts('.jm-parts li')).toEqual(['59.line 2: if x > 0:succeeded, 5 operands, 0.25 s, spilled 1.0 MiB', '60.line 3: b.sum()running, 5 operands, 1.50 s']);
+    expect(texts('.jm-parts .jm-note')).toEqual(['The last 2 of 60 jobs:']);
     expect(texts('.jm-time')).toEqual(['2 of 5 operands in 60 jobs · 1.5 s · about 3.0 s left of job 60 · 2.0 MiB on disk']);
   });
   test('a click on a job shows its graph, or says that it is not kept', async () => {
@@ -60,7 +62,7 @@ describe('a cell of several jobs', () => {
     const names = () => texts('.jm-operands tbody th');
     button('Operands').click();
     click('job-1a');
-    expect(note.textContent).toBe('Shown: job 2 of 3. Click the first job of the list for the newest.');
+    expect(note.textContent).toBe('Shown: job 2 of 3. Click the last job of the list for the newest.');
     expect(names()).toEqual(['older rand', 'older add', 'older sum']);
     expect(document.querySelector('[data-job="job-1a"]')!.getAttribute('aria-pressed')).toBe('true');
     click('job-0');

@@ -17,10 +17,10 @@ const tab = (word: string) => [...document.querySelectorAll<HTMLButtonElement>('
 const lit = () => [...document.querySelectorAll<HTMLElement>('tr[data-lit]')].map(row => row.querySelector('b')!.textContent);
 const marked = () => [...document.querySelectorAll('.jm-code tr.jm-of b')].map(one => one.textContent);
 
-test('costs are shares of the seconds of all lines', () => {
-  const [first, second, third] = lineCosts(picture());
-  expect([first.busy, first.share, first.split, first.n]).toEqual([1.5, 0.5, true, 4]);
-  expect([second.took[1], second.nbytes, third.share]).toEqual([0.25, 128, 0]);
+test('costs are shares of all seconds of all lines, in the kernel and on workers', () => {
+  const [first, second, third] = lineCosts(picture({ kernel: [1.5, 0, 0.25] }));
+  expect([first.kernel, first.busy, first.share, first.split, first.n]).toEqual([1.5, 1.5, 0.6, true, 4]);
+  expect([second.idle, second.share, second.nbytes, third.share]).toEqual([0.25, 0.35, 128, 0.05]);
   expect(lineCosts(picture({ line_costs: null })).map(line => line.n)).toEqual([0, 0, 0, 0]); // the frame that brings them is late
   expect(lineCosts({ ...picture(), code: undefined } as never)).toEqual([]); // saved by an earlier jmars
 });
@@ -46,23 +46,27 @@ test('a click on a line marks its operands, another click marks none', () => {
   tab('Lines').click();
   const rows = [...document.querySelectorAll('.jm-code tbody tr')];
   expect(rows.map(row => row.querySelector('code')!.textContent)).toEqual(picture().code.map(line => line.text));
-  expect(rows[1].textContent).toContain('≈50 %');
+  expect(rows[1].textContent).toContain('≈54 %');
   expect(rows[3].querySelector('button')).toBeNull(); // made no operand
   const button = () => document.querySelector<HTMLButtonElement>('.jm-code button[data-row="1"]')!;
   button().click();
   expect(lit()).toEqual(['2']);
   expect(button().getAttribute('aria-pressed')).toBe('true');
   expect(document.querySelector('.jm-focus')!.textContent).toContain('operands of line 2');
-  const faint = () => [...document.querySelectorAll('.jm-lines .jm-lane.jm-faint')].length;
+  const faint = () => [...document.querySelectorAll('.jm-workers .jm-lane.jm-faint')].length;
+  tab('Workers').click();
   expect(faint()).toBe(1); // the piece of line 3
+  tab('Lines').click();
   button().click();
   expect(lit()).toEqual([]);
+  tab('Workers').click();
   expect(faint()).toBe(0);
 });
 
 test('a selected operand marks its lines, and its line in the inspector opens the tab', () => {
   vi.spyOn(Element.prototype, 'clientWidth', 'get').mockReturnValue(400);
   mount(document.body, host());
+  tab('Graph').click();
   document.querySelectorAll('canvas')[1].dispatchEvent(new KeyboardEvent('keydown', { key: 'Home', bubbles: true }));
   const links = [...document.querySelectorAll<HTMLButtonElement>('.jm-inspector .jm-link')];
   expect(links.map(link => link.textContent)).toEqual(['line 1', 'line 2']);

@@ -43,6 +43,9 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       n: 5,
       counts: [1, 1, 1, 2, 0, 0, 0, 0, 0],
       elapsed: 1.5,
+      started: 0,
+      n_started: 0,
+      peak: 0,
       eta: 3,
       error: null,
       why: '',
@@ -68,6 +71,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
     ],
     code: ['a = np.random.rand(8)', 'b = a + 1', 'b.sum()', '# done'].map((text, i) => ({ file: '<cell>', where: '', line: i + 1, text })),
     line_costs: costs([0, 0, 1.5, 0, 1.5, 0, 0, 1, 1, 2, 0, 0, 0, 0, 0], [0, 0.25, 1.5, 0, 1.5, 128, 0, 1, 1, 2, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], Array(15).fill(0)),
+    kernel: [],
     workers: [
       { name: 'worker-0', host: -1, pid: 10, state: 'busy', assigned: 2, running: 1, done: 1, memory: 2 ** 20, stored: 64, replaced: 0 },
       { name: 'worker-1', host: -1, pid: 11, state: 'idle', assigned: 2, running: 0, done: 1, memory: 2 ** 21, stored: 64, replaced: 0 }

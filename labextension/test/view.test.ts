@@ -74,12 +74,13 @@ describe('the view', () => {
     document.body.replaceChildren();
     shown = picture({ snap: { ...shown.snap, job: 'job-9' } });
     mount(document.body, host());
-    expect(open()).toEqual(['Graph']);
+    expect(open()).toEqual(['Lines']);
   });
   test('a stage of a large graph is opened and closed by keys and by clicks, and stays open in the saved view', () => {
     vi.spyOn(Element.prototype, 'clientWidth', 'get').mockReturnValue(400);
     shown = { ...large(), snap: { ...large().snap, job: 'job-large' } };
     const leave = mount(document.body, host());
+    button('Graph').click();
     const canvas = () => document.querySelector('canvas')!;
     const press = (...keys: string[]) => keys.forEach(key => canvas().dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true })));
     const click = (x: number, y: number, kind = 'click', detail = 1) => {
@@ -144,6 +145,7 @@ describe('the view', () => {
   });
   test('the newest of several stages stands beside the heading of its graph', async () => {
     mount(document.body, host());
+    button('Graph').click();
     expect(texts('.jm-graph figcaption')).toEqual(['Before fusion: 9 operands, 8 edges', 'After fusion: 5 operands, 4 edges (4 fused away)']);
     shown = picture({ graph: { ...picture().graph!, stage_number: 3 } });
     changed();
@@ -229,7 +231,7 @@ describe('the view', () => {
     ]);
     expect(texts('.jm-advice li')).toEqual(['chunk_size 64 MiB: −38 % time']);
     expect(texts('.jm-plan .jm-note')[0]).toMatch(/^The prediction adds up 3 stages.* No plan of all these stages takes less than 1.50 s\. Chosen for stage 3: .* Planned anew 2 times while it ran: worker-1 is slow\. operand sort runs on cores\.$/);
-    expect(texts('.jm-time')[0]).toMatch(/about 3.0 s left · stage 3$/);
+    expect(texts('.jm-time')[0]).toMatch(/about 3.0 s left$/);
   });
   test.each([
     ['failed', 'The job failed before it ran, so there is no graph.'],
@@ -270,14 +272,38 @@ describe('the view of a short job', () => {
     shown = picture({ snap: { ...picture().snap, job: `job-${Math.random()}`, ...snap } });
     return mount(document.body, { ...host(), line: true });
   };
-  test('is a line until a second has passed', async () => {
-    begin({ elapsed: 0.4, live: true });
+  test('is a line until two seconds have passed after the start of the cluster, and when it has ended', async () => {
+    begin({ elapsed: 3.4, started: 3, live: true });
     expect(isLine()).toBe(true);
     expect(details().getAttribute('aria-expanded')).toBe('false');
-    shown = { ...shown, snap: { ...shown.snap, elapsed: 1.1 } };
+    shown = { ...shown, snap: { ...shown.snap, elapsed: 5.1 } };
     changed();
     await tick();
     expect(isLine()).toBe(false);
+    shown = { ...shown, snap: { ...shown.snap, state: 'succeeded', live: false, n_started: 2, started: 3, elapsed: 5.3, peak: 172 * 2 ** 20, totals: { jobs: 1, spilled: 596 * 2 ** 20 } } };
+    changed();
+    await tick();
+    expect(isLine()).toBe(true);
+    expect(document.querySelector('.jm-time')!.textContent).toBe('5.3 s · 2 workers started in 3.0 s · peak 172 MiB · 596 MiB on disk');
+  });
+  test('stays open at the end where the user works in it', async () => {
+    begin({ elapsed: 5, live: true });
+    button('Graph').click();
+    shown = { ...shown, snap: { ...shown.snap, state: 'succeeded', live: false } };
+    changed();
+    await tick();
+    expect(isLine()).toBe(false);
+  });
+  test('of a cell whose time went into Python says so, and opens to its lines', async () => {
+    begin({ job: '', n: 0, counts: Array(9).fill(0), state: 'succeeded', live: false, elapsed: 46, eta: null, parts: [] });
+    shown = { ...shown, kernel: [0, 1.25, 43.75, 0] };
+    changed();
+    await tick();
+    expect(isLine()).toBe(true);
+    expect(document.querySelector('.jm-time')!.textContent).toBe('46 s · 45 s in Python, most in line 3');
+    details().click();
+    expect([...document.querySelectorAll<HTMLElement>('[role=tab]')].filter(tab => !tab.hidden).map(tab => tab.textContent)).toEqual(['Lines']);
+    expect([...document.querySelectorAll('.jm-code tr')][3].textContent).toContain('44 s');
   });
   test('of Python without a job stays a line, which says the line that runs', async () => {
     begin({ job: '', n: 0, counts: Array(9).fill(0), line: 3, lines: 7, elapsed: 5, eta: null, parts: [] });
@@ -310,6 +336,7 @@ describe('the view of a short job', () => {
     const unmount = begin({ elapsed: 0.4 });
     details().click();
     expect(isLine()).toBe(false);
+    button('Graph').click();
     expect(texts('.jm-graph figcaption').length).toBe(2);
     unmount();
     mount(document.body, { ...host(), line: true });
@@ -318,7 +345,7 @@ describe('the view of a short job', () => {
   test.each([
     ['full', 0.4, 'succeeded', false],
     ['line', 60, 'running', true],
-    ['', 0.4, 'failed', false],
+    ['', 0.4, 'failed', true],
     ['', 0.4, 'succeeded', true]
   ])('begins as it was told: %s, %s s, %s', (view, elapsed, state, line) => {
     begin({ view, elapsed, state });

@@ -372,6 +372,14 @@ class NotebookPage:
         """The live view under a cell."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(cell).locator(".jp-OutputArea-output")
 
+    def tab(self, cell: int, name: str) -> None:
+        """Open a tab of the view under a cell, and first the view where it is a line."""
+        view = self.view(cell)
+        details = view.get_by_role("button", name="details").first
+        if details.get_attribute("aria-expanded") == "false":
+            details.click()
+        view.get_by_role("tab", name=name).click()
+
     def moved(self, cell: int) -> list[int]:
         """Percentages that the bar under a cell shows one after another: the first three, or fewer in 60 s."""
         script = """cell => new Promise(done => {

@@ -78,7 +78,7 @@ def on_each_tab(page: Page, expression: str, place: str = "body") -> dict[str, A
 def picture_at(events: list[list[Any]], t: float, attached: bool = True) -> dict[str, Any]:
     """What is shown `t` seconds after the first event."""
     memory = MemoryState(lambda: 24_000_000)  # kept in the kernel
-    run = RunState(attached=attached, cell=CellFacts(file="<cell>", text=CELL), memory=memory)
+    run = RunState(attached=attached, view="full", cell=CellFacts(file="<cell>", text=CELL), memory=memory)
     job, begun = next((event[3], event[1]) for event in events if event[2] == "JobSubmitted")
     run.follow(job)
     now = begun + t

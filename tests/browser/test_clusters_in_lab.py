@@ -224,7 +224,7 @@ def test_a_cluster_of_one_machine_is_scaled_while_a_cell_runs(lab, lab_page, the
         dialog.get_by_label("Number of workers").last.fill("4")
         dialog.get_by_role("button", name="Scale").click()
         side.locator(".jm-card", has_text="4 workers").wait_for()
-        notebook.view(2).get_by_role("tab", name="Workers").click()
+        notebook.tab(2, "Workers")
         last = notebook.view(2).get_by_role("row").filter(has_text="worker-3")
         last.wait_for()
         notebook.screenshot(f"scaled-up-{theme}")

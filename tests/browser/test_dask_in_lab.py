@@ -42,7 +42,7 @@ def test_a_cell_on_a_dask_cluster_is_seen_and_cancelled(lab, lab_page, place, to
         notebook.view(1).get_by_role("progressbar").wait_for(timeout=60_000)
         assert len(notebook.moved(1)) == 3, "the view stood still"
         notebook.screenshot("dask-graph")
-        notebook.view(1).get_by_role("tab", name="Workers").click()
+        notebook.tab(1, "Workers")
         notebook.screenshot("dask-workers")
         notebook.view(1).get_by_role("button", name="Cancel").click()
         notebook.wait_for_text(1, "was cancelled; names keep their old values", timeout=PROMPT)

@@ -40,10 +40,11 @@ def cancelled_below_the_fold(notebook: NotebookPage, name: str, widths: tuple[in
     """Scroll down a running cell at each width, and click Cancel there."""
     notebook.run(0, wait=True)
     notebook.run(1)
+    notebook.view(1).get_by_role("tab", name="Graph").click()
     notebook.view(1).locator(".jm-graph canvas").first.wait_for()
     found = {}
     for width in widths:
-        notebook.page.set_viewport_size({"width": width, "height": 520})
+        notebook.page.set_viewport_size({"width": width, "height": 400})
         found[width] = notebook.page.evaluate(SCROLLED)
         notebook.screenshot(f"head-{name}-{width}")
     assert found == dict.fromkeys(widths, IN_SIGHT)

@@ -37,7 +37,7 @@ def _pids(notebook: NotebookPage) -> dict[str, int]:
 
 
 def _open(notebook: NotebookPage, tab: str) -> None:
-    notebook.view(1).get_by_role("tab", name=tab).click()
+    notebook.tab(1, tab)
 
 
 def _names(notebook: NotebookPage, place: str) -> list[str]:

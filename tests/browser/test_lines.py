@@ -14,9 +14,9 @@ from tests.browser.simulated import simulate
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
-# pixels of the graph in the Lines tab that are neither faint nor empty
+# pixels of the graph after fusion that are neither faint nor empty
 STRONG = """() => {
-  const canvas = document.querySelector('.jm-lines canvas');
+  const canvas = document.querySelectorAll('.jm-graph canvas')[1];
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
   let strong = 0;
   for (let i = 3; i < data.length; i += 4) strong += data[i] > 250;
@@ -36,26 +36,29 @@ def test_a_line_and_its_operands_mark_each_other(page, dark):
     page.set_viewport_size({"width": 1000, "height": 800})
     open_view(page, dark)
     page.evaluate("p => window.put(p)", json.loads(json.dumps(picture_at(simulate(32), 6.0))))
+    page.get_by_role("tab", name="Graph").click()
+    all_strong = page.evaluate(STRONG)
     page.get_by_role("tab", name="Lines").click()
     line = page.get_by_role("button", name="d = np.sqrt(c) - 1")
-    all_strong = page.evaluate(STRONG)
-    assert page.locator(".jm-lines .jm-faint").count() == 0
     line.click()
     assert line.get_attribute("aria-pressed") == "true"
-    assert 0 < page.evaluate(STRONG) < all_strong / 2  # the boxes of one kind of four stay strong
-    assert page.locator(".jm-lines .jm-faint").count() > 0
     assert "operands of line 4" in page.locator(".jm-focus").inner_text()
     look(page, f"lines-marked-{'dark' if dark else 'light'}")
+    page.get_by_role("tab", name="Workers").click()
+    assert page.locator(".jm-workers .jm-faint").count() > 0
     page.get_by_role("tab", name="Graph").click()  # marked there too
+    assert 0 < page.evaluate(STRONG) < all_strong / 2  # the boxes of one kind of four stay strong
     assert page.locator(".jm-focus").is_visible()
     look(page, f"graph-marked-{'dark' if dark else 'light'}")
     page.get_by_role("button", name="Mark none").click()
+    page.locator(".jm-graph canvas").last.press("Home")  # an operand of the first line
     page.get_by_role("tab", name="Lines").click()
-    page.locator(".jm-lines canvas").press("Home")  # an operand of the first line
     of = page.locator("tr.jm-of code")
     assert of.all_inner_texts() in (["a = np.random.rand(8000, 8000)"], ["b = np.random.rand(8000, 8000)"])
-    lane = page.locator(".jm-lines .jm-lanes")
+    page.get_by_role("tab", name="Workers").click()
+    lane = page.locator(".jm-workers .jm-lanes")
     lane.click(position={"x": 120, "y": 14})  # the first piece of worker-0
+    page.get_by_role("tab", name="Lines").click()
     assert page.locator("tr[data-lit]").count() == 1
     add_axe(page)
     assert page.evaluate(check(".jm")) == []

@@ -78,7 +78,7 @@ def test_the_view_moves_comes_back_after_a_reload_and_is_saved(lab, browser, the
     forget_kernel(lab, name)
     with opened(lab, browser, name, theme, kernel=False) as notebook:
         notebook.view(1).get_by_text("succeeded").first.wait_for()
-        notebook.view(1).get_by_role("tab", name="Operands").click()
+        notebook.tab(1, "Operands")
         notebook.screenshot(f"seven-{theme}-without-kernel")
         assert notebook.view(1).get_by_role("button", name="Cancel").count() == 0
 

@@ -21,6 +21,7 @@ def test_a_stage_opens_to_its_operands(page, dark):
     open_view(page, dark)
     picture = json.loads(json.dumps(picture_at(simulate(1000, seconds=20), 9.0)))
     page.evaluate("p => window.put(p)", picture)
+    page.get_by_role("tab", name="Graph").click()
     canvas, told = page.locator(".jm-graph canvas").first, page.locator(".jm-inspector h4")
     low = canvas.bounding_box()["height"]
     canvas.focus()

@@ -45,7 +45,7 @@ def test_what_was_predicted_stands_beside_what_was_measured(lab, lab_page, theme
         notebook.run(1, wait=True)
         notebook.wait_until_idle()
         notebook.screenshot(f"run-{theme}")
-        notebook.view(1).get_by_role("tab", name="Plan").click()
+        notebook.tab(1, "Plan")
         table = notebook.view(1).get_by_role("table", name="predicted and measured")
         first = table.get_by_role("row").nth(1).inner_text().split("\t")
         assert first[0] == "time" and first[1].endswith("s") and first[2].endswith("s")

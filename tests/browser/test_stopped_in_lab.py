@@ -47,5 +47,5 @@ def test_a_cell_says_that_the_side_bar_stopped_its_cluster_and_no_view_goes_on(l
             view.get_by_text("was stopped from the side bar of Jupyter").first.wait_for()
             assert view.get_by_role("button", name="Cancel").count() == 0
             legend = view.locator(".jm-legend").first.inner_text()
-            assert "running 0" in " ".join(legend.split()), legend
+            assert "running" not in legend
         notebook.screenshot(f"stopped-{theme}")

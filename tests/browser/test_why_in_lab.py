@@ -37,7 +37,7 @@ def test_the_view_says_why_nothing_moves_and_shows_a_lane_for_each_worker(lab, l
         said = line.inner_text()
         assert "runs: operand" in said and "waits" in said and "of line 3 (b = mt.map_blocks(waits" in said
         assert line.get_attribute("data-calm") == "true"
-        notebook.view(1).get_by_role("tab", name="Workers").click()
+        notebook.tab(1, "Workers")
         lanes = notebook.view(1).locator("[data-lane]")
         lanes.nth(1).wait_for()
         running = notebook.view(1).locator(".jm-lane.jm-open")

@@ -134,11 +134,11 @@ def test_however_many_transfers_there_were_the_marks_are_bounded_and_the_sum_is_
 def test_the_saved_picture_names_hosts_that_were_lost_meanwhile_and_bytes() -> None:
     log = _moved(started_on_hosts(), 2, 2**20)
     run = run_of(log)
-    assert final_bundle(run.picture(0))["text/plain"].startswith("jmars running on 2 hosts after")
+    assert final_bundle(run.picture(0))["text/plain"].startswith("jmars running on 2 hosts: ")
     log.add("HostMoved", 0.5, "", host=2, name="host-2", state="lost", why="it fell silent")
     log.add("JobMoved", 0.1, state="succeeded", error=None, elapsed=1.0)
     bundle = final_bundle(run_of(log).picture(0))
-    assert bundle["text/plain"].startswith("jmars succeeded on 1 of 2 hosts in 1.0 s: ")
+    assert bundle["text/plain"].startswith("jmars succeeded on 1 of 2 hosts: 1.0 s")
     image = base64.b64decode(bundle["text/html"].split("base64,")[1].split('"')[0])
     texts = [node.text for node in ElementTree.fromstring(image).iter() if node.text]
     assert "host-2 was lost after 0.9 s: it fell silent" in texts and "1.0 MiB came from other hosts" in texts

@@ -103,7 +103,7 @@ def test_why_nothing_moves_is_shown_until_it_does():
 
 
 def test_what_the_cluster_expects_is_counted_down():
-    log = started(4).moved(2, [0]).add("Expected", 0.5, left=12.0)
+    log = started(4).moved(2, [0, 1]).moved(3, [0]).add("Expected", 0.5, left=12.0)
     run = RunState()
     run.follow("job-1")
     run.fold(log.events)

@@ -85,3 +85,8 @@ def test_pieces_of_the_lanes_know_their_lines():
 def test_kinds_of_a_large_graph_know_the_operands_they_were_fused_from():
     assert run_with(started(1000)).picture(0.0)["graph"]["after_stages"] == [[0, 1], [2]]
     assert run_with(started(4)).picture(0.0)["graph"]["after_stages"] == []
+
+
+def test_the_line_of_the_magic_is_not_listed():
+    cell = CellFacts("cell-1", 2, 1000.0, file="<cell>", text=("# %%jmars -w 2", "a = 1"))
+    assert [row["line"] for row in RunState(cell=cell).lines.code] == [2]

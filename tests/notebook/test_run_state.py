@@ -274,6 +274,32 @@ def test_the_time_left_follows_the_pace():
     assert run_of(log).snap(log.time)["eta"] == 3.0  # 2 s for 2 operands, 3 to go
 
 
+@pytest.mark.parametrize(("outcome", "shown"), [("succeeded", "succeeded"), ("failed", "failed")])
+def test_an_error_that_the_cell_caught_is_no_failure(outcome, shown):
+    log = started(4).add("JobMoved", state="failed", error="singular matrix", elapsed=1.0)
+    run = run_of(log, open=True, cell=CellFacts("cell-1", 7, log.events[0][1]))
+    assert (run.snap(log.time)["state"], run.snap(log.time)["error"]) == ("running", None)
+    run.close(JobState(outcome), log.time + 1.0)
+    assert (run.snap(0)["state"], run.snap(0)["error"]) == (shown, None if shown == "succeeded" else "singular matrix")
+
+
+def test_a_job_that_fails_after_its_cell_has_ended_is_a_failure():
+    log = started(4)
+    run = run_of(log, open=True, cell=CellFacts("cell-1", 7, log.events[0][1]))
+    run.close(JobState.SUCCEEDED, log.time)
+    run.fold(log.add("JobMoved", 1.0, state="failed", error="late", elapsed=2.0).events)
+    assert (run.snap(0)["state"], run.snap(0)["error"]) == ("failed", "late")
+
+
+def test_seconds_of_python_are_kept_by_line():
+    run = RunState(open=True, cell=CellFacts("cell-1", 3, 1000.0, started=(2, 0.5)))
+    for line, seconds in ((2, 0.25), (2, 0.5), (3, 0.0), (0, 1.0)):
+        run.at(line, seconds)
+    assert run.picture(1001.0)["kernel"] == [0.0, 0.75, 0.0]
+    snap = run.snap(1001.0)
+    assert (snap["n_started"], snap["started"], snap["line"]) == (2, 0.5, 0)
+
+
 def test_no_time_left_is_told_before_a_fifth_is_done():
     log = started(9).moved(S.RUNNING, range(9), worker=0).add("Expected", 1.0, left=1300.0)
     assert run_of(log.moved(S.FINISHED, [0], worker=0)).snap(log.time)["eta"] is None

@@ -3,8 +3,10 @@
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from jmars.errors import ClusterLostError
 from jmars.model.states import JobState
@@ -208,7 +210,7 @@ def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
         show,
         run,
         ends.append,
-        line=lambda: 3,
+        cell=SimpleNamespace(line=lambda: 3, waits=False),
         on_begin=lambda: begun.append(len(frames)),
     )
     sampler.begin()
@@ -219,6 +221,7 @@ def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
     assert (snap["line"], snap["lines"], snap["state"], frames[0]["job_id"]) == (3, 7, "running", "cell-1")
     assert (ends[0]["snap"]["line"], ends[0]["snap"]["state"], ends[0]["snap"]["live"]) == (0, "cancelled", False)
     assert ends[0]["snap"]["elapsed"] >= 0.2
+    assert ends[0]["kernel"][2] == pytest.approx(ends[0]["snap"]["elapsed"], abs=0.2) and ends[0]["kernel"][3] == 0
     assert begun == [0]  # before the first frame
 
 

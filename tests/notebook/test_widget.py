@@ -62,7 +62,7 @@ def test_its_text_says_how_it_stands(view):
     run.fold(log.events)
     view.show(FrameBuilder().frame(run, log.time) or {})
     data = view._repr_mimebundle_()[0]
-    assert data["text/plain"] == "jmars running after 0.2 s: 5 operands (9 before fusion)"
+    assert data["text/plain"] == "jmars running: 0 of 5 operands · 0.20 s"
     assert "application/vnd.jupyter.widget-view+json" in data
 
 

@@ -22,11 +22,11 @@ export function drawBar(el: HTMLElement, counts: number[], n: number): void {
   morph(el, stack(counts, n));
 }
 
-/** Draws the legend; it always lists the usual states, so that the lines below do not jump. */
-export function drawLegend(el: HTMLElement, counts: number[]): void {
+/** Draws the legend; of a live job it lists the usual states also without operands, so that the lines below do not jump. */
+export function drawLegend(el: HTMLElement, counts: number[], live: boolean): void {
   morph(
     el,
-    BAR_ORDER.filter(state => counts[state] || state < FIRST_UNUSUAL).map(state =>
+    BAR_ORDER.filter(state => counts[state] || (live && state < FIRST_UNUSUAL)).map(state =>
       h('li', { class: counts[state] ? null : 'jm-0', title: `${STATE_NAMES[state]}: ${MEANINGS[state]}` }, h('i', { class: `jm-chip jm-s${state}`, 'aria-hidden': 'true' }, LETTERS[state]), `${STATE_NAMES[state]} `, h('b', {}, count(counts[state])))
     )
   );

@@ -3,7 +3,7 @@ import { plural } from '../model/format';
 import { GONE } from '../model/last';
 import { done } from '../model/states';
 import { lossText, placeText } from '../model/hosts';
-import { HostHeading, PlanPart, Series, Snap } from '../model/view';
+import { HostHeading, Picture, Snap } from '../model/view';
 import { drawBar, drawLegend } from './bar';
 import { h } from './dom';
 import { computes, headerText } from './header';
@@ -13,7 +13,7 @@ const ASK_AGAIN = 3000; // ms after which Cancel may be clicked again
 
 export interface Head {
   nodes: HTMLElement[];
-  draw(snap: Snap | null, plan: PlanPart | null, series: Series | null, hosts: HostHeading[]): void;
+  draw(now: Picture): void;
 }
 
 /** The header with its buttons; `details` shows and hides the rest, `later` draws the view again. */
@@ -33,11 +33,15 @@ export function makeHead(host: Host, details: HTMLElement, later: () => void): H
     asked = Date.now();
     window.setTimeout(later, ASK_AGAIN + 50);
     host.cancel?.(host.get('snap')?.job || host.get('job_id') || '');
-    draw(host.get('snap') ?? null, host.get('plan') ?? null, host.get('series') ?? null, host.get('hosts') ?? []);
+    cancel.disabled = true;
+    cancel.textContent = 'Cancelling…';
   });
   background.addEventListener('click', () => host.background?.());
 
-  function draw(snap: Snap | null, plan: PlanPart | null, series: Series | null, hosts: HostHeading[]): void {
+  function draw(now: Picture): void {
+    const snap = now.snap as Snap | null;
+    const { series } = now;
+    const hosts: HostHeading[] = now.hosts || [];
     place.textContent = series?.engine ? `on ${series.engine}` : placeText(hosts);
     place.title = lossText(hosts);
     place.classList.toggle('jm-bad', Boolean(place.title));
@@ -46,12 +50,14 @@ export function makeHead(host: Host, details: HTMLElement, later: () => void): H
       background.hidden = cancel.hidden = error.hidden = why.hidden = true;
       return;
     }
-    if (state.textContent !== snap.state) {
-      state.textContent = snap.state; // a live region: written only when the text changes
+    const word = snap.state === 'preparing' && !snap.job ? 'starting the cluster' : snap.state;
+    if (state.textContent !== word) {
+      state.textContent = word; // a live region: written only when the text changes
     }
     const finished = done(snap.counts);
     const stop = Boolean(host.cancel && snap.live && host.deaf?.()) && !computes(snap);
-    times.textContent = headerText(snap, plan) + (stop ? ' · to cancel, use the Stop button' : '');
+    times.textContent = headerText(snap, now.kernel || []) + (stop ? ' · to cancel, use the Stop button' : '');
+    times.title = times.textContent;
     cancel.hidden = !host.cancel || !snap.live || stop;
     background.hidden = !host.background || !snap.live || !snap.attached || !snap.job;
     const busy = snap.state === 'cancelling' || Date.now() - asked < ASK_AGAIN;
@@ -67,7 +73,8 @@ export function makeHead(host: Host, details: HTMLElement, later: () => void): H
     bar.setAttribute('aria-valuenow', String(snap.n ? Math.round((100 * finished) / snap.n) : 0));
     bar.setAttribute('aria-valuetext', `${finished} of ${plural(snap.n, 'operand')}`);
     drawBar(bar, snap.counts, snap.n);
-    drawLegend(legend, snap.counts);
+    drawLegend(legend, snap.counts, snap.live);
+    bar.hidden = legend.hidden = !snap.job;
   }
 
   const buttons = h('span', { class: 'jm-buttons' }, background, cancel);

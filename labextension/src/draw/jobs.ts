@@ -4,7 +4,7 @@ import { Earlier } from '../model/earlier';
 import { JobPart, Picture, Snap } from '../model/view';
 import { h, morph } from './dom';
 
-/** Draws the list; `chosen` is the job whose graph is shown. Nothing is drawn for a single job. */
+/** Draws the list, the newest job last and in sight; `chosen` is the job whose graph is shown. Nothing is drawn for a single job. */
 export function drawJobs(el: HTMLElement, snap: Snap | null, chosen: string): void {
   const parts = snap?.parts ?? [];
   el.hidden = parts.length < 2;
@@ -12,10 +12,15 @@ export function drawJobs(el: HTMLElement, snap: Snap | null, chosen: string): vo
     return;
   }
   const jobs = snap!.totals?.jobs ?? parts.length;
-  morph(el, [
-    h('p', { class: 'jm-note' }, `${plural(jobs, 'job')}${jobs > parts.length ? `, of which the last ${count(parts.length)} are listed` : ''}. A click on a job shows its graph, operands, lanes and plan; the newest job stands first.`),
-    h('ol', { class: 'jm-joblist', tabindex: 0, 'aria-label': 'jobs of this cell' }, ...parts.map((part, i) => line(part, part.job === chosen, part.number ?? i + 1)).reverse())
-  ]);
+  const list = h('ol', { class: 'jm-joblist', tabindex: 0, 'aria-label': 'jobs of this cell: a click shows the graph, workers, operands and plan of a job' }, ...parts.map((part, i) => line(part, part.job === chosen, part.number ?? i + 1)));
+  const before = el.dataset.newest;
+  morph(el, [jobs > parts.length ? h('p', { class: 'jm-note' }, `The last ${count(parts.length)} of ${plural(jobs, 'job')}:`) : null, list]);
+  const newest = parts[parts.length - 1].job;
+  if (before !== newest) {
+    el.dataset.newest = newest;
+    const shown = el.querySelector('.jm-joblist')!;
+    shown.scrollTop = shown.scrollHeight;
+  }
 }
 
 function line(part: JobPart, pressed: boolean, number: number): HTMLElement {
@@ -39,7 +44,7 @@ export function chosenText(picture: Picture, shown: Earlier): string {
   const part = picture.snap.parts.find(one => one.job === shown.job);
   const which = `job ${count(part?.number ?? 0)} of ${count(picture.snap.totals?.jobs ?? picture.snap.parts.length)}`;
   if (!shown.picture) {
-    return `The graph of ${which} is not kept${picture.snap.live ? ', or has not been sent yet' : ''}: the view keeps those of the last 20 jobs as far as they are small. Click the first job of the list for the newest graph.`;
+    return `The graph of ${which} is not kept${picture.snap.live ? ', or has not been sent yet' : ''}: the view keeps those of the last 20 jobs as far as they are small. Click the last job of the list for the newest graph.`;
   }
-  return `Shown: ${which}. Click the first job of the list for the newest.`;
+  return `Shown: ${which}. Click the last job of the list for the newest.`;
 }

@@ -25,18 +25,19 @@ import { Spot, navigate } from './navigation';
 import { watchTheme } from './theme';
 
 const TABS = [
-  ['graph', 'Graph', ''],
   ['lines', 'Lines', ''],
+  ['graph', 'Graph', ''],
   ['workers', 'Workers', ''],
   ['operands', 'Operands', ''],
   ['memory', 'Memory', ' & spill'], // the second word only if there is room
   ['plan', 'Plan', '']
 ] as const;
 type Tab = (typeof TABS)[number][0];
-const SIDES: Side[] = ['before', 'after', 'after']; // of the canvases; the last one stands in the Lines tab
+const OF_CELL: Tab[] = ['lines', 'memory']; // tabs about all jobs of the cell; the others show one job
+const SIDES: Side[] = ['before', 'after']; // of the canvases
 const LAST = 'jmars:last'; // event with the last picture as the data of an output
 const KERNEL_REPLACES = 3000; // ms after the end in which the kernel replaces the view by a saved picture
-const SHORT = 1; // seconds of a cell whose view is a line
+const SHORT = 2; // seconds of jobs before the view of a running cell opens
 const HOVER = ['state', 'most notable state', 'worker', 'time', 'predicted time', 'output']; // facts in the tooltip of a box
 const LAYER = 'A box is a layer: the operands on chunks that come from one operand of the cell.';
 const KIND = 'A box is a kind: operands of a layer that run the same program. Chunks at an edge have other lengths and so are another kind.';
@@ -70,10 +71,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const table = h('div', { class: 'jm-table' });
   const lanes = h('div', { class: 'jm-timeline' });
   panels.workers.append(table, lanes);
-  const code = h('div', { class: 'jm-lines-code' });
-  const codeLanes = h('div', { class: 'jm-timeline' });
   const focusNote = h('p', { class: 'jm-note jm-focus', role: 'status', hidden: true });
-  panels.lines.append(code, figures[2], codeLanes);
   panels.graph.append(hues, h('div', { class: 'jm-two' }, figures[0], figures[1]), inspector);
   const root = h(
     'section',
@@ -90,7 +88,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   const keyOf = (snap: Snap | null | undefined) => (snap?.job ? `${snap.job} ${snap.name} ${host.get('workers')?.[0]?.pid ?? ''}` : ''); // other clusters have other processes
   let key = keyOf(host.get('snap')); // key of the shown job
   const before = key ? recall(key) : undefined; // choices in the view that this view replaces
-  let tab = (host.tab ?? before?.tab ?? preferred('jmarsTab', TABS.map(([name]) => name)) ?? 'graph') as Tab;
+  let tab = (host.tab ?? before?.tab ?? preferred('jmarsTab', TABS.map(([name]) => name)) ?? 'lines') as Tab;
   let byWorker = before?.byWorker ?? false;
   let worker = before?.worker ?? -1;
   let line = before?.line; // chosen by a click
@@ -103,6 +101,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let stale = !root.isConnected; // whether colours are to be read again: anywidget draws into an element that is not in the page yet
   let chosen = ''; // an earlier job of the cell whose graph is shown
   let focus: number[] = []; // rows of the lines whose operands are marked
+  let bare = false; // no job has run: the view has only the lines
   let waiting = false;
   let gone = false;
 
@@ -134,14 +133,20 @@ export function mount(el: HTMLElement, host: Host): () => void {
       focus = host.line ? focus : []; // the side bar goes on to the lines of another cell
       keep();
     }
-    head.draw(now.snap, now.plan, now.series, now.hosts || []);
+    head.draw(now);
     root.dataset.state = now.snap?.state ?? '';
+    root.dataset.live = String(Boolean(host.line && now.snap?.live));
     drawJobs(jobs, now.snap, chosen || now.snap?.job || '');
+    jobs.hidden ||= OF_CELL.includes(tab);
     const short = isLine(now.snap);
     root.dataset.line = String(short);
-    details.hidden = !host.line || !now.snap?.job; // a cell without a job has no more than its line
+    if (bare !== Boolean(host.line && !now.snap?.job)) {
+      bare = !bare;
+      mark();
+    }
+    details.hidden = !host.line || !(now.snap?.job || now.kernel?.length);
     details.setAttribute('aria-expanded', String(!short));
-    details.title = short ? 'Show graph, workers, memory and plan' : 'Show only this line';
+    details.title = short ? 'Show lines, graph, workers, memory and plan' : 'Show only this line';
     if (!short) {
       drawTab(now);
     }
@@ -163,23 +168,31 @@ export function mount(el: HTMLElement, host: Host): () => void {
       return false;
     }
     if (!snap?.job) {
-      return true;
+      return line ?? true;
     }
-    const isShort = !snap.counts || (snap.elapsed < SHORT && !['failed', 'cancelled', GONE].includes(snap.state));
+    const isBrief = !snap.live || snap.elapsed - (snap.started ?? 0) < SHORT;
     const wanted = snap.view || preferred('jmarsView', ['line', 'full']);
-    return line ?? (wanted === 'line' || (wanted !== 'full' && isShort));
+    return line ?? (wanted === 'line' || (wanted !== 'full' && isBrief));
   }
 
   function drawTab(newest: Picture): void {
     const older = earlier(newest, chosen);
-    chosenNote.hidden = !older;
+    chosenNote.hidden = !older || OF_CELL.includes(tab);
     chosenNote.textContent = older ? chosenText(newest, older) : '';
     const now = older ? older.picture ?? { ...newest, graph: null, lanes: null, plan: null, snap: { ...newest.snap, state: '', live: false } } : newest;
     drawFocus(focusNote, now.code || [], focus);
-    if (host.until === undefined && !older && !now.graph && now.snap?.live && drawn && ['graph', 'lines', 'operands'].includes(tab)) {
+    if (host.until === undefined && !older && !now.graph && now.snap?.live && drawn && ['graph', 'operands'].includes(tab)) {
       return; // the next job of the cell is being prepared: the last graph stays until then, so that the page does not jump
     }
-    if (tab === 'workers') {
+    const key = now.graph ? `${now.graph.job} ${now.graph.stage_number}` : undefined;
+    if (key !== drawn) {
+      opening = drawn === undefined ? opening : null;
+      drawn = key;
+      selection = null; // the number means another box now
+    }
+    if (bare || tab === 'lines') {
+      drawLines(panels.lines, now, focus, now.graph && selection ? linesOf(now.graph, now.code || [], selection.side, selection.at) : []);
+    } else if (tab === 'workers') {
       const groups = groupsOf(now);
       drawWorkers(table, now.workers || [], groups, now.series?.limit || 0, now.series?.engine || '');
       drawLanes(lanes, now.lanes, now.workers || [], groups, now.series, now.snap?.elapsed || 0, focus, host.until);
@@ -192,20 +205,10 @@ export function mount(el: HTMLElement, host: Host): () => void {
     } else {
       drawGraphs(now);
     }
-    if (tab === 'lines') {
-      drawLines(code, now, focus, now.graph && selection ? linesOf(now.graph, now.code || [], selection.side, selection.at) : []);
-      drawLanes(codeLanes, now.lanes, now.workers || [], groupsOf(now), now.series, now.snap?.elapsed || 0, focus);
-    }
   }
 
   function drawGraphs(now: Picture): void {
     const graph = now.graph;
-    const key = graph ? `${graph.job} ${graph.stage_number}` : undefined;
-    if (key !== drawn) {
-      opening = drawn === undefined ? opening : null;
-      drawn = key;
-      selection = null; // the number means another box now
-    }
     const opened = graph && opening ? marks(now, opening.side as Side, opening.at) : null;
     hues.hidden = !graph || (graph.aggregated && !opened) || !now.workers?.length;
     figures.forEach(figure => (figure.hidden = !graph));
@@ -217,9 +220,6 @@ export function mount(el: HTMLElement, host: Host): () => void {
     const colouring: Record<Side, Boxes> = boxes(now);
     const words = captionTexts(graph);
     SIDES.forEach((side, i) => {
-      if ((tab === 'lines') !== (i === 2)) {
-        return;
-      }
       captions[i].textContent = words[side];
       captions[i].title = graph.aggregated ? (side === 'before' ? LAYER : KIND) : '';
       canvases[i].setAttribute('aria-label', `${words[side]}. Arrow keys select boxes${graph.aggregated ? ', Enter opens a box to its operands and Escape closes it' : ''}; the Operands tab shows the same as a table.`);
@@ -253,10 +253,12 @@ export function mount(el: HTMLElement, host: Host): () => void {
     }
   }
   function mark(): void {
+    const open = bare ? 'lines' : tab;
     TABS.forEach(([name], i) => {
-      tabs[i].setAttribute('aria-selected', String(name === tab));
-      tabs[i].tabIndex = name === tab ? 0 : -1;
-      panels[name].hidden = name !== tab;
+      tabs[i].hidden = bare && name !== open;
+      tabs[i].setAttribute('aria-selected', String(name === open));
+      tabs[i].tabIndex = name === open ? 0 : -1;
+      panels[name].hidden = name !== open;
     });
   }
   /** Marks the operands of lines; of lines that are marked already: marks none. */
@@ -270,7 +272,15 @@ export function mount(el: HTMLElement, host: Host): () => void {
     mark();
     draw();
   }
+  /** Keeps open what the user works in. */
+  function stay(): void {
+    if (host.line && line === undefined) {
+      line = false;
+      keep();
+    }
+  }
 
+  [tablist, jobs, hues, ...Object.values(panels)].forEach(el => ['click', 'keydown'].forEach(kind => el.addEventListener(kind, stay)));
   tabs.forEach((button, i) => button.addEventListener('click', () => open(TABS[i][0])));
   tablist.addEventListener('keydown', event => {
     const at = tabs.indexOf(document.activeElement as HTMLElement);
@@ -337,15 +347,13 @@ export function mount(el: HTMLElement, host: Host): () => void {
       }
     })
   );
-  [lanes, codeLanes].forEach(el =>
-    watchLanes(
-      el,
-      () => {
-        const now = shown();
-        return { lanes: now.lanes, workers: now.workers || [], groups: groupsOf(now), series: now.series, elapsed: now.snap?.elapsed || 0, until: host.until };
-      },
-      setFocus
-    )
+  watchLanes(
+    lanes,
+    () => {
+      const now = shown();
+      return { lanes: now.lanes, workers: now.workers || [], groups: groupsOf(now), series: now.series, elapsed: now.snap?.elapsed || 0, until: host.until };
+    },
+    setFocus
   );
   panels.lines.addEventListener('click', event => {
     const row = (event.target as Element).closest('button')?.dataset.row;
@@ -389,4 +397,4 @@ export function mount(el: HTMLElement, host: Host): () => void {
   };
 }
 
-const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'code', 'line_costs', 'workers', 'hosts', 'series', 'lanes', 'plan', 'earlier'];
+const PICTURE: (keyof Picture)[] = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'code', 'line_costs', 'kernel', 'workers', 'hosts', 'series', 'lanes', 'plan', 'earlier'];

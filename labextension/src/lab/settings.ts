@@ -14,7 +14,7 @@ export interface Preferences {
   notifyAfter: number; // seconds
 }
 
-export const DEFAULTS: Preferences = { tab: 'graph', view: 'auto', states: 'colours', workers: 0, memoryLimit: '', statusBar: true, notify: 'background', notifyAfter: 5 };
+export const DEFAULTS: Preferences = { tab: 'lines', view: 'auto', states: 'colours', workers: 0, memoryLimit: '', statusBar: true, notify: 'background', notifyAfter: 5 };
 
 /** The settings, with the defaults while they are not loaded or where there is no registry. */
 export class Settings {

@@ -9,14 +9,17 @@ const COLUMNS = 6 + N_STATES; // of line_costs
 /** A line with its costs. */
 export interface LineCosts extends CodeLine {
   row: number; // in `Picture.code`
-  took: number[]; // seconds in the states of a worker: waiting for memory, reloading inputs, calculating, storing
-  busy: number; // seconds of calculating and storing
-  share: number; // of the busy seconds of all lines, 0 to 1
+  kernel: number; // seconds of its Python in the kernel
+  busy: number; // seconds of calculating and storing on workers
+  idle: number; // seconds of waiting for memory and reloading inputs on workers
+  share: number; // of all these seconds of all lines, 0 to 1
   split: boolean; // some of the seconds are of operands that were fused from several lines
   nbytes: number; // of the chunks that its ended operands made
   counts: number[]; // operands before fusion by state
   n: number; // operands before fusion
 }
+
+const time = (line: LineCosts) => line.kernel + line.busy + line.idle;
 
 /** The lines of the cell with their costs, in the order of `Picture.code`. */
 export function lineCosts(picture: Picture): LineCosts[] {
@@ -28,10 +31,11 @@ export function lineCosts(picture: Picture): LineCosts[] {
     const took = [0, 1, 2, 3].map(state => at(row, state));
     const counts = Array.from({ length: N_STATES }, (_, state) => at(row, 6 + state));
     const n = counts.reduce((sum, one) => sum + one, 0);
-    return { ...line, row, took, busy: took[2] + took[3], share: 0, split: at(row, 4) > 0, nbytes: at(row, 5), counts, n };
+    const kernel = line.where ? 0 : picture.kernel?.[line.line - 1] ?? 0;
+    return { ...line, row, kernel, busy: took[2] + took[3], idle: took[0] + took[1], share: 0, split: at(row, 4) > 0, nbytes: at(row, 5), counts, n };
   });
-  const all = lines.reduce((sum, line) => sum + line.busy, 0);
-  return lines.map(line => ({ ...line, share: all > 0 ? line.busy / all : 0 }));
+  const all = lines.reduce((sum, line) => sum + time(line), 0);
+  return lines.map(line => ({ ...line, share: all > 0 ? time(line) / all : 0 }));
 }
 
 /** The row of each of `graph.stages` in `code`, -1 for none. */

@@ -35,6 +35,9 @@ export interface Snap {
   counts: number[];
   totals: Totals;
   elapsed: number;
+  started: number;
+  n_started: number;
+  peak: number;
   eta: number | null;
   error: string | null;
   why: string;
@@ -245,6 +248,7 @@ export interface Picture {
   stages: number[][];
   code: CodeLine[];
   line_costs: DataView | null;
+  kernel: number[];
   workers: WorkerRow[];
   hosts: HostHeading[];
   series: Series;

@@ -66,11 +66,10 @@ const MEANINGS: Record<string, string> = {
   count: 'Operands before fusion.',
   progress: 'Share of the operands in each state.',
   // the Lines tab
-  'line share': 'Share of the seconds of calculating and storing of all lines.',
-  'line calculating': 'Seconds in which workers computed chunks of the line, of all workers together.',
-  'line storing': 'Seconds in which results of the line were copied to shared memory.',
-  'line waiting': 'Seconds in which operands of the line waited for memory, while other operands of the worker calculated.',
-  'line reloading': 'Seconds in which inputs were read back from disk or from other hosts, while other operands of the worker calculated.',
+  'line share': 'Share of the seconds of all lines, in the kernel and on workers.',
+  'line kernel': 'Seconds in which the Python of the line ran in the kernel, without waiting for workers.',
+  'line workers': 'Seconds in which workers computed chunks of the line and stored them, of all workers together.',
+  'line waiting': 'Seconds in which operands of the line waited for memory, or for inputs from disk or other hosts, while other operands of the worker calculated.',
   'line bytes': 'Bytes of the chunks that ended operands of the line made; a fused operand counts at the line that makes its output.',
   'line state': 'Operands before fusion by state.',
   // the Plan tab

@@ -19,7 +19,7 @@ interface Kernel {
 }
 const ENDED = ['restarting', 'autorestarting', 'terminating', 'dead'];
 
-const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'line_costs', 'workers', 'hosts', 'series', 'plan', 'frame'];
+const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'stages', 'line_costs', 'kernel', 'workers', 'hosts', 'series', 'plan', 'frame'];
 const ANSWER_EVERY = 1000; // ms
 const LIVE = 'jmars:live'; // event with the message id of the cell and the display id of the view
 const JOB = 'jmars:job'; // event: the view shows another job from now on
