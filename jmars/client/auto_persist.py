@@ -6,6 +6,9 @@ compute repeats work of an earlier implicit compute, the nearest ancestors that 
 too, if they are small and computed as a whole anyway (`reads_all`); and behind an ancestor that is new in this turn,
 the nearest ancestors that were computed before, such as random numbers that each turn reads, and the ancestors made of
 a value that was computed before and has no name now: a loop that carries several arrays (`v += a(x); x += v`).
+
+In a cell, the values of its names are computed at the end in any case. So an implicit compute also keeps what a name
+refers to and what takes longer to compute than to read, such as a sorted array.
 Source: docs/decisions/0036-lineage-without-values.md.
 """
 
@@ -19,8 +22,14 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jmars.model.fork_locks import free_in_child
+from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.ops.chunks.rechunk import Rechunk
+from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.ops.index.basic_indexing import Slice
+from jmars.tensor.ops.reduce.reduction import Reduction
+from jmars.tensor.ops.shape.axes import Reshape, Transpose
+from jmars.tensor.ops.shape.concatenate import Concatenate
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 __all__ = ["SMALL", "Repeats", "computed_whole", "named", "repeats"]
@@ -28,6 +37,9 @@ __all__ = ["SMALL", "Repeats", "computed_whole", "named", "repeats"]
 SMALL = 2**16  # bytes of a value that costs little to keep
 SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
 LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
+
+# operands that take about as long as reading their inputs
+STREAMED = (ElementwiseOperand, Rechunk, Slice, Reduction, Reshape, Transpose, Concatenate)
 
 _unasked: weakref.WeakSet[TensorData] = weakref.WeakSet()  # what was kept so, on any cluster
 _one = free_in_child(threading.Lock())  # looks of several threads take their room one after the other
@@ -40,7 +52,9 @@ class Repeats(NamedTuple):
     large: list[TensorData]  # not so: they are computed again each time, unless somebody executes them
 
 
-def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> Repeats:
+def repeats(
+    data: Sequence[TensorData], held: Container[str], capacity: int, bound: Container[TensorData] = frozenset()
+) -> Repeats:
     """Nodes to keep beside `data`, which an implicit compute needs; notes their lineage as computed.
 
     Parameters
@@ -51,6 +65,8 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
         Keys of the nodes whose values lie on the cluster.
     capacity
         Bytes that chunks may take there.
+    bound
+        Nodes whose values the cell computes at its end, unless their names get other values.
 
     Examples
     --------
@@ -75,12 +91,14 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
             again[k] = linked.nodes[k].computed or any(again[i] for i in inputs)
             is_known = linked.nodes[k].computed
             lost[k] = not is_named[k] if is_known else any(lost[i] for i in inputs)
-    found = Repeats([], [])
+    found = Repeats(_costly(linked, bound), [])
     if any(again):
         nearest = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)], is_named, lost)
         with _one:
             room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
             for node in nearest:
+                if node in found.kept:
+                    continue
                 if _size(node) <= room and _largest_chunk(node) <= capacity // LARGEST:
                     found.kept.append(node)
                     _unasked.add(node)
@@ -90,6 +108,20 @@ def repeats(data: Sequence[TensorData], held: Container[str], capacity: int) -> 
     for node, all_of_it in zip(linked.nodes, whole, strict=True):
         node.computed |= all_of_it
     return found
+
+
+def _costly(linked: LinkedGraph, bound: Container[TensorData]) -> list[TensorData]:
+    """The nodes in `bound` that take longer to compute than to read; the results are kept in any case."""
+    found, costly = [], [False] * len(linked.nodes)
+    for k, operand in enumerate(linked.operands):
+        if isinstance(operand, Stored | FromArray):
+            continue
+        node, inputs = linked.nodes[k], linked.inputs[k]
+        costly[k] = any(costly[i] for i in inputs) or bool(inputs) and not isinstance(operand, STREAMED)
+        if costly[k] and node in bound and not node.has_unknown_lengths:
+            costly[k] = False  # for what is made of it
+            found.append(node)
+    return [node for node in found if all(node is not linked.nodes[k] for k in linked.results)]
 
 
 def computed_whole(linked: LinkedGraph) -> list[bool]:

@@ -7,9 +7,11 @@ Source: `ipyparallel`'s `%%px --signal-on-interrupt`.
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Sequence
+from inspect import CO_OPTIMIZED
 from typing import Any
 
 from jmars.client.auto_persist import repeats
@@ -26,12 +28,13 @@ from jmars.notebook.kernel_access import Pump
 from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import raise_at, source_line
+from jmars.tensor.source_line import raise_at, source_line, users_frames
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["CellCancelled", "CellEngine", "handle_control_request", "wait_for_job"]
 
+_ALONE = 3  # references to the names of a frame: from the frame, the local name and the call
 _POLL = 0.05  # seconds between two checks for requests of the front end
 _STOP = 5.0  # seconds that a stopped job may take to end
 
@@ -107,6 +110,18 @@ def wait_for_job(job: Job, cell: RunningCell, may_leave: bool, mine: bool = True
 
 def _ended(job: Job) -> None:
     _running.pop(job, None)
+
+
+def _bound() -> set[TensorData]:
+    """Nodes of the tensors under names of the running code of the user: the cell's names, and those in functions."""
+    found: set[TensorData] = set()
+    for frame in users_frames():
+        names = frame.f_locals
+        values = [one for one in list(names.values()) if isinstance(one, Tensor)]
+        found.update(one.data for one in values if one._place.memory is None)
+        if frame.f_code.co_flags & CO_OPTIMIZED and type(names) is dict and sys.getrefcount(names) <= _ALONE:
+            names.clear()  # a copy, which before Python 3.13 would keep the values as long as the function runs
+    return found
 
 
 class CellEngine:
@@ -239,7 +254,7 @@ class CellEngine:
             return True
         beside: list[TensorData] = []
         if not may_leave:  # auto-persist only in implicit computations, never with the cell's results
-            beside, large = repeats(missing, self._cluster.retained(), self._cluster.capacity)
+            beside, large = repeats(missing, self._cluster.retained(), self._cluster.capacity, _bound())
             if hint := self._implicit.hint_recomputed([one.op.line for one in large]):
                 self._warn(hint)
         job = self.job = self._cluster.submit_data([*missing, *beside], self._name, single=len(missing) == 1)

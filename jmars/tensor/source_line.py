@@ -5,13 +5,15 @@ from __future__ import annotations
 import linecache
 import sys
 import warnings
+from collections.abc import Iterator
 from functools import lru_cache
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-__all__ = ["SourceLine", "raise_at", "source_line", "warn_at", "warn_user"]
+__all__ = ["SourceLine", "raise_at", "source_line", "users_frames", "warn_at", "warn_user"]
 
 _OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
+_OUTERMOST = ("<module>", "<cell line")  # IPython's names of the code of a cell
 _PYTHONS = ("threading", "concurrent.futures.thread", "asyncio.")  # the ends of threads that have no frame of the user
 _NOT_THE_USERS = (*_OURS, *_PYTHONS)
 
@@ -78,6 +80,17 @@ def _users_frame() -> FrameType | None:
     while frame is not None and _is_passed_over(frame.f_globals.get("__name__")):
         frame = frame.f_back
     return frame
+
+
+def users_frames() -> Iterator[FrameType]:
+    """Yield the frames of the user's code that runs, innermost first, up to the frame of the cell or module."""
+    frame = _users_frame()
+    while frame is not None:
+        if not _is_passed_over(frame.f_globals.get("__name__")):
+            yield frame
+            if frame.f_code.co_name.startswith(_OUTERMOST):
+                return
+        frame = frame.f_back
 
 
 @lru_cache(maxsize=10_000)

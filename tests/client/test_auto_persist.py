@@ -206,3 +206,14 @@ def test_what_has_no_size_yet_is_not_kept():
     for _ in range(3):
         found = repeats([some.sum().data], (), ROOM)
         assert some.data not in (*found.kept, *found.large)
+
+
+def test_what_names_of_a_cell_refer_to_is_kept_at_the_first_look_where_it_is_costly():
+    x = mt.ones((10, 10), chunk_size=5)
+    first = mt.sort(x, axis=0)
+    second = mt.sort(first, axis=1)
+    shifted = second + 1
+    bound = {x.data, second.data, shifted.data}
+    assert repeats([shifted[0, 0].data], (), ROOM, bound).kept == [second.data]
+    assert repeats([(x * 2)[0, 0].data], (), ROOM, bound).kept == []
+    assert repeats([second[:1].data], {second.data.key}, ROOM, bound).kept == []

@@ -55,3 +55,28 @@ def test_a_loop_lets_its_turns_go_while_it_runs(notebook):
     notebook.shell.user_ns["held"], notebook.shell.user_ns["counts"] = held, []
     notebook("%%jmars\nfor turn in range(15):\n    y = np.sqrt(y + 1).execute()\n    counts.append(held())")
     assert max(notebook["counts"]) <= 4
+
+
+LOOK = "for k in range(4):\n    big = np.sort(big, axis=k % 2)"
+IN_FUNCTION = """def ordered(big):
+    for k in range(4):
+        big = np.sort(big, axis=k % 2)
+        counts.append(held())
+        r = float(big[0, 0])
+    return big
+big = ordered(big)"""
+
+
+@pytest.mark.usefixtures("only_jobs")
+def test_a_look_computes_what_a_name_refers_to_once(notebook):
+    notebook.shell.user_ns["held"], notebook.shell.user_ns["counts"] = held, []
+    start = "%%jmars\nbig = np.random.default_rng(0).random((300, 300), chunk_size=150)"
+    jobs = default_cluster(start=False).jobs
+    for text in (f"{LOOK}\nr = float(big[0, 0])", IN_FUNCTION):
+        notebook(start)
+        expected = np.sort(np.sort(notebook["big"].fetch(), axis=0), axis=1)
+        before = len(jobs())
+        notebook("%%jmars\n" + text)
+        assert len(jobs()) - before == text.count("k in range") * (1 if text.startswith("for") else 4)
+        np.testing.assert_array_equal(notebook["big"].fetch(), expected)
+    assert max(notebook["counts"]) <= 4
