@@ -28,6 +28,7 @@ autodoc_typehints = "signature"
 napoleon_google_docstring = False
 
 html_theme = "furo"
+html_static_path = ["static"]
 html_title = f"jmars {version}"
 html_show_copyright = False
 
@@ -56,9 +57,18 @@ def skip_numpys_own(app: Sphinx, what: str, name: str, member: Any, skip: bool, 
     return True if str(getattr(member, "__module__", "")).split(".")[0] == "numpy" else None
 
 
+def drop_file_list(app: Sphinx, what: str, name: str, member: Any, options: object, lines: list[str]) -> None:
+    """Docstrings of packages list their files for readers of the source."""
+    if what == "module":
+        of_files = re.compile(r"In reading order|- |[\w/]+(/|\.py)[: ]")
+        del lines[next((i for i, line in enumerate(lines) if of_files.match(line)), len(lines)) :]
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.add_lexer("python", CellLexer)
     app.add_lexer("py", CellLexer)
     app.connect("autodoc-skip-member", skip_numpys_own)
+    app.connect("autodoc-process-docstring", drop_file_list)
     app.connect("source-read", add_menu)
+    app.add_css_file("long-lines.css")

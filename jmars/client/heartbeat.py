@@ -37,7 +37,7 @@ class Silence:
     >>> silence.waited(3.0, stopped=True)
     'the control process of mine (process 17) is stopped, for 3.00 s now; it goes on after `kill -CONT 17`'
     >>> silence.waited(4.0, stopped=True), silence.over(5.0)
-    ('', 'the control process of mine goes on, after 5.00 s')
+    ('', 'mine answers again after 5.00 s')
     """
 
     def __init__(self, name: str, pid: int) -> None:
@@ -54,7 +54,7 @@ class Silence:
     def over(self, seconds: float) -> str:
         """Text after the answer; "" where nothing was said before."""
         said, self._next = self._next > SILENT, SILENT
-        return f"the control process of {self._name} goes on, after {format_seconds(seconds)}" if said else ""
+        return f"{self._name} answers again after {format_seconds(seconds)}" if said else ""
 
 
 def unanswered(name: str, pid: int, seconds: float, stopped: bool) -> str:
