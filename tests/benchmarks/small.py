@@ -1,7 +1,8 @@
-"""Cells of small values, plain and `%%jmars`: python -m tests.benchmarks small.
+"""Cells of small values, plain and `%%jmars`: python -m tests.benchmarks small [--curve].
 
-Each cell runs in one kernel, in turn as a plain cell and as a `%%jmars` cell. Printed are the least CPU seconds of the
-kernel, and the ratio. An empty `%%jmars` cell is measured too, since a cell pays it once.
+Each cell runs in one kernel, in turn as a plain cell and as a `%%jmars` cell. Printed are the least milliseconds of the
+kernel's CPU, their ratio, and the least milliseconds of wall time. An empty `%%jmars` cell is measured too. With
+`--curve` works on arrays of 1 KB to 64 MB are measured.
 """
 
 from __future__ import annotations
@@ -105,35 +106,85 @@ for j in range(60):
     for i in range(j):
         v -= (Q[:, i] @ A[:, j]) * Q[:, i]
     Q[:, j] = v / np.linalg.norm(v)""",
+    "MLP": """rng = np.random.default_rng(7)
+X = rng.random((640, 16))
+Y = (X.sum(axis=1, keepdims=True) > 8) * 1.0
+---
+V, W = np.ones((16, 32)) / 16, np.ones((32, 1)) / 32
+for k in range(80):
+    x, y = X[8 * k: 8 * k + 8], Y[8 * k: 8 * k + 8]
+    h = np.maximum(x @ V, 0)
+    p = 1 / (1 + np.exp(-(h @ W)))
+    d = (p - y) / len(x)
+    e = (d @ W.T) * (h > 0)
+    W -= 0.5 * (h.T @ d)
+    V -= 0.5 * (x.T @ e)
+loss = float(np.mean((p - y) ** 2))""",
+    "groups": """rng = np.random.default_rng(8)
+keys, values = rng.integers(0, 100, 100_000), rng.random(100_000)
+---
+medians = [float(np.median(values[keys == k])) for k in range(100)]
+sums = np.bincount(keys, values)""",
+}
+WORKS: dict[str, str] = {  # of an array `x` of any size; `s` is a step between elements
+    "1,000 elements": "t = 0.\nfor k in range(1000):\n    t += x[k * s]",
+    "100 rows": "t = 0.\nfor k in range(100):\n    t += x[k * s: k * s + 100].sum()",
+    "300 writes": "for k in range(300):\n    x[k * s] = k",
+    "sum": "t = float((x * 2).sum())",
+    "loop": "y = x\nfor k in range(10):\n    y = y * 0.5 + 1\nt = float(y[3])",
 }
 
 
-def seconds(notebook: Notebook, setup: str, text: str) -> float:
-    """CPU seconds of the kernel for a cell."""
+def curve(notebook: Notebook, rounds: int) -> None:
+    """Print milliseconds of wall time of works by the size of their array, plain and in a `%%jmars` cell."""
+    print(f"{'size':>8}", *(f"{name:>20}" for name in WORKS))
+    for power in range(10, 27, 2):
+        found, n = [], 2**power // 8
+        for work in WORKS.values():
+            taken: dict[str, list[float]] = {"": [], "%%jmars\n": []}
+            for _ in range(rounds):
+                for magic in taken:
+                    notebook(f"x = np.random.default_rng(0).random({n})\ns = {max(0, n - 200) // 1000}")
+                    begun = time.perf_counter()
+                    notebook(magic + work)
+                    taken[magic].append(time.perf_counter() - begun)
+            found.append(" | ".join(f"{min(one) * 1e3:.1f}" for one in taken.values()))
+        print(f"{2**power // 1024:6} K", *(f"{one:>20}" for one in found), flush=True)
+
+
+def seconds(notebook: Notebook, setup: str, text: str) -> tuple[float, float]:
+    """CPU seconds of the kernel, and wall seconds, for a cell."""
     if setup:
         notebook(setup)
-    begun = time.process_time()
+    cpu, wall = time.process_time(), time.perf_counter()
     notebook(text)
-    return time.process_time() - begun
+    return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def main() -> None:
     """Measure all cells."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--curve", action="store_true", help="by the size of an array")
     args = parser.parse_args()
     print(this_machine())
     with new_shell() as shell, config.using(display="none"):
         notebook = Notebook(shell)
         notebook("%load_ext jmars\nimport numpy as np")
         notebook("%%jmars -w 1 --memory 400MiB\nnp.ones(3)")
-        for name, text in CELLS.items():
+        if args.curve:
+            curve(notebook, args.rounds)
+        for name, text in () if args.curve else CELLS.items():
             setup, _, body = text.partition("\n---\n")
             rounds = [
                 [seconds(notebook, setup, cell) for cell in (body, f"%%jmars\n{body}")] for _ in range(args.rounds)
             ]
-            plain, ours = map(min, zip(*rounds))
-            print(f"{name:24} {plain * 1e3:8.1f} ms {ours * 1e3:8.1f} ms {ours / plain:7.1f}", flush=True)
+            plain, ours = ([min(one) * 1e3 for one in zip(*kind)] for kind in zip(*rounds))
+            print(
+                f"{name:24} CPU {plain[0]:8.1f} {ours[0]:8.1f} ms {ours[0] / plain[0]:6.1f} x"
+                f"   wall {plain[1]:8.1f} {ours[1]:8.1f} ms",
+                flush=True,
+            )
         notebook("%jmars stop")
 
 
