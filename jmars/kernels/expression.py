@@ -104,9 +104,9 @@ def _node_text(node: Node, args: list[str]) -> str:
 def constant(value: Any, dtype: np.dtype[Any]) -> Node:
     """A constant of `dtype`; raises OverflowError where NumPy would."""
     is_unitless = dtype.kind == "M" and not isinstance(value, np.datetime64)  # NumPy casts numbers, and reads none
-    return Node(
-        CONSTANT, (), dtype, (np.array(value).astype(dtype) if is_unitless else np.array(value, dtype)).tobytes()
-    )
+    is_void = dtype.kind == "V" and dtype.names is None and isinstance(value, int)
+    number = np.array(value).astype(dtype) if is_unitless or is_void else np.array(value, dtype)
+    return Node(CONSTANT, (), dtype, number.tobytes())
 
 
 def same(dtype: np.dtype[Any]) -> Expression:

@@ -34,6 +34,7 @@ __all__ += [
     "can_ravel",
     "can_reshape",
     "layout_of",
+    "normal_copy",
     "normal_order",
     "reshaped_layout",
     "small_layout",
@@ -45,6 +46,7 @@ Array = np.ndarray[Any, Any]
 ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
 
 
+_CopyMode: Any = np._CopyMode  # type: ignore[attr-defined]
 _OF_MEMORY = (-1,)  # strides that are to be read from the memory
 COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
 
@@ -641,6 +643,21 @@ def strides_like(
         return None
     small = [small_layout(one, is_broadcast=not is_copy) for one in layouts if one is not None]
     return strides_in_order(np.nditer([*small, None], flags=["zerosize_ok"]).operands[-1], shape, itemsize)
+
+
+def normal_copy(copy: Any) -> bool | None:
+    """The argument `copy=` of functions that make arrays: True, False, or None for a copy where one is needed.
+
+    Raises
+    ------
+    ValueError
+        For text.
+    """
+    if isinstance(copy, str):
+        raise ValueError("strings are not allowed for 'copy' keyword. Use True/False/None instead.")  # NumPy's words
+    if isinstance(copy, _CopyMode):
+        return None if copy is _CopyMode.IF_NEEDED else bool(copy)
+    return None if copy is None else bool(copy)
 
 
 def normal_order(order: Any, unsaid: str = "K") -> str:

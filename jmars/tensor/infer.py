@@ -108,7 +108,8 @@ def ufunc_dtypes(
     if isinstance(ufunc, np.ufunc):
         if casting is not None and any(isinstance(kind, type) for kind in kinds):
             # NumPy 2.4's resolve_dtypes ends the process where it refuses to cast a Python number
-            ufunc(*(np.empty(0, kind) if isinstance(kind, np.dtype) else kind(1) for kind in kinds), **chosen)
+            with np.errstate(all="ignore"):
+                ufunc(*(np.empty(0, kind) if isinstance(kind, np.dtype) else kind(1) for kind in kinds), **chosen)
             chosen["casting"] = "unsafe"
         found = tuple(ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout, **chosen))
     else:  # of numba: compiled for these dtypes by a call without elements

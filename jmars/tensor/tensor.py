@@ -279,6 +279,12 @@ class Tensor(TensorMethods, TensorOperators):
             return
         self._check_writeable()
         is_flat = isinstance(self._place, View) and self._place.copies_parts
+        if (
+            is_flat
+            and not isinstance(index, int | np.integer)
+            and not (value.size if hasattr(value, "size") else len(value) if isinstance(value, list) else 1)
+        ):
+            return  # also beside the array
         if is_flat and isinstance(value, list | tuple | np.ndarray | Tensor) and (shape := np.shape(self[index])):
             value = call("method.cyclic", value, shape, self.dtype)
             if value is None:

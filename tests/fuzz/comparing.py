@@ -34,6 +34,10 @@ CLEAR = (  # words of other errors by which jmars refuses a value that NumPy doc
     "no common DType exists",  # for sets of times and numbers, of which the sizes decide whether NumPy joins them
     "is unsupported in linalg",  # times and text as matrices
     "numpy.strings.multiply",  # text times numbers by np.multiply
+    "is not a valid method",  # which NumPy does not check for no quantiles
+    "booleans have no decimals",  # NumPy rounds them into an `out` of another dtype
+    "does not fit into shape",  # a replacement for NaN with more axes than the array
+    "malformed string",  # text as the element of an array without elements
     "Cannot cast ufunc 'is",  # times tested into an array of another dtype, for which NumPy checks no rule
 )
 LENIENT = (  # words of NumPy's errors where jmars gives a value
@@ -244,13 +248,21 @@ class Tried:
             or (function in _SETS and "assume_unique=" in self.line and "assume_unique=False" not in self.line)
             or (function in _SETS and len(kinds) > 1 and kinds & {"S", "U"} != set())  # the sizes decide what is equal
             or (function.startswith(("poly", "roots")) and kinds & {"S", "U", "m", "M"} != set())
-            or (function == "place" and bool(re.search(r"\((\w)\W.*\b\1\W*\)$", self.line)))  # reads what it wrote
+            or bool(re.match(r"np.place\((\w)\b.*,[^,]*\b\1\b[^,]*\)$", self.line))  # reads what it wrote
+            or bool(re.match(r"np.vecdot\(.*\b(\w)\b.*out=\(?\1\b", self.line))  # reads what it wrote
+            or (function == "unpackbits" and any(not one.size for one in used))  # memory that nobody wrote
+            or ("'x'" in self.line and function in ("lexsort", "trim_zeros"))  # text as a sequence of letters
+            or (
+                function in ("isnan", "isinf") and "out=" in self.line and not all(one.flags.contiguous for one in used)
+            )
+            # NumPy 2.4 errs for a number and an `out` with steps
+            or (function == "einsum" and any(one.dtype == np.dtype("f2") and np.isinf(one).any() for one in used))
             or (function.startswith("nan") and "axis=()" in self.line and "[[" in self.line)  # axes of `q` mixed up
             or (function == "gradient" and kinds & {"m", "M"} and not all(one.dtype.isnative for one in used))
             or ("byteswap" in self.line and "U" in kinds)  # bytes that are no text
             or (function == "put_along_axis" and self.line.endswith("None)"))  # NumPy writes to no view with steps
             or bool(re.match(r"(\w)\.flat\[.*\] = .*\b\1\b", self.line))  # NumPy reads what it has written
-            or bool(re.match(r"np.copyto\((\w), \1,", self.line))  # returns before NumPy reads `where`
+            or bool(re.match(r"np.copyto\((\w), \1\W", self.line))  # returns before NumPy reads `where`
         )
 
     def difference(self, tally: Tally) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["assign_out", "write_out"]
+__all__ = ["assign_core_out", "assign_out", "write_out"]
 
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
@@ -47,6 +47,14 @@ def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") 
         np.copyto(out, result.fetch(copy=False), casting=casting)
         return out
     raise TypeError("return arrays must be of ArrayType")
+
+
+def assign_core_out(result: Tensor, out: Any, name: str, core: int) -> Any:
+    """As `assign_out`, for ufuncs on matrices and vectors, of which the last `core` axes do not broadcast."""
+    there = out[0] if isinstance(out, tuple) else out
+    if there is not None and core and there.shape[-core:] != result.shape[-core:]:
+        raise ValueError(f"{name}: out of shape {there.shape} does not fit the product's shape {result.shape}")
+    return assign_out(result, out, name)
 
 
 def write_out(result: Tensor, name: str, out: Any, casting: Any = "unsafe", back: bool = False) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -32,6 +33,8 @@ def element(value: Any, dtype: np.dtype[Any]) -> Array:
 def assigned(value: Any, dtype: np.dtype[Any], ndim: int) -> Written:
     """The numbers that `x[1:] = value` writes to a part of `ndim` axes; also for `np.pad`."""
     tensor = _tensor(value)
+    if tensor is not None and not tensor._place.is_array and tensor.dtype.kind in "fc" and dtype.kind in "iu":
+        return blockwise("setitem", _as_number, [tensor], (), dtype, (dtype,))
     if tensor is not None:
         return _cast(tensor, dtype)
     if not isinstance(value, list) and (dtype.names is not None or np.ndim(value) == 0):  # a tuple may be a record
@@ -39,6 +42,13 @@ def assigned(value: Any, dtype: np.dtype[Any], ndim: int) -> Written:
         number[...] = value
         return number
     return _written(np.array(value, dtype, ndmax=ndim))
+
+
+def _as_number(value: Array, dtype: np.dtype[Any]) -> Array:
+    """One of NumPy's scalars as an element of `dtype`; raises NumPy's error for NaN."""
+    number = np.zeros((), dtype)
+    number[...] = value[()]
+    return number
 
 
 def converted(value: Any, dtype: np.dtype[Any], casting: str = "unsafe") -> Written:

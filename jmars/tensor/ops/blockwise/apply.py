@@ -5,6 +5,7 @@ All rechunk their input and call `map_blocks`. Source: dask.array `map_overlap`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -206,7 +207,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     if writeable:
         raise UnsupportedError("windows cannot be written in jmars; leave writeable=True out, and write to the array")
     data = as_tensor(x)
-    sizes = tuple(window_shape) if isinstance(window_shape, tuple | list) else (window_shape,)
+    sizes = tuple(map(operator.index, window_shape if isinstance(window_shape, tuple | list) else (window_shape,)))
     axes = (
         tuple(range(data.ndim))
         if axis is None

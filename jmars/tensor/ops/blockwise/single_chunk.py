@@ -31,7 +31,7 @@ def single_chunk_along(x: Tensor, axes: Sequence[int]) -> Tensor:
     if chunks == x.chunks:
         return x
     there = max(chunk_bytes(), x.dtype.itemsize * int(np.prod([max(cut) for cut in x.chunks])))
-    return Tensor(rechunked(x.data, refined(chunks, axes, max(1, there // x.dtype.itemsize))))
+    return Tensor(rechunked(x.data, refined(chunks, axes, max(1, there // max(x.dtype.itemsize, 1)))))
 
 
 def map_along(

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import layout_of, normal_order
+from jmars.tensor.buffers import layout_of, normal_copy, normal_order
 from jmars.tensor.infer import cast_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunk, rechunked
@@ -87,6 +87,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
         If `copy` is False and dtype or order in memory need a copy.
     """
     check_device(device)
+    copy = normal_copy(copy)
     if copy:
         return array(a, dtype, order=order or "K", chunk_size=chunk_size, chunks=chunks)
     if copy is False and not _is_as_asked(a, dtype, order):
@@ -151,6 +152,7 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     >>> array([[1, 2], [3, 4]], chunk_size=1).chunks
     ((1, 1), (1, 1))
     """
+    copy = normal_copy(copy)
     if ndmax is not np._NoValue:
         checked = np.array(
             np.zeros((1,) * a.ndim, a.dtype) if isinstance(a, Tensor) else a, dtype, ndmin=ndmin, ndmax=ndmax
@@ -236,6 +238,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     >>> from_dlpack(np.arange(3)).shape
     (3,)
     """
+    copy = normal_copy(copy)
     if isinstance(x, Tensor):
         if not x._place.is_array:
             raise AttributeError(

@@ -188,7 +188,7 @@ def _between_arrays(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any,
     own = next(iter(kinds)) if len(kinds) == 1 else inner
     inner = own if own.newbyteorder("=") == inner else inner  # the order of bytes stays
     kind = inner if dtype is None else cast_dtype(inner, dtype)
-    return astype(ufunc("floor")(y) if kind.kind in "iu" else y, kind), step
+    return astype(ufunc("floor")(y) if kind.kind in "ium" else y, kind), step
 
 
 def open_linspace(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:

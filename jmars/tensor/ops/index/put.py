@@ -13,12 +13,13 @@ from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import where
 from jmars.tensor.ops.index.getitem import is_many
+from jmars.tensor.ops.index.take import as_positions
 from jmars.tensor.ops.reduce.cumulative import cumsum
 from jmars.tensor.ops.reduce.reduction import any_
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.ops.shape.resize import resize
 from jmars.tensor.ops.written_values import converted
-from jmars.tensor.protocols import offers
+from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
@@ -85,17 +86,16 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         If a position is out of bounds and `mode` is "raise".
     """
     x = _require_tensor("put", a)
+    x = x if x._place.is_array else call("array", x)  # of a scalar of NumPy's, which stays as it is
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    at: Any = ravel(ind) if is_many(ind) else np.asarray(ind).reshape(-1)
-    if not np.can_cast(at.dtype, np.intp) and (at.size or hasattr(ind, "dtype")):
-        raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
+    at: Any = as_positions(ind)
+    at = ravel(at) if is_many(at) else np.asarray(at).reshape(-1)
     values = ravel(as_tensor(converted(v, x.dtype)))
     if at.size and not x.size:
         raise IndexError("cannot replace elements of an empty array")
     if not at.size or not values.size:
         return
-    at = at.astype(np.int64)
     if mode != "raise":
         at = np.clip(at, 0, x.size - 1) if mode == "clip" else at % x.size
     flat = Tensor(ravel(x).data)

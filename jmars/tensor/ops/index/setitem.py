@@ -412,6 +412,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         return
     if not isinstance(casting, str):
         raise TypeError(f"casting must be str, not {type(casting).__name__}")
+    np.can_cast(dst.dtype, dst.dtype, casting)  # type: ignore[arg-type]  # raises NumPy's error
     value = as_tensor(copied(src, dst.dtype, casting))
     while value.ndim > dst.ndim and value.shape[0] == 1:
         value = squeeze(value, 0)  # as NumPy ignores leading axes of one element

@@ -24,7 +24,7 @@ from jmars.tensor.ops.index.exchange import HELD, take_by_tensor
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["MANY", "Take", "in_bounds", "positions_in_chunks", "take_positions"]
+__all__ = ["MANY", "Take", "as_positions", "in_bounds", "positions_in_chunks", "take_positions"]
 
 MANY = 2**17  # positions that are a tensor on the cluster; fewer travel in the graph
 
@@ -42,6 +42,20 @@ def in_bounds(positions: Any, length: int, axis: int) -> Ints:
     if wrong.size:
         raise IndexError(f"index {wrong.flat[0]} is out of bounds for axis {axis} with size {length}")
     return np.where(found < 0, found + length, found)
+
+
+def as_positions(value: Any) -> Any:
+    """Positions, or counts, as int64: of lists and numbers each is converted, arrays are cast safely.
+
+    Raises
+    ------
+    TypeError
+        If the dtype of an array has no safe cast.
+    """
+    is_array = value._place.is_array if isinstance(value, Tensor) else isinstance(value, np.ndarray)
+    if is_array and not np.can_cast(value.dtype, np.intp):
+        raise TypeError(f"Cannot cast array data from {value.dtype!r} to dtype('int64') according to the rule 'safe'")
+    return value.astype(np.intp) if isinstance(value, Tensor) else np.asarray(value).astype(np.intp)
 
 
 def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:

@@ -316,6 +316,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         *stack, m, n = as_tensor(a).shape
         return cast(Tensor, call("empty", (*stack, n, m), as_tensor(a).dtype))
     x = _matrices("pinv", a, hermitian)
+    if rtol is None:
+        np.finfo(as_tensor(a).dtype)  # raises NumPy's error
     more = {} if rtol is np._NoValue else {"rtol": rtol}
     if rcond is not None and more:
         raise ValueError("`rtol` and `rcond` can't be both set.")
@@ -323,7 +325,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     if np.ndim(least) == 0 and not isinstance(least, Tensor):
         return _map_matrices("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
     least = as_tensor(least)[..., None, None]
-    x = broadcast_to(x, (*np.broadcast_shapes(x.shape[:-2], least.shape[:-2]), *x.shape[-2:]))
+    if np.broadcast_shapes(x.shape[:-2], least.shape[:-2]) != x.shape[:-2]:
+        raise ValueError(f"non-broadcastable output operand with shape {x.shape[:-2]}: rcond has {least.shape[:-2]}")
     x = single_chunk_along(x, [x.ndim - 2, x.ndim - 1])
     own = zip(least.shape, x.chunks[x.ndim - least.ndim :])
     least = least.rechunk(tuple((1,) if n == 1 else cut for n, cut in own))
@@ -334,6 +337,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 def _pinv_block(block: Array, least: Array, hermitian: bool) -> Array:
     """Pseudo-inverses of a block of matrices, with a tolerance per matrix."""
     return np.linalg.pinv(block, least[..., 0, 0], hermitian)
+
+
+def norm_condition(x: Any, p: Any) -> Tensor:
+    """Condition number of each square matrix by a norm; infinite for singular matrices."""
+    matrices = _matrices("cond", x, True)
+    real = np.zeros(0, matrices.dtype).real.dtype
+    return Tensor(_map_matrices("cond", matrices, (1, 1), real, p=p)[..., 0, 0].data)
 
 
 @offers("linalg.det")

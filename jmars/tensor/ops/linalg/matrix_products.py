@@ -13,11 +13,12 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.infer import kind_of
 from jmars.tensor.infer import result_type as common_dtype
+from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.index.getitem import diagonal
 from jmars.tensor.ops.linalg.contraction import contract
 from jmars.tensor.ops.linalg.core_axes import takes_core_axes
-from jmars.tensor.ops.out_argument import assign_out, write_out
+from jmars.tensor.ops.out_argument import assign_core_out, assign_out, write_out
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import moveaxis
@@ -65,7 +66,6 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
         raise TypeError("'subok' must be a boolean")
     if kwargs:
         raise TypeError(f"matmul() got an unexpected keyword argument {next(iter(kwargs))!r}")
-    out = out[0] if isinstance(out, tuple) else out
     a, b, common = _product_inputs("matmul", x1, x2)
     if dtype is not None or casting != "same_kind":
         common = trial("matmul", a, b, dtype=dtype, casting=casting)
@@ -83,10 +83,8 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     right = (*batch[len(batch) - max(b.ndim - 2, 0) :], summed, *((column,) if b.ndim > 1 else ()))
     result = (*batch, *((row,) if a.ndim > 1 else ()), *((column,) if b.ndim > 1 else ()))
     product = contract("matmul", (a, b), (left, right), result, common)
-    core = len(result) - len(batch)
-    if out is not None and core and out.shape[-core:] != product.shape[-core:]:
-        raise ValueError(f"matmul: out of shape {out.shape} does not fit the product's shape {product.shape}")
-    return assign_out(product if order == "K" else product._laid_out_like([a._place, b._place], order), out, "matmul")
+    product = product if order == "K" else product._laid_out_like([a._place, b._place], order)
+    return assign_core_out(product, out, "matmul", len(result) - len(batch))
 
 
 def write_product(name: str, product: Tensor, out: Any) -> Any:
@@ -101,14 +99,37 @@ def _returned(found: Any) -> Any:
     return Tensor(found.data) if isinstance(found, Tensor) and not found.ndim else found
 
 
+def _alike(*given: Any) -> list[Any]:
+    """The operands of `dot`, `inner` or `vdot`; an empty list gets the dtype of the other operand."""
+    lists = [_is_empty_list(one) for one in given]
+    return [np.zeros(np.shape(one), as_tensor(given[1 - i]).dtype) if lists[i] else one for i, one in enumerate(given)]
+
+
+def _is_empty_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_empty_list, value))
+
+
+def _times_number(name: str, x: Tensor, y: Tensor) -> Tensor:
+    """The product with a number; by BLAS, for which zero times NaN is zero."""
+    product: Tensor = x * y
+    if product.dtype.char not in "fdFD":
+        return product
+    array, number = (y, x) if x.ndim == 0 else (x, y)
+    return blockwise(name, _dot_block, [array, number], array.chunks, product.dtype)
+
+
+def _dot_block(block: Any, number: Any) -> Any:
+    return np.asarray(np.dot(block, number))
+
+
 @offers("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """`np.dot`: sums products along the last axis of `a` and the second to last axis of `b`."""
-    x, y, dtype = _product_inputs("dot", a, b)
+    x, y, dtype = _product_inputs("dot", *_alike(a, b))
     if isinstance(out, tuple):
         raise TypeError("'out' must be an array")
     if not x.ndim or not y.ndim:
-        product = x * y
+        product = _times_number("dot", x, y)
         if product.dtype.char not in "fdFD":  # by `multiply` in NumPy, not by BLAS
             return _returned(assign_out(product, out, "multiply"))
         return write_product("dot", product, out)
@@ -121,7 +142,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 @offers("vdot")
 def vdot(a: Any, b: Any, /) -> Tensor:
     """`np.vdot`: product of two flattened arrays, the first conjugated."""
-    x, y = map(ravel, _product_inputs("vdot", a, b)[:2])
+    x, y = map(ravel, _product_inputs("vdot", *_alike(a, b))[:2])
     _check_dot("vdot", x, 0, y, 0)
     conjugated: Tensor = x.conj() if x.dtype.kind == "c" else x
     return matmul(conjugated, y)  # type: ignore[no-any-return]
@@ -148,10 +169,9 @@ def vecdot(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
 @offers("inner")
 def inner(a: Any, b: Any, /) -> Tensor:
     """`np.inner`: sums products along the last axes of both arrays."""
-    x, y, dtype = _product_inputs("inner", a, b)
+    x, y, dtype = _product_inputs("inner", *_alike(a, b))
     if not x.ndim or not y.ndim:
-        product: Tensor = x * y
-        return product
+        return _times_number("inner", x, y)
     return _sum_over_axes("inner", x, [x.ndim - 1], y, [y.ndim - 1], dtype)
 
 
@@ -159,6 +179,8 @@ def inner(a: Any, b: Any, /) -> Tensor:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """`np.outer`: products of all pairs of elements of two flattened arrays."""
     x, y = ravel(a), ravel(b)
+    if isinstance(out, tuple):
+        raise TypeError("return arrays must be of ArrayType")  # NumPy's words
     return assign_out(x[:, None] * y[None, :], out, "outer")
 
 

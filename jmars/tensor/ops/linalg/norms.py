@@ -10,9 +10,9 @@ import numpy as np
 
 from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.linalg.core_axes import takes_core_axes
-from jmars.tensor.ops.linalg.decompositions import EigResult, svd
+from jmars.tensor.ops.linalg.decompositions import EigResult, norm_condition, svd
 from jmars.tensor.ops.linalg.matrix_products import matmul, write_product
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import assign_core_out
 from jmars.tensor.ops.reduce.reduction import all_, max_, min_, sum_
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import expand_dims, moveaxis
@@ -31,7 +31,7 @@ def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     """`np.matvec`: matrices times vectors."""
     kind = trial("matvec", x1, x2, dtype=dtype, casting=casting)
     product = matmul(as_tensor(x1), as_tensor(x2)[..., None], dtype=kind)
-    return assign_out(Tensor(product[..., 0].data), out, "matvec")
+    return assign_core_out(Tensor(product[..., 0].data), out, "matvec", 1)
 
 
 @offers("vecmat")
@@ -41,7 +41,7 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     kind = trial("vecmat", x1, x2, dtype=dtype, casting=casting)
     x = as_tensor(x1)
     product = matmul((x.conj() if x.dtype.kind == "c" else x)[..., None, :], as_tensor(x2), dtype=kind)
-    return assign_out(Tensor(product[..., 0, :].data), out, "vecmat")
+    return assign_core_out(Tensor(product[..., 0, :].data), out, "vecmat", 1)
 
 
 @offers("linalg.multi_dot")
@@ -163,14 +163,12 @@ def _root_of_dot(data: Tensor, keepdims: bool) -> Tensor:
 @offers("linalg.cond")
 def cond(x: Any, p: Any = None) -> Any:
     """`np.linalg.cond`: condition number of each matrix."""
+    if p not in (None, 2, -2):
+        return norm_condition(x, p)
     data = native(x)
-    if p in (None, 2, -2):
-        values = svd(data, compute_uv=False)
-        first, last = values[..., 0], values[..., -1]
-        found = last / first if p == -2 else first / last
-    else:
-        inverse = FUNCTIONS["linalg.inv"](data)
-        found = matrix_norm(data, ord=p) * matrix_norm(inverse, ord=p)
+    values = svd(data, compute_uv=False)
+    first, last = values[..., 0], values[..., -1]
+    found = last / first if p == -2 else first / last
     unknown = ufunc("isnan")(data).any(axis=(-2, -1))
     return Tensor(FUNCTIONS["where"](ufunc("isnan")(found) & ~unknown, np.inf, found).astype(found.dtype).data)
 

@@ -92,14 +92,14 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 
 @offers("nanvar")
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-           where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+           where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
     """`np.nanvar`: variance without NaN; NaN where at most `ddof` elements remain."""
     return _nan_moment("nanvar", var, a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 @offers("nanstd")
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-           where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+           where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
     """`np.nanstd`: the square root of `nanvar`."""
     return _nan_moment("nanstd", std, a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
@@ -143,7 +143,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """`np.count_nonzero`: a lazy tensor instead of an int."""
     x = native(a)
     trial("count_nonzero", x, axis=axis, keepdims=keepdims)
-    return sum_(as_bool(x), axis, np.intp, keepdims=keepdims)
+    return sum_(as_bool(x), axis, np.intp, keepdims=bool(keepdims))
 
 
 @offers("average")

@@ -262,7 +262,7 @@ def nanmin(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Any:
     """`np.nanmin`: ignores NaN; an all-NaN slice gives NaN."""
-    return _extreme("nanmin", "fmin", native(a), axis, out, keepdims, initial, where)
+    return _nan_extreme("nanmin", "fmin", a, axis, out, keepdims, initial, where)
 
 
 @offers("nanmax")
@@ -270,7 +270,17 @@ def nanmax(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
 ) -> Any:
     """`np.nanmax`: ignores NaN; an all-NaN slice gives NaN."""
-    return _extreme("nanmax", "fmax", native(a), axis, out, keepdims, initial, where)
+    return _nan_extreme("nanmax", "fmax", a, axis, out, keepdims, initial, where)
+
+
+def _nan_extreme(name: str, ufunc: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    x = native(a)
+    is_array = a._place.is_array if isinstance(a, Tensor) else isinstance(a, np.ndarray)
+    if is_array or not is_given(initial) or x.dtype.kind not in "fc":
+        return _extreme(name, ufunc, x, axis, out, keepdims, initial, where)
+    least = _extreme(name, ufunc, x, axis, None, keepdims, initial, where)
+    empty = all_(call("isnan", x), axis, keepdims=keepdims, where=where)  # NaN in a number or list, whatever `initial`
+    return write_out(call("where", empty, least.dtype.type(np.nan), least), name, out)
 
 
 def _extreme(
@@ -355,14 +365,14 @@ def warn_of_few(x: Tensor, axis: Any, most: Any, text: str) -> None:
 
 @offers("var")
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-        where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+        where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
     """`np.var`: divides by n - ddof; moments are combined in float64."""
     return _moment("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 @offers("std")
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-        where: Any = True, mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+        where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
     """`np.std`: the square root of `var`."""
     return _moment("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 

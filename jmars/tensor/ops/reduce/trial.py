@@ -22,7 +22,7 @@ from jmars.tensor.unknown import Unknown
 __all__ = ["is_given", "loop_dtype", "trial"]
 
 _ARRAYS = ("mean", "out", "weights", "where")  # options that are arrays; a list is no `out`
-_OF_NONE = ("where", "initial", "keepdims")  # options of which None is a value
+_OF_NONE = ("where", "initial", "keepdims", "correction")  # options of which None is a value
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
 

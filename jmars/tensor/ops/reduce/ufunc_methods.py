@@ -17,7 +17,7 @@ from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.index.getitem import broadcast_positions, is_many, joint_positions
 from jmars.tensor.ops.index.scatter import apply_at, ravelled
-from jmars.tensor.ops.index.take import in_bounds
+from jmars.tensor.ops.index.take import as_positions, in_bounds
 from jmars.tensor.ops.out_argument import assign_out, write_out
 from jmars.tensor.ops.reduce.cumulative import Scan
 from jmars.tensor.ops.reduce.reduction import (
@@ -146,7 +146,7 @@ def _accumulate_block(block: Array, theirs: np.ufunc, axis: int, kind: Any, rais
 @offers("method.reduceat")
 def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
     """`ufunc.reduceat`: reduces slices of an axis that begin at `indices`; the axis is brought into a single chunk."""
-    x, at = as_tensor(array), np.asarray(indices)
+    x, at = as_tensor(array), np.asarray(as_positions(indices))
     axis = normal_axis(axis, x.ndim)
     wrong = [int(i) for i in at.reshape(-1) if not 0 <= i < x.shape[axis]]
     if at.ndim != 1 or wrong:
@@ -189,7 +189,7 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
     b
         Second argument, which broadcasts to `a[indices]`; only for functions of two arguments.
     """
-    more = () if b is None else (b,)
+    more = () if b is None else (b if isinstance(b, Tensor) else np.asarray(b),)
     given_entries = indices if isinstance(indices, tuple) else (indices,)
     first, *others = (np.ones(1, as_tensor(one).dtype) for one in (a, *more))
     theirs.at(first, [], *others)  # raises NumPy's errors of dtypes
@@ -201,7 +201,10 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
         raise IndexError("arrays used as indices must be of integer (or boolean) type")  # NumPy's words
     plain = [not isinstance(one, slice) and one is not None and one is not Ellipsis for one in entries]
     if not any(plain) or any(isinstance(one, bool) or getattr(one, "dtype", None) == np.bool for one in entries):
-        a[entries] = ufunc(theirs.__name__)(a[entries], *more, dtype=None).astype(a.dtype)  # no position is repeated
+        there = a[entries]
+        if any(one.ndim > there.ndim for one in more):
+            raise ValueError("array is not broadcastable to correct shape")  # NumPy's words
+        a[entries] = ufunc(theirs.__name__)(there, *more, dtype=None).astype(a.dtype)  # no position is repeated
         return
     if not all(plain):
         raise IndexError(f"{theirs.__name__}.at takes arrays or slices in jmars, not both; write the slices as arrays")

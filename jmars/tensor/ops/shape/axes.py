@@ -179,6 +179,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
     """`np.rollaxis`."""
     ndim = a.ndim
     axis, start = normal_axis(axis, ndim), start + ndim if start < 0 else start
+    start = axis if start == axis else operator.index(start)
     if not 0 <= start <= ndim:
         words = "'%s' arg requires %d <= %s < %d, but %d was passed in"  # NumPy's
         raise np.exceptions.AxisError(words % ("start", -ndim, "start", ndim + 1, start))

@@ -22,6 +22,7 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.ops.index.getitem import is_many
+from jmars.tensor.ops.index.take import as_positions
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, names_no_axis, normal_axis
 from jmars.tensor.ops.shape.concatenate import join, slice_axis
 from jmars.tensor.ops.shape.reshape import merge_axes, ravel
@@ -41,9 +42,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     if axis is None or names_no_axis(axis, x.ndim):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
-    counts: Any = repeats if is_many(repeats) else np.asarray(repeats)
-    if not np.can_cast(counts.dtype, np.intp) and (counts.size or counts.dtype.kind in "iu"):
-        raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
+    counts: Any = as_positions(repeats)
+    counts = counts if is_many(counts) else np.asarray(counts)
     if counts.ndim < 2 and counts.size == 1:
         return _repeated(x, int(counts.reshape(())), axis)
     if counts.ndim > 1:
@@ -126,7 +126,7 @@ def copy_repeated(out: Array, inputs: Sequence[Array], params: tuple[int], arg: 
 
 def _repeated(x: Tensor, count: int, axis: int) -> Tensor:
     """Repeats each element `count` times along an axis, chunk by chunk: a new axis behind `axis`, merged with it."""
-    if count < 0 and x.size:
+    if count < 0 and (x.size or x.shape[axis]):
         raise ValueError("repeats may not contain negative values.")
     if count <= 0 or not x.shape[axis]:
         return Tensor(slice_axis(x, axis, slice(0, 0)).data)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, layout_of, normal_order, reshaped_layout
+from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, layout_of, normal_copy, normal_order, reshaped_layout
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.chunks.rechunk import rechunk
 from jmars.tensor.ops.shape.axes import reshape_chunks, transpose
@@ -86,6 +86,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
             result = reshape_chunks(rechunk(reshape_chunks(runs, flat), chunks=between), final)
     if chunk_size is not None or chunks is not None:
         result = rechunk(result, chunk_size, chunks)
+    copy = normal_copy(copy)
     if copy or not can_reshape(x._place, whole):
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")  # NumPy's words

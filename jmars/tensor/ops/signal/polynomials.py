@@ -61,7 +61,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     With `full`, also residuals, rank, singular values and `rcond`; with `cov`, also the covariance of the coefficients,
     which is lazy.
     """
-    xs, ys = as_tensor(x) + 0.0, as_tensor(y) + 0.0
+    xs, ys, deg = as_tensor(x) + 0.0, as_tensor(y) + 0.0, int(deg)
     if deg < 0:
         raise ValueError("expected deg >= 0")
     if xs.ndim != 1 or not xs.size:

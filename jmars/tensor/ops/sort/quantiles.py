@@ -57,7 +57,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any
     lines, rest, axes = reduced_axes_last(x, axis)
     leading = np.shape(q) if q is not None else ()
     q = q.reshape(-1) if isinstance(q, np.ndarray) else q  # a Python number does not widen the dtype
-    kind = _apply_to_lines(np.ones(1, x.dtype), None, name, q, options).dtype
+    kind = _apply_to_lines(np.ones((1,) * min(lines.ndim, 2), x.dtype), None, name, q, options).dtype
     lengths = {len(rest): math.prod(leading)}
     more = {"kind": kind, "called": name, "q": q, "options": options}
     value = map_along(name, _apply_to_lines, lines, [len(rest)], lengths=lengths, dtype=kind, **more)
