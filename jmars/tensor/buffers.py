@@ -46,7 +46,7 @@ Array = np.ndarray[Any, Any]
 ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
 
 
-_CopyMode: Any = np._CopyMode  # type: ignore[attr-defined]
+_CopyMode: Any = np._CopyMode
 _OF_MEMORY = (-1,)  # strides that are to be read from the memory
 COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
 
