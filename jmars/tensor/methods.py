@@ -369,6 +369,10 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Device of the fetched value: always "cpu"."""
         return "cpu"
 
+    @device.setter
+    def device(self, value: Any) -> None:
+        raise AttributeError("attribute 'device' of 'numpy.ndarray' objects is not writable")  # NumPy's words
+
     def to_gpu(self) -> Any:
         """Copy made by a GPU worker, in its memory."""
         return call("method.to_gpu", self)
@@ -379,8 +383,10 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
         """Return the tensor itself for "cpu", the only device; raise ValueError for other devices."""
-        if device != "cpu" or stream is not None:
-            raise ValueError(f"tensors support the device 'cpu' without a stream, not {device!r} with stream {stream}")
+        if stream is not None:
+            raise ValueError("The stream argument in to_device() is not supported")  # NumPy's words
+        if device != "cpu":
+            raise ValueError(f"Unsupported device: {device}. Only 'cpu' is accepted.")
         return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:

@@ -213,6 +213,8 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
         if axis is None
         else np.lib.array_utils.normalize_axis_tuple(axis, data.ndim, allow_duplicate=True)
     )
+    if axis is None and len(axes) != len(sizes):
+        raise ValueError(f"must provide window_shape for all dimensions of `x`; got {len(sizes)} of {len(axes)}")
     if len(axes) != len(sizes):
         raise ValueError(f"Must provide matching length window_shape and axis; got {len(sizes)} and {len(axes)}")
     windowing = step(

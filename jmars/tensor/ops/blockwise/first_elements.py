@@ -42,7 +42,9 @@ def first_element(x: Any, core: int = 0) -> Any:
         return np.ones(x.data.shape[x.ndim - core :], result_type(kind_of(x)))[()]
     loop = (0,) * (x.ndim - core)
     if 0 in x.shape[: len(loop)]:
-        raise ValueError("the results of a function cannot be learned from inputs of size 0; give their dtypes")
+        raise ValueError(
+            "the results of a function cannot be learned from inputs of size 0; give their dtypes, otypes="
+        )
     first = x[loop] if loop else x
     return np.asarray(first.fetch() if isinstance(first, Tensor) else first)[()]
 

@@ -141,7 +141,7 @@ def _dtype_list(dtypes: Any, n: int) -> list[Any] | None:
         return None
     found = list(dtypes) if isinstance(dtypes, tuple | list) else [dtypes] * n
     if len(found) != n:
-        raise ValueError(f"{len(found)} dtypes are given for {n} outputs; give one for each")
+        raise ValueError(f"wrong number of outputs: {len(found)} dtypes are given for {n}; give one for each")
     return found
 
 
@@ -299,7 +299,7 @@ class vectorize:  # NumPy's name
             fixed = [None if i in positions else _fetch(x) for i, x in enumerate(args)]
             named = {name: _fetch(x) for name, x in kwargs.items() if name not in names}
             function = _PartialFunction(self.pyfunc, tuple(fixed), named, tuple(positions), tuple(names))
-        kinds = self.otypes if self.otypes is not None else self._learned(function, given)
+        kinds = [*map(np.dtype, self.otypes)] if self.otypes is not None else self._learned(function, given)
         if any(kind.hasobject for kind in kinds):  # NumPy's array of objects, in this process
             own = np.vectorize(self.pyfunc, self.otypes, excluded=set(self.excluded), signature=self.signature)
             return called_here(own, *as_values(args), **as_values(kwargs))

@@ -34,7 +34,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 def check_device(device: Any) -> None:
     """Raises ValueError for a device other than "cpu" or None."""
     if device not in (None, "cpu"):
-        raise ValueError(f'device={device!r} is not known; the only device is "cpu"')
+        raise ValueError(f'Device not understood. Only "cpu" is allowed, but received: {device}')  # NumPy's words
 
 
 def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:

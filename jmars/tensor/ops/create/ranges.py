@@ -104,7 +104,12 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         raise UnsupportedError("np.arange of other than real numbers is not in jmars; use asarray(numpy.arange(...))")
     if step == 0:
         raise ZeroDivisionError("division by zero")
-    length = max(0, math.ceil((stop - start) / step))
+    if "S" in kinds or "U" in kinds:
+        np.arange(start, stop, step, dtype)  # raises NumPy's error
+    count = (stop - start) / step
+    if not math.isfinite(count):
+        raise ValueError("arange: cannot compute length" if math.isnan(count) else "Maximum allowed size exceeded")
+    length = max(0, math.ceil(count))
     kind = check_dtype(np.result_type(int, *map(np.asarray, given)) if dtype is None else dtype)
     first, second = np.array(start, kind), np.array(start + step, kind)  # NumPy: the gap of the first two
     if kind.kind == "b" and length > 2:

@@ -74,7 +74,8 @@ class UfuncKeywords:
         _check_names(name, kwargs)
         if not nin <= len(inputs) <= nin + nout:
             raise TypeError(
-                f"{name}() takes from {nin} to {nin + nout} positional arguments but {len(inputs)} were given"
+                f"{name}() takes from {nin} to {nin + nout} positional arguments but {len(inputs)} "
+                f"{'was' if len(inputs) == 1 else 'were'} given"
             )
         inputs, behind = inputs[:nin], inputs[nin:]
         if behind and kwargs.get("out") is not None:

@@ -295,7 +295,7 @@ def _astype_of_array(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = 
     if not isinstance(x, Tensor | np.ndarray | np.generic):
         raise TypeError(f"Input should be a NumPy array or scalar. It is a {type(x)} instead.")  # NumPy's words
     if device not in (None, "cpu"):
-        raise ValueError(f'device={device!r} is not known; the only device is "cpu"')
+        raise ValueError(f'Device not understood. Only "cpu" is allowed, but received: {device}')  # NumPy's words
     return astype(x, dtype, copy=copy)
 
 

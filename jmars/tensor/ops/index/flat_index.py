@@ -26,13 +26,20 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> tuple[Any, ...]
     """
     lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     x = as_tensor(indices)
-    if x.dtype.kind not in "biu":
-        raise TypeError("only int indices permitted")
+    _check_indices(indices, x)
     if not lengths or not x.ndim and (can_compute() or not isinstance(indices, Tensor)):
         return tuple(np.unravel_index(x.fetch() if isinstance(indices, Tensor) else indices, lengths, order))
     found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
              for i in range(len(lengths))]  # fmt: skip
     return tuple(found)
+
+
+def _check_indices(given: Any, x: Tensor) -> None:
+    """Raise NumPy's error where indices are not integers."""
+    if x.dtype.kind not in "biu":
+        if isinstance(given, list | tuple) and not len(given):
+            raise TypeError("indices must be integral: the provided empty sequence was inferred as float")
+        raise TypeError("only int indices permitted")
 
 
 def _unravel_index(*more: Any) -> Array:
@@ -43,6 +50,8 @@ def _unravel_index(*more: Any) -> Array:
 @offers("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
     """`np.ravel_multi_index`: converts positions per axis to flat positions; errors are raised when it is computed."""
+    for one in multi_index:
+        _check_indices(one, as_tensor(one))
     at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
     if not at:
         return as_tensor(_ravel_multi_index(dims, mode, order))

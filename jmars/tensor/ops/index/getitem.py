@@ -33,6 +33,7 @@ __all__ = ["Index", "getitem", "is_many", "joint_positions", "take"]
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
+MOST_AXES = 64  # of NumPy's arrays
 _BASIC = (slice, int, np.integer)
 
 
@@ -68,6 +69,11 @@ class Index:
             For a bool beside other entries.
         """
         given = list(index) if isinstance(index, tuple) else [index]
+        if (
+            sum(not (entry is None or entry is Ellipsis or isinstance(entry, slice | int)) for entry in given)
+            > MOST_AXES
+        ):
+            raise IndexError(f"too many advanced indices; an array has at most {MOST_AXES} axes")
         entries: list[Any] = []
         for entry in given:
             entries += _axis_entries(entry)
@@ -97,6 +103,10 @@ class Index:
                     raise IndexError(f"index {entry} is out of bounds for axis {axis} with size {shape[axis]}")
                 entries[i] = entry % shape[axis]
             axis += 1
+        arrays = [entry.ndim for entry in entries if not isinstance(entry, int | slice | None)]
+        ndim = sum(entry is None or isinstance(entry, slice) for entry in entries) + max(arrays, default=0)
+        if ndim > MOST_AXES:
+            raise IndexError(f"number of dimensions must be within [0, {MOST_AXES}], indexing result would have {ndim}")
         return cls(tuple(entries))
 
 
@@ -260,11 +270,12 @@ def joint_positions(arrays: Sequence[Any], lengths: Sequence[int], axes: Sequenc
     """Positions in the merged axes, from broadcast index arrays, or tensors, of each."""
     if len(arrays) == 1:
         return arrays[0]
-    if not isinstance(arrays[0], Tensor):
+    if not isinstance(arrays[0], Tensor) and len(arrays) <= 32:  # the most that NumPy's function takes
         return np.ravel_multi_index(arrays, lengths) if arrays[0].size else np.empty(arrays[0].shape, np.int64)
     positions: Any = 0
     for one, length, axis in zip(arrays, lengths, axes, strict=True):
-        positions = positions * length + checked_positions(one, length, axis)
+        one = one if isinstance(one, np.ndarray) else checked_positions(one, length, axis)
+        positions = positions * length + one
     return positions
 
 

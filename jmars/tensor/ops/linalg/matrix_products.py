@@ -253,8 +253,13 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     for term, x in zip(terms, tensors):
         if len(term) != x.ndim:
             raise ValueError(f"einstein sum subscripts {term!r} do not match an operand of {x.ndim} axes")
-        if any(x.shape[i] != x.shape[term.index(c)] for i, c in enumerate(term)):
-            raise ValueError(f"dimensions of an operand for a collapsing index of {term!r} don't match, {x.shape}")
+        wrong = [(c, term.index(c), i) for i, c in enumerate(term) if x.shape[i] not in (1, x.shape[term.index(c)])]
+        wrong += [(c, term.index(c), i) for i, c in enumerate(term) if x.shape[i] == 1 != x.shape[term.index(c)]]
+        for letter, first, second in wrong:
+            raise ValueError(
+                f"dimensions in operand {len(tensors)} for collapsing index '{letter}' don't match "
+                f"({x.shape[first]} != {x.shape[second]}), in {term!r} of shape {x.shape}"
+            )
     if not set(result) <= set(given) or len(set(result)) < len(result):
         raise ValueError(f"einstein sum subscripts {result!r} of the output are not those of the input, each once")
     kind = np.result_type(*(x.dtype for x in tensors)) if dtype is None else np.dtype(dtype)

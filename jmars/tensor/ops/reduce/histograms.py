@@ -235,6 +235,8 @@ def _histogramdd(block: Array, *more: Any) -> Array:
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
                 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """`np.histogram2d`: counts of points in a plane."""
+    if np.shape(x)[:1] != np.shape(y)[:1]:
+        raise ValueError("x and y must have the same length.")  # NumPy's words
     several = isinstance(bins, list | tuple) or np.ndim(bins) > 0  # a list may hold edges beside a number
     if not several or len(bins) not in (1, 2):
         bins = [bins, bins]

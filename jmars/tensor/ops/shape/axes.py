@@ -147,6 +147,8 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
 @offers("matrix_transpose", "linalg.matrix_transpose")
 def matrix_transpose(x: Any) -> Tensor:
     """`np.matrix_transpose`: swaps the last two axes."""
+    if (ndim := as_tensor(x).ndim) < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim}")  # NumPy's words
     return swapaxes(x, -1, -2)
 
 

@@ -30,8 +30,8 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]  # lengths of the old axes and o
 
 
 @offers("reshape")
-def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None, chunk_size: ChunkSize = None,
-            chunks: ChunkSize = None, newshape: Any = None) -> Tensor:  # fmt: skip
+def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None, chunk_size: ChunkSize = None,
+            chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.reshape` in C order or, through two transposes, in Fortran order.
 
     Parameters
@@ -56,14 +56,13 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     >>> reshape(arange(12, chunk_size=6), (4, 3)).chunks
     ((2, 2), (3,))
     """
-    x = as_tensor(a)
-    asked = shape if shape is not None else newshape
-    whole = x.shape if asked is None else _full_shape(asked, x)
+    x, copy = as_tensor(a), normal_copy(copy)
+    whole = x.shape if shape is None else _full_shape(shape, x)
     order = normal_order(order, "C")
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")
     if order == "F" or order == "A" and _is_fortran(x):
-        return transpose(reshape(transpose(a), whole[::-1], chunk_size=chunk_size, chunks=chunks))
+        return transpose(reshape(transpose(a), whole[::-1], copy=copy, chunk_size=chunk_size, chunks=chunks))
     if whole == x.shape:
         result = Tensor(x.data)
     elif not x.size:
@@ -86,7 +85,6 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
             result = reshape_chunks(rechunk(reshape_chunks(runs, flat), chunks=between), final)
     if chunk_size is not None or chunks is not None:
         result = rechunk(result, chunk_size, chunks)
-    copy = normal_copy(copy)
     if copy or not can_reshape(x._place, whole):
         if copy is False:
             raise ValueError("Unable to avoid creating a copy while reshaping.")  # NumPy's words

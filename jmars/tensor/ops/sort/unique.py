@@ -78,6 +78,8 @@ def unique(
         wanted = (return_index, return_inverse, return_counts, axis)
         made = unique(native(x), *wanted, equal_nan=equal_nan, sorted=sorted)
         return (astype(made[0], x.dtype), *made[1:]) if isinstance(made, tuple) else astype(made, x.dtype)
+    if isinstance(axis, float):
+        raise TypeError("integer argument expected, got float")  # NumPy's words
     if axis is not None and x.ndim == 1:
         axis = normal_axis(operator.index(axis), 1)
     elif axis is not None:
