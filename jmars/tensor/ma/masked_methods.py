@@ -123,4 +123,4 @@ class MaskedMethods(Composite):
 
 def _is_operand(value: Any) -> bool:
     """Whether masked tensors support arithmetic with `value`; else the operator returns NotImplemented."""
-    return isinstance(value, bool | int | float | complex | list | tuple) or hasattr(value, "__array__")
+    return isinstance(value, bool | int | float | complex | str | bytes | list | tuple) or hasattr(value, "__array__")

@@ -8,19 +8,24 @@ Source: NumPy 2.4 `numpy/ma/core.py` (unary, binary and domained operations).
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ops.elementwise.ufuncs import UFUNCS, astype, ufunc, where
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.protocols import FUNCTIONS, call, find, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["combined_mask", "masked_like"]
+__all__ = ["combined_mask", "masked_like", "takes_out"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # function: (condition of its arguments under which it is undefined, value that NumPy's ufunc leaves there)
 _TINY = np.finfo(float).tiny
@@ -63,6 +68,41 @@ def combined_mask(*masks: Tensor | None) -> Tensor | None:
     for mask in there[1:]:
         result = ufunc("logical_or")(result, mask)
     return result
+
+
+def takes_out(name: str) -> Callable[[F], F]:
+    """Decorate a function: write its result to `out`, data and mask, or data alone if `out` has no mask."""
+
+    def decorated(function: F) -> F:
+        place = list(inspect.signature(function).parameters).index("out")
+
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            out = args[place] if len(args) > place else kwargs.pop("out", None)
+            result = function(*args[:place], *((None,) if len(args) > place else ()), *args[place + 1 :], **kwargs)
+            return result if out is None else _write_out(result, name, out)
+
+        return called  # type: ignore[return-value]
+
+    return decorated
+
+
+def _write_out(result: Any, name: str, out: Any) -> Any:
+    if isinstance(out, MaskedTensor):
+        if out.shape != result.shape:
+            raise ValueError(f"output array of shape {out.shape} does not match the result's {result.shape}")
+        call("copyto", out._data, data_of(result), casting="unsafe")
+        out.mask = False if mask_of(result) is None else mask_of(result)
+        return out
+    data, lost = as_tensor(data_of(result)), mask_of(result)
+    if lost is not None and name not in _COUNTING:
+        if out.dtype.kind in "biu" and bool(call("any", lost)):
+            raise np.ma.MaskError("Masked data information would be lost in one or more location.")
+        data = where(lost, np.nan, data) if out.dtype.kind in "fc" else data
+    return write_out(data, name, out)
+
+
+_COUNTING = {"sum", "prod", "all", "any", "cumsum", "cumprod", "mean", "round", "dot", "clip"}  # masks are not written
 
 
 def _undefined(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
@@ -171,7 +211,10 @@ def comparison(name: str, a: Any, b: Any) -> MaskedTensor:
         result = where(mask, ufunc(name)(whole_mask(a), whole_mask(b)), result)
     made = masked_like(result, mask, a, b)
     if made._fill_value is not None:
-        made._fill_value = fill_of(result.dtype, made._fill_value)
+        try:
+            made._fill_value = fill_of(result.dtype, made._fill_value)
+        except (TypeError, ValueError):  # of text, as in numpy.ma
+            made._fill_value = None
     return made
 
 

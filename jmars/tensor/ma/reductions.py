@@ -13,7 +13,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
-from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
+from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like, takes_out
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.shape.axes import broadcast_to
 from jmars.tensor.ops.shape.reshape import ravel, reshape
@@ -29,11 +29,6 @@ def _kept(keepdims: Any) -> bool:
     return keepdims is not _NO_VALUE and bool(keepdims)
 
 
-def _refuse_out(name: str, out: Any) -> None:
-    if out is not None:
-        raise UnsupportedError(f"np.ma.{name} with out= is not in jmars; assign the result")
-
-
 def _all_masked(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
     """Return the mask of a reduction: true where all elements are masked."""
     return None if x._mask is None else call("all", x._mask, axis, keepdims=keepdims)
@@ -41,8 +36,8 @@ def _all_masked(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
 
 def _total(name: str, neutral: int) -> None:
     @offers(f"ma.{name}", *(("ma.product",) if name == "prod" else ()))
+    @takes_out(name)
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
-        _refuse_out(name, out)
         x, keepdims = asarray(a), _kept(keepdims)
         return MaskedTensor(
             FUNCTIONS[name](filled(x, neutral), axis, dtype, keepdims=keepdims), _all_masked(x, axis, keepdims)
@@ -58,8 +53,8 @@ _total("prod", 1)
 
 def _truth(name: str, neutral: bool) -> None:
     @offers(f"ma.{name}")
+    @takes_out(name)
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
-        _refuse_out(name, out)
         x, keepdims = asarray(a), _kept(keepdims)
         return MaskedTensor(
             FUNCTIONS[name](filled(x, neutral), axis, keepdims=keepdims), _all_masked(x, axis, keepdims)
@@ -89,9 +84,9 @@ def sometrue(target: Any, axis: Any = 0, dtype: Any = None) -> MaskedTensor:
 
 def _least(name: str, fill: Callable[[Any], Any]) -> None:
     @offers(f"ma.{name}", f"ma.a{name}")
+    @takes_out(name)
     def function(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepdims: Any = False
                  ) -> MaskedTensor:  # fmt: skip
-        _refuse_out(name, out)
         x, keepdims = asarray(a), _kept(keepdims)
         put = fill(np.empty(0, x.dtype)) if fill_value is None else fill_value
         result, lost = FUNCTIONS[name](filled(x, put), axis, keepdims=keepdims), _all_masked(x, axis, keepdims)
@@ -103,8 +98,8 @@ def _least(name: str, fill: Callable[[Any], Any]) -> None:
     function.__doc__ = f"`numpy.ma.{name}`."
 
     @offers(f"ma.arg{name}")
+    @takes_out(f"arg{name}")
     def position(a: Any, axis: Any = None, fill_value: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
-        _refuse_out(f"arg{name}", out)
         x = asarray(a)
         put = fill(np.empty(0, x.dtype)) if fill_value is None else fill_value
         found: Tensor = call(f"arg{name}", filled(x, put), axis, keepdims=_kept(keepdims))
@@ -119,9 +114,9 @@ _least("max", np.ma.maximum_fill_value)
 
 
 @offers("ma.ptp")
+@takes_out("ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepdims: Any = False) -> MaskedTensor:
     """`numpy.ma.ptp`: subtract the smallest from the largest element."""
-    _refuse_out("ptp", out)
     high, low = (call(f"ma.{one}", a, axis, None, fill_value, keepdims) for one in ("max", "min"))
     return MaskedTensor(high.data - low.data, high._mask)
 
@@ -143,9 +138,9 @@ def count_masked(arr: Any, axis: Any = None) -> Tensor:
 
 
 @offers("ma.mean")
+@takes_out("mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
     """`numpy.ma.mean`: of float32 with a mask the result is float64, as in numpy.ma."""
-    _refuse_out("mean", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
         return masked_like(call("mean", x.data, axis, dtype, keepdims=keepdims), None, x)
@@ -158,10 +153,10 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
 
 
 @offers("ma.var")
+@takes_out("var")
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
         mean: Any = None) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.var`: divide by the number of unmasked elements less `ddof`; masked where the divisor is 0 or less."""
-    _refuse_out("var", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
         return masked_like(call("var", x.data, axis, dtype, ddof=ddof, keepdims=keepdims), None, x)
@@ -178,10 +173,10 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
 
 
 @offers("ma.std")
+@takes_out("std")
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
         mean: Any = None) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.std`: compute the square root of `var`."""
-    _refuse_out("std", out)
     found: MaskedTensor = call("ma.sqrt", var(a, axis, dtype, None, ddof, keepdims, mean))
     return found
 
@@ -233,8 +228,8 @@ def _along(weights: MaskedTensor, x: MaskedTensor, axis: Any) -> MaskedTensor:
 
 def _running(name: str, neutral: int) -> None:
     @offers(f"ma.{name}")
+    @takes_out(name)
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> MaskedTensor:
-        _refuse_out(name, out)
         x = asarray(a)
         mask = x._mask if axis is not None or x._mask is None else ravel(x._mask)
         return masked_like(FUNCTIONS[name](filled(x, neutral), axis, dtype), mask)
@@ -248,9 +243,9 @@ _running("cumprod", 1)
 
 
 @offers("ma.trace")
+@takes_out("trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """`numpy.ma.trace`: masked elements of the diagonal count as 0; the result has no mask, as in numpy.ma."""
-    _refuse_out("trace", out)
     diagonal = call("ma.diagonal", asarray(a), offset, axis1, axis2)
     return call("sum", filled(call("ma.astype", diagonal, dtype), 0), -1)  # float64 if no dtype is given
 
@@ -294,17 +289,18 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith: b
 
 
 @offers("ma.median")
+@takes_out("median")
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
            ) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.median`: NaN if an unmasked element is NaN; masked if all elements are masked."""
-    _refuse_out("median", out)
     x, keepdims = asarray(a), _kept(keepdims)
     if x._mask is None:
         return MaskedTensor(call("median", x.data, axis, keepdims=keepdims), None)
     if x.dtype.kind not in "biuf":
         raise UnsupportedError(f"np.ma.median of {x.dtype} is not in jmars; compute it on the value, x.fetch()")
     data = x.data if x.dtype.kind == "f" else astype(x.data, np.dtype("f8"))
-    result = call("nanmedian", where(x._mask, data.dtype.type(np.nan), data), axis, keepdims=keepdims)
+    some = x._mask & ~call("all", x._mask, axis, keepdims=True)  # nanmedian warns of the other lines
+    result = call("nanmedian", where(some, data.dtype.type(np.nan), data), axis, keepdims=keepdims)
     if x.dtype.kind == "f":
         broken = call("any", ufunc("isnan")(data) & ~x._mask, axis, keepdims=keepdims)
         result = where(broken, data.dtype.type(np.nan), result)
@@ -332,7 +328,7 @@ def allequal(a: Any, b: Any, fill_value: bool = True) -> Any:
     same = ufunc("equal")(as_tensor(data_of(a)), as_tensor(data_of(b)))
     if mask is None:
         return call("all", same)
-    return call("all", where(mask, True, same)) if fill_value else False
+    return call("all", where(mask, bool(fill_value), same))
 
 
 @offers("ma.allclose")

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
-from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
+from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like, takes_out
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.elementwise.ufuncs import where as choose_by
 from jmars.tensor.protocols import FUNCTIONS, call, offers
+from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import as_tensor
 
 __all__ = ["concatenate", "where"]
@@ -105,10 +105,9 @@ def resize(x: Any, new_shape: Any) -> MaskedTensor:
 
 
 @offers("ma.take")
+@takes_out("take")
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> MaskedTensor:
     """`numpy.ma.take`: take elements; results at masked positions are masked."""
-    if out is not None:
-        raise UnsupportedError("np.ma.take with out= is not in jmars; assign the result")
     at, lost = data_of(indices), mask_of(indices)
     if lost is not None:
         at = filled(indices, 0)
@@ -118,6 +117,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 
 
 @offers("ma.compress")
+@takes_out("compress")
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> MaskedTensor:
     """`numpy.ma.compress`: select slices of an axis where the condition is true; the condition's mask is ignored."""
     wanted, mask = as_tensor(data_of(condition)), mask_of(a)
@@ -126,13 +126,15 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Maske
 
 
 @offers("ma.round_", "ma.round")
+@takes_out("round")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> MaskedTensor:
     """`numpy.ma.round`: round to `decimals` places, halves to even."""
     return masked_like(call("round", as_tensor(data_of(a)), decimals), mask_of(a), a)
 
 
 @offers("ma.clip")
-def clip(a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> MaskedTensor:
+@takes_out("clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> MaskedTensor:
     """`numpy.ma.clip`: limit elements to [a_min, a_max]."""
     return masked_like(call("clip", as_tensor(data_of(a)), _bound(a_min), _bound(a_max), **kwargs),
                        mask_of(a), a)  # fmt: skip
@@ -164,6 +166,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 @offers("ma.choose")
+@takes_out("choose")
 def choose(indices: Any, choices: Sequence[Any], out: Any = None, mode: str = "raise") -> MaskedTensor:
     """`numpy.ma.choose`: choose among arrays; masked where the index or the chosen element is masked."""
     at = filled(indices, 0)
@@ -205,10 +208,9 @@ def ediff1d(arr: Any, to_end: Any = None, to_begin: Any = None) -> MaskedTensor:
 
 
 @offers("ma.dot")
+@takes_out("dot")
 def dot(a: Any, b: Any, strict: bool = False, out: Any = None) -> MaskedTensor:
     """`numpy.ma.dot`: masked elements count as 0; masked if no pair is unmasked, or with `strict` if any is masked."""
-    if out is not None:
-        raise UnsupportedError("np.ma.dot with out= is not in jmars; assign the result")
     x, y = asarray(a), asarray(b)
     if strict and x.ndim and y.ndim:
         x = _spread(x, x.ndim - 1)
@@ -239,10 +241,16 @@ def outer(a: Any, b: Any) -> MaskedTensor:
     return MaskedTensor(data, ufunc("logical_or")(one[:, None], other[None, :]))
 
 
+_IGNORED_AXIS = "The axis argument has always been ignored, in future passing it will raise TypeError"  # NumPy's words
+
+
 def _masked_lines(name: str, axes: Callable[[Any], tuple[int, ...]]) -> None:
     @offers(f"ma.{name}")
-    def function(a: Any, axis: Any = None) -> MaskedTensor:
+    def function(a: Any, axis: Any = np._NoValue) -> MaskedTensor:
         x = asarray(a)
+        if axis is not np._NoValue and name != "mask_rowcols":
+            warn_user(_IGNORED_AXIS, DeprecationWarning)
+        axis = None if axis is np._NoValue else axis
         if x.ndim != 2:
             raise NotImplementedError(f"{name} works for 2D arrays only.")
         if x._mask is None:

@@ -135,3 +135,69 @@ def test_a_write_to_whole_or_part_is_a_write_to_both(name, mask):
         parts.append(part)
     same(ours, theirs)
     same(*parts)
+
+
+OUTS = {  # calls that write to `out`, of the shape of its first argument's reduction
+    "sum": "np.ma.sum(x, 1, out=out)", "prod": "np.ma.prod(x, axis=1, out=out)", "mean": "x.mean(1, out=out)",
+    "var": "np.ma.var(x, 1, out=out)", "std": "x.std(axis=1, out=out)", "max": "np.ma.max(x, 1, out)",
+    "min": "x.min(1, out)", "ptp": "np.ma.ptp(x, 1, out)", "median": "np.ma.median(x, 1, out)",
+    "take": "np.ma.take(x[:, 0], [1, 0, 2], out=out)", "choose": "np.ma.choose([0, 1, 0], [x[:, 1], x[:, 0]], out=out)",
+    "round": "np.ma.round(x[:, 0], 1, out)", "clip": "np.ma.clip(x[:, 0], 1, 5, out=out)",
+    "cumsum": "np.ma.cumsum(x[:, 0], out=out)", "compress": "np.ma.compress([1, 1, 1], x[:, 0], out=out)",
+}  # fmt: skip
+
+
+WITHOUT_MASK = ("take", "clip", "compress")  # numpy.ma writes no mask to a masked `out`
+PLAIN = ("sum", "prod", "mean", "max", "min")  # of the others numpy.ma refuses a plain `out`, or leaves what was there
+
+
+@pytest.mark.parametrize(
+    ("name", "masked"), [(name, True) for name in OUTS if name not in WITHOUT_MASK] + [(name, False) for name in PLAIN]
+)
+def test_out_gets_data_and_mask(name, masked):
+    values = np.array([[1.5, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.25]])
+    lost = np.array([[0, 1, 0], [1, 1, 1], [0, 0, 0]], bool)
+    found = []
+    for np_, cut in ((np, lambda x: x), (mt, lambda x: mt.asarray(x, chunk_size=2))):
+        x = np_.ma.array(cut(values), mask=cut(lost))
+        out = np_.ma.array(cut(np.zeros(3))) if masked else cut(np.full(3, 9.0))
+        returned = eval(OUTS[name], {"np": np_, "x": x, "out": out})
+        assert returned is out
+        found.append(out)
+    theirs, ours = found
+    value = ours.fetch()
+    np.testing.assert_array_equal(np.ma.getmaskarray(value), np.ma.getmaskarray(theirs))
+    np.testing.assert_allclose(np.ma.filled(value, -1), np.ma.filled(theirs, -1))
+
+
+def test_integers_as_out_of_a_masked_extreme_are_refused():
+    x = ma.array(mt.asarray([[1.0, 2.0]]), mask=[[True, True]])
+    with pytest.raises(np.ma.MaskError, match="information would be lost"):
+        ma.max(x, 1, mt.zeros(1, int))
+    with pytest.raises(ValueError, match="does not match"):
+        ma.sum(x, 1, out=ma.array(mt.zeros(3)))
+
+
+def test_median_of_masked_lines_gives_no_warning(recwarn):
+    x = ma.array(mt.asarray([[1.0, 2.0], [3.0, 4.0]]), mask=[[True, True], [False, True]])
+    assert ma.median(x, axis=1).fetch().tolist() == [None, 3.0]
+    assert not len(recwarn)
+
+
+def test_comparison_of_masked_text_has_the_fill_value_of_bools():
+    x = ma.array(mt.asarray(["a", "b"]), mask=[False, True], fill_value="N/A")
+    assert (x == "a").fetch().tolist() == [True, None]
+    assert bool((x == "a").fill_value)
+
+
+def test_masked_lines_warn_of_an_axis_that_is_ignored():
+    with pytest.warns(DeprecationWarning, match="axis argument"):
+        ma.mask_rows(ma.array(mt.zeros((2, 2)), mask=mt.eye(2) > 0), axis=0)
+
+
+def test_allequal_counts_masked_elements_as_fill_value():
+    x = ma.array(mt.asarray([1, 2]), mask=[False, False])
+    assert bool(ma.allequal(x, x, fill_value=False))
+    x.mask = [False, True]
+    assert not bool(ma.allequal(x, x, fill_value=False))
+    assert bool(ma.allequal(x, x))

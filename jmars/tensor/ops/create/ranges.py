@@ -105,7 +105,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     if step == 0:
         raise ZeroDivisionError("division by zero")
     if "S" in kinds or "U" in kinds:
-        np.arange(start, stop, step, dtype)  # raises NumPy's error
+        cast(Any, np.arange)(start, stop, step, dtype)  # raises NumPy's error
     count = (stop - start) / step
     if not math.isfinite(count):
         raise ValueError("arange: cannot compute length" if math.isnan(count) else "Maximum allowed size exceeded")

@@ -177,7 +177,12 @@ _NONE_IN_LENGTHS = (
 
 def _written(result: Tensor, name: str, out: Any, casting: Any) -> Any:
     """The result, or `out` after writing it; as of a ufunc, `out` may be a tuple of an array."""
-    return write_out(result, name, out[0] if isinstance(out, tuple) and len(out) == 1 else out, casting)
+    there = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if there is not None and not isinstance(there, Tensor | np.ndarray):
+        raise TypeError("return arrays must be of ArrayType")  # NumPy's words
+    if there is not None and there.shape != result.shape:
+        raise ValueError(f"output array has wrong shape, {there.shape}; the result has {result.shape}")
+    return write_out(result, name, there, casting)
 
 
 def _normalize_axes(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
