@@ -19,8 +19,9 @@ from jmars.units import format_bytes
 
 __all__ = ["COLOURS", "final_bundle", "picture_svg", "summary", "text_line"]
 
-# Okabe and Ito's palette by state, as in labextension/style/index.css (light).
-COLOURS = ("#c3cad0", "#56b4e9", "#e69f00", "#009e73", "#7fc9b4", "#cc79a7", "#f0e442", "#6b6b6b", "#d55e00")
+# Colours by state, as in labextension/style/view.css (light).
+COLOURS = ("#d3d9de", "#a9b2ba", "#e69f00", "#009e73", "#7fc9b4", "#5f7fa3", "#b8a193", "#6b5f58", "#d55e00")
+_INK, _EDGE = "#222", "#8a939a"  # of curves
 # Order of the bar: done, running, waiting, failed.
 _S = OperandState
 ORDER = (
@@ -198,10 +199,10 @@ def _bar(parts: list[str], counts: Sequence[int], n: int, y: float) -> float:
 
 def _memory(parts: list[str], series: Series, y: float) -> float:
     """Draws memory over time, and below it bytes on disk on a scale of their own; returns the next free y."""
-    curves = [("resident", "all processes", "#0072b2", ""), ("used", "reserved for chunks and scratch", "#009e73", "")]
+    curves = [("resident", "all processes", _INK, ""), ("used", "reserved for chunks and scratch", _EDGE, "")]
     y = _panel(parts, series, curves, series["limit"], 90.0, y)
     if max(series["spilled"]):
-        y = _panel(parts, series, [("spilled", "chunks on disk", "#cc79a7", "5 3")], 0, 50.0, y + 8)
+        y = _panel(parts, series, [("spilled", "chunks on disk", COLOURS[_S.SPILLED], "5 3")], 0, 50.0, y + 8)
     return y
 
 
@@ -231,11 +232,11 @@ def _panel(
         parts.append(f'<polyline points="{path(values)}" {style}/>')
     if limit:
         at = bottom - height * limit / most
-        parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#d55e00" stroke-dasharray="2 3"/>')
+        parts.append(f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="{_INK}" stroke-dasharray="2 3"/>')
     x = float(_LEFT)
     for word, colour in [
         *((word, colour) for _, word, colour, _ in curves),
-        *([("limit", "#d55e00")] if limit else []),
+        *([("limit", _INK)] if limit else []),
     ]:
         parts.append(f'<rect x="{x:.0f}" y="{y - 1:.0f}" width="14" height="4" fill="{colour}"/>')
         parts.append(f'<text x="{x + 18:.0f}" y="{y + 5:.0f}">{word}</text>')

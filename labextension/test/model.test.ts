@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { bytes as size, count, plural, seconds, share } from '../src/model/format';
-import { boxAt, geometry, markAt, markBeside, neighbour } from '../src/model/geometry';
+import { boxAt, fitsNamed, geometry, markAt, markBeside, neighbour } from '../src/model/geometry';
 import { layered } from '../src/model/layout';
 import { fromJson } from '../src/model/bytes';
 import { boxes, marks, partners, PRUNED, sourcesOf, ranking, boxFacts } from '../src/model/picture';
@@ -61,7 +61,7 @@ describe('geometry', () => {
     [200, 300],
     [1500, 460]
   ])('%i boxes stay within %i pixels and do not overlap', (n, width) => {
-    const place = geometry(wide(n), width, false);
+    const place = geometry(wide(n), width, true);
     const cells = new Set<string>();
     for (let i = 0; i < n; i++) {
       expect(place.x[i]).toBeGreaterThanOrEqual(0);
@@ -71,8 +71,13 @@ describe('geometry', () => {
     }
     expect(cells.size).toBe(n);
   });
+  test('a layer of boxes with names stands in a row, else the boxes are marks', () => {
+    expect([fitsNamed(wide(4), 470), fitsNamed(wide(5), 470), fitsNamed(wide(16), 470)]).toEqual([true, false, false]);
+    const place = geometry(wide(16), 470, false);
+    expect(new Set(place.x).size).toBe(1); // a column
+  });
   test('a point finds the box under it, and near it where marks are small', () => {
-    const named = geometry(wide(3), 400, false);
+    const named = geometry(wide(3), 400, true);
     expect(boxAt(named, named.x[1] + 5, named.y[1] + 5)).toBe(1);
     expect(boxAt(named, named.x[1] - 3, named.y[1] + 5)).toBe(-1);
     const marks = geometry(wide(200), 400, false);
@@ -80,7 +85,7 @@ describe('geometry', () => {
   });
   test('arrow keys select boxes', () => {
     const graph = picture().graph!;
-    const place = geometry(graph.after, 700, false);
+    const place = geometry(graph.after, 700, true);
     const first = neighbour(place, -1, 'ArrowDown');
     expect(first).toBe(place.order[0][0]);
     expect(neighbour(place, first, 'ArrowRight')).toBe(place.order[0][1]);

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -99,3 +101,14 @@ def test_the_text_line_has_no_times():
 
 def test_each_state_has_a_colour_of_its_own():
     assert len(set(COLOURS)) == len(S)
+
+
+def test_the_view_has_the_same_colours_and_workers_have_others():
+    css = (Path(__file__).parents[2] / "labextension" / "style" / "view.css").read_text()
+    light = dict(re.findall(r"--jm-(\w\d): (#\w+);", css[: css.index("[data-jp-theme-light")]))
+    dark = light | dict(re.findall(r"--jm-(\w\d): (#\w+);", css[css.index("[data-jp-theme-light") :]))
+    assert [light[f"s{state}"] for state in range(len(S))] == list(COLOURS)
+    for theme in (light, dark):
+        states = {theme[f"s{state}"] for state in range(len(S))}
+        workers = {theme[f"w{k}"] for k in range(8)}
+        assert (len(states), len(workers), states & workers) == (len(S), 8, set())

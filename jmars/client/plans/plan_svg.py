@@ -1,7 +1,8 @@
 """Pictures of a plan: the graph before and after fusion, and a time line of the workers with memory below.
 
 SVG texts without styles or scripts, so that they show as `<img>` in every notebook, trusted or not. All texts of users
-are escaped. Colours are Okabe and Ito's palette, https://jfly.uni-koeln.de/color/.
+are escaped. An operation has one hue in all pictures of a plan. The ground is transparent, and lines and words outside
+of boxes are grey, so that they are read in light and dark themes: an image does not know the theme of its page.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["HUES", "graphs_svg", "timeline_svg"]
 
-HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#6b6b6b")
+# Okabe and Ito's palette, https://jfly.uni-koeln.de/color/, and four more
+HUES = (
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
+    *("#b8a800", "#6b6b6b", "#8c6bb1", "#8c564b", "#00a0b4", "#a3c14a"),
+)
 WIDTH = 900
 _DRAWN = 1500  # operands that are drawn one by one
 _NAMED = 24  # boxes with names
 _HEIGHT = 250  # of a graph, at most
 _LEFT, _RIGHT = 78, 12
-_GREY, _INK = "#c3cad0", "#222"
+_GREY, _INK, _PLAIN = "#c3cad0", "#222", "#7d7d7d"  # of boxes, of words in them, of words and lines outside
 
 
 @dataclass(frozen=True)
@@ -44,14 +49,14 @@ class _Boxes:
 
 
 def graphs_svg(plan: PlannedRun) -> str:
-    """Draws the graph before fusion, coloured by layer, beside the graph that runs, coloured by machine."""
+    """Draws the graph before fusion, coloured by operation, beside the graph that runs, the same or by machine."""
     if plan.compiled is None:
         return ""
     before, after = plan.compiled.before, plan.compiled.after
-    machines = plan.assign.astype(np.int64) if len(plan.workers) > 1 else after.layer.astype(np.int64)
+    hues = _Hues(before)
     gone = plan.compiled.group < 0
-    left = _boxes(before, np.where(gone, -1, before.layer), before.layer)
-    right = _boxes(after, machines, _kinds(after))
+    left = _boxes(before, np.where(gone, -1, hues.of(before)), before.layer)
+    right = _boxes(after, plan.assign.astype(np.int64) if len(plan.workers) > 1 else hues.of(after), _kinds(after))
     half = (WIDTH - 30) / 2
     hue = ", coloured by machine" if len(plan.workers) > 1 else ""
     titles = (f"before fusion: {before.n} operands", f"as it runs: {after.n} operands{hue}")
@@ -61,6 +66,28 @@ def graphs_svg(plan: PlannedRun) -> str:
         parts.append(f'<text x="{x:.0f}" y="18" font-size="12" font-weight="bold">{title}</text>')
         tallest = max(tallest, _graph(parts, boxes, x, 28.0, half))
     return _svg(parts, tallest + 10)
+
+
+class _Hues:
+    """Numbers operations by their names before fusion; a fused operand has the hue of its first operation."""
+
+    def __init__(self, before: ChunkGraph) -> None:
+        self.number: dict[str, int] = {}
+        for program in before.programs:
+            self.number.setdefault(_first(program.name), len(self.number))
+
+    def named(self, name: str) -> int:
+        """The hue of an operation, or of a fused one."""
+        return self.number.setdefault(_first(name), len(self.number))
+
+    def of(self, graph: ChunkGraph) -> NDArray[np.int64]:
+        """The hue of each operand; -1 for chunks that are stored already."""
+        hues = [self.named(program.name) for program in graph.programs]
+        return np.array([*hues, -1], np.int64)[graph.program]
+
+
+def _first(name: str) -> str:
+    return name.partition("+")[0]
 
 
 def _kinds(graph: ChunkGraph) -> NDArray[np.int64]:
@@ -130,7 +157,7 @@ def _graph(parts: list[str], boxes: _Boxes, left: float, top: float, width: floa
         parts.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{high:.0f}" rx="3" fill="#f6f8fa" stroke="{hue}"/>'
             f'<rect x="{x:.1f}" y="{y:.1f}" width="5" height="{high:.0f}" fill="{hue}"/>'
-            f'<text x="{x + 10:.1f}" y="{y + 14:.1f}">{escape(text)}</text>'
+            f'<text x="{x + 10:.1f}" y="{y + 14:.1f}" fill="{_INK}">{escape(text)}</text>'
         )
     return bottom
 
@@ -138,7 +165,7 @@ def _graph(parts: list[str], boxes: _Boxes, left: float, top: float, width: floa
 def timeline_svg(plan: PlannedRun) -> str:
     """Draws the operands of the cores over time, with the critical path; below, bytes in memory of each machine."""
     end = max(plan.makespan, 1e-9)
-    layers, picture = _layers(plan), plan.picture
+    layers, picture = _operations(plan), plan.picture
     critical = {link["operand"] for link in picture["critical"]}
     parts: list[str] = []
     y = _legend(parts, plan, 16.0)
@@ -177,31 +204,31 @@ def _memory(parts: list[str], plan: PlannedRun, y: float, x: Any) -> float:
     peak = max(max(held for _, held in one["curve"]) if one["curve"] else 0 for one in workers)
     most = max(1.0, 1.15 * peak)
     high = 80.0
-    parts.append(f'<text x="{_LEFT}" y="{y + 8:.0f}" fill="#555">bytes of chunks and scratch in memory</text>')
+    parts.append(f'<text x="{_LEFT}" y="{y + 8:.0f}" >bytes of chunks and scratch in memory</text>')
     y += 14
 
     def at(held: float) -> float:
         return y + high - high * min(held, most) / most
 
     for share in (0.0, 1.0):
-        parts.append(f'<path d="M{_LEFT} {at(most * share):.1f}H{WIDTH - _RIGHT}" stroke="#e3e3e3"/>')
+        parts.append(f'<path d="M{_LEFT} {at(most * share):.1f}H{WIDTH - _RIGHT}" stroke="{_PLAIN}" opacity="0.4"/>')
     parts.append(f'<text x="{_LEFT - 8}" y="{at(peak) + 4:.0f}" text-anchor="end">{format_bytes(peak)}</text>')
     parts.append(f'<text x="{_LEFT - 8}" y="{y + high:.0f}" text-anchor="end">0 B</text>')
     for number, worker in enumerate(workers):
-        hue = HUES[number % len(HUES)] if len(workers) > 1 else "#009e73"
+        hue = HUES[number % len(HUES)] if len(workers) > 1 else _PLAIN
         steps = "".join(f"H{x(t):.1f}V{at(held):.1f}" for t, held in worker["curve"])
         path = f"M{_LEFT} {at(0):.1f}{steps}H{x(plan.makespan):.1f}"
         parts.append(f'<path d="{path}" fill="none" stroke="{hue}" stroke-width="1.6"/>')
     if room and room < most:
-        parts.append(f'<path d="M{_LEFT} {at(room):.1f}H{WIDTH - _RIGHT}" stroke="#d55e00" stroke-dasharray="3 3"/>')
+        parts.append(f'<path d="M{_LEFT} {at(room):.1f}H{WIDTH - _RIGHT}" stroke="{_PLAIN}" stroke-dasharray="3 3"/>')
     return y + high
 
 
-def _layers(plan: PlannedRun) -> list[int]:
-    """The layer of each operand, to choose colours."""
+def _operations(plan: PlannedRun) -> list[int]:
+    """The hue of each operand."""
     if plan.compiled is not None:
-        layers: list[int] = plan.compiled.after.layer.tolist()
-        return layers
+        hues: list[int] = np.maximum(_Hues(plan.compiled.before).of(plan.compiled.after), 0).tolist()
+        return hues
     return [max(0, op) for op in plan.graph.op.tolist()]
 
 
@@ -209,11 +236,12 @@ def _legend(parts: list[str], plan: PlannedRun, y: float) -> float:
     """Draws the legend; returns the next free y."""
     if plan.compiled is None:
         return y
-    after = plan.compiled.after
+    after, hues = plan.compiled.after, _Hues(plan.compiled.before)
     x = float(_LEFT)
-    ran = np.unique(after.layer[after.program >= 0]).tolist()
+    named = {hues.named(program.name): _first(program.name) for program in reversed(after.programs)}
+    ran = sorted(named)
     for layer in ran[:12]:
-        name = _cut(plan.labels[int(np.flatnonzero(after.layer == layer)[0])], 36)
+        name = _cut(named[layer], 36)
         wide = 26 + 6.8 * len(name)
         if x + wide > WIDTH - _RIGHT:
             x, y = float(_LEFT), y + 16
@@ -228,8 +256,9 @@ def _legend(parts: list[str], plan: PlannedRun, y: float) -> float:
 def _svg(parts: Sequence[str], height: float) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
-        f'height="{height:.0f}" font-family="system-ui, sans-serif" font-size="11" fill="{_INK}">'
-        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1:.0f}" rx="5" fill="#fff" stroke="#bbb"/>'
+        f'height="{height:.0f}" font-family="system-ui, sans-serif" font-size="11" fill="{_PLAIN}">'
+        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1:.0f}" rx="5" fill="none" stroke="{_PLAIN}" '
+        'opacity="0.4"/>'
         f"{''.join(parts)}</svg>"
     )
 

@@ -8,7 +8,7 @@ import { BoxGraph } from '../model/view';
 
 export interface GraphData {
   layer: BoxGraph;
-  aggregated: boolean;
+  named: boolean; // boxes with names
   boxes: Boxes;
   byWorker: boolean; // hue by worker instead of by state
   worker: number; // the worker to highlight, -1 none
@@ -70,8 +70,8 @@ export function drawGraph(canvas: HTMLCanvasElement, data: GraphData, colours: P
   let known = kept.get(canvas);
   const marks = data.opened?.states.length ?? 0;
   const open = marks ? data.open : -1;
-  if (!known || known.layer !== data.layer || known.place.width !== width || (known.place.opened?.box ?? -1) !== open || (known.place.opened?.n ?? 0) !== marks) {
-    known = { layer: data.layer, place: geometry(data.layer, width, data.aggregated, open, marks), arrows: null, theme: -1 };
+  if (!known || known.layer !== data.layer || known.place.width !== width || known.place.named !== data.named || (known.place.opened?.box ?? -1) !== open || (known.place.opened?.n ?? 0) !== marks) {
+    known = { layer: data.layer, place: geometry(data.layer, width, data.named, open, marks), arrows: null, theme: -1 };
     kept.set(canvas, known);
   }
   const { place } = known;

@@ -5,11 +5,12 @@ import { asBytes } from '../model/bytes';
 import { Boxes, boxes, marks, partners, Side, boxFacts } from '../model/picture';
 import { captions as captionTexts } from '../model/captions';
 import { earlier } from '../model/earlier';
+import { fitsNamed } from '../model/geometry';
 import { ALL, Groups, grouped, Unfolded } from '../model/hosts';
 import { asOutput, GONE, lastSeen } from '../model/last';
 import { linesOf, litBoxes } from '../model/lines';
 import { recall, remember } from '../model/remembered';
-import { Picture, Snap } from '../model/view';
+import { DrawnGraph, Picture, Snap } from '../model/view';
 import { h, morph } from './dom';
 import { drawGraph, palette } from './graph';
 import { makeHead } from './head';
@@ -96,6 +97,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
   let selection: (Spot & { side: Side }) | null = null;
   let opening = before?.box ?? null; // the open box
   let drawn: string | undefined; // job and stage of the drawn graph
+  let drawnAs: { graph: DrawnGraph | null; width: number; named: boolean } = { graph: null, width: 0, named: false };
   let theme = 0;
   let colours = palette(root, theme);
   let stale = !root.isConnected; // whether colours are to be read again: anywidget draws into an element that is not in the page yet
@@ -219,6 +221,11 @@ export function mount(el: HTMLElement, host: Host): () => void {
     drawHues(now, opened !== null);
     const colouring: Record<Side, Boxes> = boxes(now);
     const words = captionTexts(graph);
+    const width = Math.floor(canvases[0].parentElement?.clientWidth || 0);
+    if (drawnAs.graph !== graph || drawnAs.width !== width) {
+      drawnAs = { graph, width, named: graph.aggregated || SIDES.every(side => fitsNamed(graph[side], width)) }; // both alike
+    }
+    const { named } = drawnAs;
     SIDES.forEach((side, i) => {
       captions[i].textContent = words[side];
       captions[i].title = graph.aggregated ? (side === 'before' ? LAYER : KIND) : '';
@@ -229,7 +236,7 @@ export function mount(el: HTMLElement, host: Host): () => void {
       const opens = (box: number) => marks(now, side, box) !== null;
       drawGraph(
         canvases[i],
-        { layer: graph[side], aggregated: graph.aggregated, boxes: colouring[side], byWorker, worker, selected: at, mark: at < 0 ? -1 : selection!.mark, open: mine, opened: mine < 0 ? null : opened, opens, lit: litBoxes(graph, now.code || [], side, focus), marked },
+        { layer: graph[side], named, boxes: colouring[side], byWorker, worker, selected: at, mark: at < 0 ? -1 : selection!.mark, open: mine, opened: mine < 0 ? null : opened, opens, lit: litBoxes(graph, now.code || [], side, focus), marked },
         colours
       );
     });

@@ -1,5 +1,5 @@
-// Places the boxes of a graph in pixels. Few boxes are drawn with names, in rows from top to bottom; many boxes are drawn
-// as small marks, in columns from left to right, where a long layer takes several columns.
+// Places the boxes of a graph in pixels. Few boxes are drawn with names, in rows from top to bottom, where each layer is a row;
+// many boxes are drawn as small marks, in columns from left to right, where a long layer takes several columns.
 import { layered } from './layout';
 import { BoxGraph } from './view';
 
@@ -31,11 +31,18 @@ const ROW = { height: 30, gap: 16, most: 240, least: 100, between: 10, margin: 8
 const OPEN = { pitch: 11, size: 9, above: 22, below: 12, beside: 7 }; // pixels around and between the marks of an open box
 const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
 
+/** Most boxes with names that stand in a row. */
+const perRow = (width: number) => Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between)));
+
+/** Whether boxes with names have room, each layer in a row: a layer in several rows would read as steps one after another. */
+export function fitsNamed(graph: BoxGraph, width: number): boolean {
+  return graph.n <= NAMED_MAX && layered(graph).order.every(boxes => boxes.length <= perRow(width));
+}
+
 /** Places boxes in `width` pixels; `open` is a box of an aggregated graph that shows `marks` marks. */
-export function geometry(graph: BoxGraph, width: number, aggregated: boolean, open = -1, marks = 0): Geometry {
-  const named = aggregated || graph.n <= NAMED_MAX;
+export function geometry(graph: BoxGraph, width: number, named: boolean, open = -1, marks = 0): Geometry {
   const { order } = layered(graph);
-  const wrapped = wrap(order, named ? Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between))) : rows(order));
+  const wrapped = wrap(order, named ? perRow(width) : rows(order));
   const lines = wrapped.flatMap(boxes => (boxes.includes(open) ? [boxes.filter(box => box !== open), [open]] : [boxes])).filter(boxes => boxes.length);
   const [x, y, w, h] = [0, 1, 2, 3].map(() => new Float32Array(graph.n));
   let height: number;

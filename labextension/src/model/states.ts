@@ -1,4 +1,4 @@
-// The states of an operand in the view. Colours are Okabe and Ito's, in style/index.css as --jm-s0 to --jm-s8; each state
+// The states of an operand in the view. Colours are in style/view.css as --jm-s0 to --jm-s8; each state
 // also has a letter, so that nobody needs the colour.
 import { STATE_NAMES } from './view';
 

@@ -76,6 +76,14 @@ def test_a_large_plan_is_drawn_by_kind_and_bounded():
     assert any(re.fullmatch(r"random.* ×4096", text) for text in texts(graphs_svg(plan)))
 
 
+def test_an_operation_has_one_hue_before_and_after_fusion():
+    x = mt.ones((8, 8), chunk_size=(8, 4))
+    svg = graphs_svg(planned(((x + 1).sum(axis=0) - x.std(axis=0)).max()))
+    named = re.findall(r'width="5" height="20" fill="(#\w+)"/><text[^>]*>([a-z]+)', svg)
+    assert len({name for _, name in named}) == len(set(named)) > 3
+    assert len({hue for hue, _ in named}) == len(set(named))
+
+
 def test_a_plan_of_nothing_has_a_page_too(cluster):
     x = mt.ones(4).execute()
     assert "0 operands" in x.plan()._repr_html_()
