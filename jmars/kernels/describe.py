@@ -15,6 +15,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import JmarsError, text_of
+from jmars.kernels.float_errors import FILE
 from jmars.kernels.member_notes import take_member
 from jmars.model.failure import Failure
 
@@ -27,7 +28,9 @@ NUMPY = str(Path(np.__file__).parent) + os.sep
 def describe(error: BaseException, seconds: float = 0.0) -> Failure:
     """The failure of an exception that came after so many seconds; never raises."""
     frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(PACKAGE)]  # what leads there is of no use
+    users = [
+        frame for frame in frames if not frame.filename.startswith((PACKAGE, FILE))
+    ]  # what leads there is of no use
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
     trace = "".join(traceback.format_list(shown[-8:]))
     member = take_member(error)

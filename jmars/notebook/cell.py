@@ -14,7 +14,7 @@ from jmars.notebook.cell_error import shorten_traceback
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.display_hook import compute_displayed_values
 from jmars.notebook.error_notes import note_for_lazy
-from jmars.notebook.guarded_code import COMPUTED, computed
+from jmars.notebook.guarded_code import COMPUTED, computed, errors_at_once
 from jmars.notebook.imports import bound_imports
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, tensors_in
@@ -59,10 +59,10 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
     __tracebackhide__ = True
     names: dict[str, Any] = shell.user_ns
     names[COMPUTED] = computed
-    computed.failed.clear()
+    computed.begin()
     inside = Namespace.enter(names, source.line_of)
     try:
-        with lazy_names(), _engine_is(engine), small_values(), compute_displayed_values(shell):
+        with lazy_names(), _engine_is(engine), small_values(), errors_at_once(), compute_displayed_values(shell):
             result: Any = eval(source.code, names)
             if inspect.iscoroutine(result):
                 run_coroutine(result)

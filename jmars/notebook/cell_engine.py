@@ -23,6 +23,7 @@ from jmars.model.states import JobState
 from jmars.notebook.cell_error import show_as_one_line
 from jmars.notebook.display import CellDisplay
 from jmars.notebook.error_notes import in_flags, note_for_late_error
+from jmars.notebook.guarded_code import computed
 from jmars.notebook.implicit_compute import ImplicitComputes
 from jmars.notebook.kernel_access import Pump
 from jmars.notebook.running_cell import RunningCell
@@ -268,6 +269,7 @@ class CellEngine:
         if job.state == JobState.CANCELLED:
             raise CellCancelled
         if (error := job.error) is not None:
+            computed.note_failure(missing, self._cluster.retained(), job.line)
             if isinstance(error, MemoryLimitError):
                 error.args = (in_flags(str(error), self._cluster.memory_limit, chunk_bytes()),)
                 self._display.explain(job, str(error))

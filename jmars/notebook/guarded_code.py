@@ -1,9 +1,10 @@
-"""Has errors that depend on values raised where a cell's code handles errors: in `try`, `np.errstate(all="raise")`.
+"""Has errors that depend on values raised where NumPy raises them, while a cell's code handles errors.
 
 NumPy raises LinAlgError or FloatingPointError in the call, jmars when the value is computed, by then perhaps after the
-`try`. So in the body of a `try` values are computed at once: of expression statements, of `return`, and of names that
-the body does not read again; their inputs are computed with them. Functions with a decorator stay as they are, since
-other compilers may read them.
+`try`. So while the body of a `try` runs, with all functions that it calls, and while `np.errstate` or `np.seterr` says
+"raise", results that may raise errors are computed at once, in the call. Other values of the body are computed at its
+end: of expression statements, of `return`, and of names that the body does not read again; their inputs are computed
+with them. Functions with a decorator stay as they are, since other compilers may read them.
 """
 
 from __future__ import annotations
@@ -11,18 +12,25 @@ from __future__ import annotations
 import ast
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
+from jmars.client.auto_persist import STREAMED
 from jmars.notebook.namespace import tensors_in
 from jmars.tensor.engine import can_compute, get_engine
-from jmars.tensor.operand import TensorData
+from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
+from jmars.tensor.ops.linalg.contraction import Contraction
+from jmars.tensor.protocols import set_result_hook
+from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.tensor_graph import LinkedGraph
+from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
-__all__ = ["COMPUTED", "computed", "with_guards"]
+__all__ = ["COMPUTED", "computed", "errors_at_once", "with_guards"]
 
 COMPUTED = "__jmars_computed__"  # the name of `computed` in a cell
 SMALL = 2**20  # bytes of a value that is fetched, which may take no job
@@ -35,11 +43,15 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 class _Computed:
     """Computes the tensors in a value and returns the value; on a worker, in a user's function, it returns the value.
 
+    As a context it stands around the body of a `try`.
+
     Attributes
     ----------
     failed
-        Nodes that a computation with an error needed, since `failed` was cleared. Names that still refer to them, which
-        in NumPy would have no value, are not computed again at the end of the cell.
+        Nodes that a computation failed to compute, since `failed` was cleared. Names that still refer to them, which in
+        NumPy would have no value, are not computed again at the end of the cell.
+    depth
+        Number of bodies that run.
 
     Examples
     --------
@@ -49,6 +61,27 @@ class _Computed:
 
     def __init__(self) -> None:
         self.failed: weakref.WeakSet[TensorData] = weakref.WeakSet()
+        self.depth = 0
+
+    def begin(self) -> None:
+        """Note that a cell begins."""
+        self.failed.clear()
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+    def note_failure(self, data: Sequence[TensorData], held: Container[str], line: SourceLine | None) -> None:
+        """Note a computation that failed at a line of the user; None: at an unknown line."""
+        linked = LinkedGraph.of(data, held)
+        bad = [False] * len(linked.nodes)
+        for k, operand in enumerate(linked.operands):
+            is_there = line is None or operand.line == line
+            bad[k] = not isinstance(operand, Stored) and is_there or any(bad[i] for i in linked.inputs[k])
+        self.failed.update(node for node, is_bad in zip(linked.nodes, bad, strict=True) if is_bad or not any(bad))
 
     def __call__(self, value: Any) -> Any:
         __tracebackhide__ = True
@@ -59,17 +92,13 @@ class _Computed:
         large: list[Tensor] = []
         for one in tensors:
             (large if one.data.has_unknown_lengths or one.nbytes > SMALL else small).append(one)
-        try:
-            if large:
-                get_engine().execute([one.data for one in large])
-            for one in small:
-                one.fetch(copy=False)
-        except Exception:
-            self.failed.update(LinkedGraph.of([one.data for one in tensors], ()).nodes)
-            raise
+        if large:
+            get_engine().execute([one.data for one in large])
+        for one in small:
+            one.fetch(copy=False)
         return value
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
+    def __reduce__(self) -> Any:
         return cloudpickle.loads, (_for_workers(),)
 
 
@@ -78,13 +107,60 @@ computed = _Computed()
 
 @functools.cache
 def _for_workers() -> bytes:
-    """A function, pickled with its code, so that no worker imports this module."""
+    """A stand-in, pickled with its code, so that no worker imports this module."""
 
-    def computed(value: Any) -> Any:
-        return value
+    class Computed:
+        def __call__(self, value: Any) -> Any:
+            return value
 
-    computed.__module__ = "__main__"  # cloudpickle would else refer to this module
-    return bytes(cloudpickle.dumps(computed))
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+    Computed.__module__ = "__main__"  # cloudpickle would else refer to this module
+    return bytes(cloudpickle.dumps(Computed()))
+
+
+@contextmanager
+def errors_at_once() -> Iterator[None]:
+    """Within the block, where code handles errors, results that may raise errors are computed in the call."""
+    checked: weakref.WeakSet[TensorData] = weakref.WeakSet()
+
+    def check(found: Any) -> Any:
+        __tracebackhide__ = True
+        if not computed.depth and "raise" not in np.geterr().values():
+            return found
+        risky = [one for one in tensors_in([found]) if _may_raise(one.data, checked)]
+        if risky:
+            computed(risky)
+        return found
+
+    set_result_hook(check)
+    try:
+        yield
+    finally:
+        set_result_hook(None)
+
+
+def _may_raise(node: TensorData, checked: weakref.WeakSet[TensorData]) -> bool:
+    """Whether the computation of a node may raise an error that depends on values; notes the nodes that were seen."""
+    todo = [node]
+    found = False
+    for one in todo:  # grows while it is read
+        if one not in checked:
+            checked.add(one)
+            found = found or _is_risky(one.op)
+            todo += one.op.inputs
+    return found
+
+
+def _is_risky(op: Operand) -> bool:
+    """Whether an operand may raise an error that depends on values."""
+    if isinstance(op, ElementwiseOperand):
+        nodes = op.expression.nodes
+        is_text = any(one.dtype.kind in "SU" for one in op.inputs)
+        return is_text or any(one.raises or one.ufunc is not None for one in nodes)
+    return bool(op.inputs) and not isinstance(op, (*STREAMED, Contraction))
 
 
 def with_guards(tree: ast.Module) -> ast.Module:
@@ -95,7 +171,8 @@ def with_guards(tree: ast.Module) -> ast.Module:
     >>> tree = ast.parse("try:\\n    q = np.linalg.inv(m)\\nexcept np.linalg.LinAlgError:\\n    q = None")
     >>> print(ast.unparse(with_guards(tree)))
     try:
-        q = __jmars_computed__(np.linalg.inv(m))
+        with __jmars_computed__:
+            q = __jmars_computed__(np.linalg.inv(m))
     except np.linalg.LinAlgError:
         q = None
     """
@@ -108,7 +185,7 @@ class _Guards(ast.NodeTransformer):
         self._last: set[ast.AST] = set()  # assignments to names that their body does not read again
 
     def visit_Try(self, node: Any) -> Any:
-        node.body = self._body(node.body)
+        node.body = self._body(node.body, handles=bool(node.handlers))
         for part in (*node.handlers, *node.orelse, *node.finalbody):
             self.visit(part)
         return node
@@ -160,7 +237,7 @@ class _Guards(ast.NodeTransformer):
         name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)  # type: ignore[union-attr]
         return [node, ast.copy_location(ast.Expr(self._call(name)), node)]
 
-    def _body(self, body: list[ast.stmt]) -> list[ast.stmt]:
+    def _body(self, body: list[ast.stmt], handles: bool = True) -> list[ast.stmt]:
         order = _Order()
         for statement in body:
             order.visit(statement)
@@ -170,7 +247,10 @@ class _Guards(ast.NodeTransformer):
         found = [one for made in visited for one in (made if isinstance(made, list) else [made])]
         self._guarded -= 1
         self._last = before
-        return found
+        if not handles or all(isinstance(one, ast.Import | ast.ImportFrom | ast.Pass) for one in body):
+            return found
+        guard = ast.With([ast.withitem(ast.Name(COMPUTED, ast.Load()))], found)
+        return [ast.fix_missing_locations(ast.copy_location(guard, body[0]))]
 
     def _call(self, value: ast.expr) -> ast.expr:
         call = ast.Call(ast.Name(COMPUTED, ast.Load()), [value], [])

@@ -21,6 +21,7 @@ __all__ = ["ABOUT_ARGUMENTS", "caught_by_us", "filter_links", "is_about_argument
 
 _OURS = str(Path(__file__).parents[1]) + os.sep  # the package's folder
 _LIBRARIES = (sysconfig.get_path("stdlib") + os.sep, "<frozen ", "<__array_function__ ")
+_KERNEL = "<jmars "  # file name of machine-made code
 _RAISE = re.compile(r"\braise\b")
 # Errors of NumPy's C code about its arguments, also where jmars asks NumPy for a shape or dtype.
 ABOUT_ARGUMENTS = (JmarsError, ValueError, TypeError, IndexError, ArithmeticError, OSError)
@@ -53,7 +54,9 @@ def caught_by_us(error: BaseException) -> bool:
 
 def is_about_arguments(error: BaseException, files: Iterable[str]) -> bool:
     """Whether an error raised in these files, none of them the user's, still tells the user about wrong arguments."""
-    return isinstance(error, ABOUT_ARGUMENTS) and all(one.startswith(_OURS) or _is_installed(one) for one in files)
+    return isinstance(error, ABOUT_ARGUMENTS) and all(
+        one.startswith((_OURS, _KERNEL)) or _is_installed(one) for one in files
+    )
 
 
 def is_ours(link: TracebackType) -> bool:

@@ -27,7 +27,7 @@ from jmars.tensor.small_parts import small_operation
 from jmars.tensor.unknown import Origin
 
 __all__ = ["FUNCTIONS", "Ufunc", "call", "find", "numpy_function", "offers", "set_call_hook", "set_layout_hook"]
-__all__ += ["set_mask_hook", "set_small_hook", "unsupported"]
+__all__ += ["set_mask_hook", "set_result_hook", "set_small_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
@@ -121,6 +121,16 @@ _NEVER_SMALL = frozenset(
 )
 
 
+ResultHook = Callable[[Any], Any]
+_result_hook: ResultHook | None = None  # while a cell runs
+
+
+def set_result_hook(hook: ResultHook | None) -> None:
+    """Return `hook(found)` from calls of a cell that make nodes."""
+    global _result_hook
+    _result_hook = hook
+
+
 def set_small_hook(hook: SmallHook | None) -> None:
     """Call `hook(name, numpys, function, args, kwargs)` first; where a call makes a node it returns NotImplemented."""
     global _small_hook
@@ -164,9 +174,10 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
                 return found
         SmallValues.count(1)
         try:
-            return work(args, kwargs)
+            found = work(args, kwargs)
         finally:
             SmallValues.count(-1)
+        return found if _result_hook is None else _result_hook(found)
 
     if isinstance(theirs, np.ufunc):
         return Ufunc(offered, theirs, small is not None)

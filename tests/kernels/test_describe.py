@@ -7,6 +7,7 @@ import pytest
 
 from jmars.errors import GraphError
 from jmars.kernels import describe
+from jmars.kernels.float_errors import FILE
 
 
 def raised(function: object) -> BaseException:
@@ -20,6 +21,15 @@ def test_a_failure_has_class_text_frames_and_the_exception() -> None:
     assert str(failure) == "ZeroDivisionError: division by zero"
     assert "lambda: 1 / 0" in failure.traceback and not failure.is_transient and failure.member == -1
     assert isinstance(failure.unpickled(), ZeroDivisionError)
+
+
+def test_generated_code_is_no_code_of_the_user() -> None:
+    code = compile("def run():\n    raise FloatingPointError('divide')", FILE, "exec")
+    names: dict[str, object] = {}
+    exec(code, names)
+    frames = raised(lambda: names["run"]())  # type: ignore[operator]
+    frames.__traceback__ = frames.__traceback__.tb_next.tb_next.tb_next  # type: ignore[union-attr]
+    assert not describe(frames).in_user_code
 
 
 def test_errors_of_jmars_show_no_frames_of_jmars() -> None:

@@ -12,6 +12,7 @@ import pytest
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.flags import CellFlags
+from jmars.notebook.guarded_code import computed
 from jmars.tensor import Tensor, TensorData, get_engine, set_engine
 from tests.notebook.shells import Notebook, new_shell
 from tests.tensor.engine import OneByOne
@@ -29,7 +30,11 @@ class InProcess:
         missing = [one for one in data if not self._engine.held(one)]
         if missing:
             self._jobs.append(missing)
-            self._engine.execute(missing)
+            try:
+                self._engine.execute(missing)
+            except Exception:
+                computed.note_failure(missing, self._engine.chunks, None)
+                raise
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         self.execute([data])

@@ -127,3 +127,56 @@ def safe(v):
     return w
 y = np.vectorize(safe)(x)""")
     assert ready["y"].fetch().tolist() == [0.0, 1.0, 0.5, 1 / 3]
+
+
+LARGE = "z = np.zeros((900, 900))\nkept = q = 'before'\n"  # 6 MB, beyond small values
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    q = np.linalg.inv(z)\n    print(q)",
+        "    kept = [np.linalg.inv(z)]\n    q = 1",
+        "    found.append(np.linalg.inv(z))\n    q = 1",
+        "    q = helper(z)\n    s = float(q.sum())",
+        "    table['q'] = helper(z)\n    q = 1",
+    ],
+)
+def test_the_error_of_a_large_value_is_caught_and_over(ready, body):
+    ready(
+        f"%%jmars\n{LARGE}found, table, seen = [], {{}}, ''\ndef helper(a):\n    return np.linalg.inv(a) * 2\n"
+        f"try:\n{body}\nexcept np.linalg.LinAlgError as error:\n    seen = str(error)"
+    )
+    assert ready["seen"] == "Singular matrix" and ready["kept"] == ready["q"] == "before"
+    assert ready["found"] == [] and ready["table"] == {}
+
+
+def test_a_look_whose_error_was_caught_does_not_fail_the_cell(ready):
+    ready(f"%%jmars\n{LARGE}q = np.linalg.inv(z)\ntry:\n    print(q)\nexcept np.linalg.LinAlgError:\n    seen = 'late'")
+    assert ready["seen"] == "late"
+
+
+def test_errors_under_seterr_are_raised_at_the_line(ready):
+    ran = ready.run(
+        "%%jmars\nold = np.seterr(all='raise')\ntry:\n    y = np.ones(900_000) / np.zeros(900_000)\n"
+        "    z = y + 1\nfinally:\n    np.seterr(**old)\n"
+    )
+    assert isinstance(ran.error, FloatingPointError)
+    ready("""%%jmars
+reached = []
+with np.errstate(divide="raise"):
+    try:
+        y = np.ones(900_000) + 1
+        w = [1 / np.zeros(900_000)]
+        reached.append("not here")
+    except FloatingPointError:
+        reached.append("caught")""")
+    assert ready["reached"] == ["caught"]
+
+
+def test_values_without_errors_of_a_try_stay_lazy_until_its_end(ready):
+    before = len(ready.jobs)
+    ready(
+        "%%jmars\ntry:\n    y = np.ones(900_000) + 1\n    t = y * 2\n    s = t - y\nexcept ValueError:\n    pass\nt = 0"
+    )
+    assert len(ready.jobs) == before + 2  # `s`, and `y` at the end
