@@ -14,29 +14,18 @@ from tests.tensor.table import BY_PROPERTY, ROWS, elementwise
 
 # Calls that are refused with a MemoryLimitError; the list may only shrink.
 REFUSED = {
-    "x[argsort]": "argsort brings the axis into a single chunk",
-    "argsort": "brings the axis into a single chunk",
-    "unique of distinct elements": "distinct elements are a single chunk",
-    "unique of distinct elements with counts": "distinct elements are a single chunk",
-    "unique of distinct elements with inverse": "distinct elements are a single chunk",
-    "union1d of distinct elements": "distinct elements are a single chunk",
     "unique rows": "rows are brought into a single chunk",
-    "isin a large array": "distinct elements are a single chunk",
-    "searchsorted in a large array": "the sorted array is brought into a single chunk",
     "interp in a large array": "data points are brought into a single chunk",
     "bincount of positions": "each chunk counts all numbers",
     "add.reduceat": "brings the axis into a single chunk",
     "packbits": "brings the axis into a single chunk",
     "unpackbits": "brings the axis into a single chunk",
     "linalg.pinv": "brings the matrix into a single chunk",
-    "argpartition": "brings the axis into a single chunk",
-    "lexsort": "brings the axis into a single chunk",
     "quantile with weights": "brings the axis into a single chunk",
 }
 # Calls whose memory passes the limit; the list may only shrink.
 PASSES = {
     "choice with p": "probabilities are computed at once, in the client",
-    "trim_zeros": "which elements are filled is computed at once, in the client",
     "tril_indices_from": "NumPy makes the positions, in the client",
     "triu_indices_from": "NumPy makes the positions, in the client",
     "piecewise": "lengths are computed in the client",

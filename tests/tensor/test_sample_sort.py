@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.sort.sample_sort import FINE, MergeParts, sort_long_axis
+from jmars.tensor.ops.sort.sample_sort import FINE, MergeParts, sort_long_axis, sorted_records
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import OneByOne
 
@@ -59,6 +59,38 @@ def test_long_lines_are_sorted_and_cut_by_samples(kind, dtype, shape):
     assert max(map(len, x.chunks)) > 1
     same(mt.sort(x, None), np.sort(a, None))
     assert len(engine.stages) == 2
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from(["f8", "f4", "i4", "u1", ">i2", "M8[s]"]),
+    st.sampled_from([(300,), (15, 20)]),
+)
+def test_positions_of_a_long_line_are_in_stable_order(kind, dtype, shape):
+    set_engine(OneByOne(limit=800))
+    a = values(kind, 300, "i8" if dtype.startswith("M") else dtype, 5).astype(dtype).reshape(shape)
+    b = values("few", 300, "i4", 6).reshape(shape)
+    x, y = mt.tensor(a, chunk_size=17), mt.tensor(b, chunk_size=13)
+    same(mt.argsort(x, None), np.argsort(a, None, kind="stable"))
+    if len(shape) == 1:
+        same(mt.lexsort((x, y)), np.lexsort((a, b)))
+        np.testing.assert_array_equal(a[mt.argpartition(x, 7).fetch()], np.sort(a))
+    elements, positions = sorted_records(x.ravel().astype(a.dtype.newbyteorder("=")))
+    same(positions, np.argsort(a, None, kind="stable"))
+    np.testing.assert_array_equal(elements.fetch(), np.sort(a, None))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("count", [7, 700])
+@pytest.mark.parametrize("kind", KINDS)
+def test_elements_are_searched_in_a_long_line(tight, kind, count, side):
+    a, b = np.sort(values(kind, 1000, "f8", 5)), values("nan", count, "f4", 7).reshape(7, -1)
+    x, y = mt.tensor(a, chunk_size=50), mt.tensor(b, chunk_size=(3, 40))
+    same(np.searchsorted(x, y, side), np.searchsorted(a, b, side))
+    order = np.random.default_rng(0).permutation(1000)
+    mixed, sorter = mt.tensor(a[np.argsort(order)], chunk_size=50), mt.tensor(order, chunk_size=90)
+    same(np.searchsorted(mixed, y, side, sorter), np.searchsorted(a, b, side))
 
 
 def test_no_chunk_of_a_sorted_line_is_much_larger_than_the_others(tight):

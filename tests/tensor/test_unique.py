@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.engine import set_engine
 from jmars.tensor.ops.sort import unique as module
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
+from tests.tensor.engine import OneByOne
+from tests.tensor.test_sample_sort import KINDS
+from tests.tensor.test_sample_sort import values as line_of
 
 
 @given(st.data())
@@ -128,3 +132,29 @@ def test_symmetric_difference_keeps_nans_as_numpy_does():
 
 def test_union_with_a_number_keeps_the_dtype():
     assert mt.union1d(0.5, mt.ones(3, dtype="f4")).fetch().dtype == np.union1d(0.5, np.ones(3, "f4")).dtype == "f4"
+
+
+def _long(kind, dtype):
+    if kind != "distinct":
+        return line_of(kind, 1000, dtype, 5)
+    return np.random.default_rng(0).normal(size=1000).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "u1"])
+@pytest.mark.parametrize("kind", [*KINDS, "distinct"])
+@pytest.mark.parametrize("shape", [(1000,), (40, 25)])
+def test_long_arrays_of_many_and_few_distinct_elements(kind, dtype, shape):
+    set_engine(OneByOne(limit=3200))
+    a = _long(kind, dtype).reshape(shape)
+    b = np.concatenate([a.ravel()[::2], a.ravel()[:10] + 1])
+    x, y = mt.tensor(a, chunk_size=130 if len(shape) == 1 else 17), mt.tensor(b, chunk_size=100)
+    pairs = [
+        *zip(np.unique(x, True, True, True), np.unique(a, True, True, True), strict=True),
+        *zip(np.unique(x, False, False, True, equal_nan=False), np.unique(a, False, False, True, equal_nan=False)),
+        *((call(x, y), call(a, b)) for call in (np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d, np.isin)),
+        (np.isin(x, y, invert=True), np.isin(a, b, invert=True)),
+    ]
+    for ours, theirs in pairs:
+        value = ours.fetch()
+        assert (value.dtype, value.shape) == (theirs.dtype, theirs.shape)
+        np.testing.assert_array_equal(value, theirs)

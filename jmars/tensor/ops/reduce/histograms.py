@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,12 +16,17 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, native
+from jmars.tensor.ops.index.exchange import HELD
 from jmars.tensor.ops.reduce.bin_rules import number_of_bins
-from jmars.tensor.ops.reduce.cumulative import diff
+from jmars.tensor.ops.reduce.cumulative import cumsum, diff
 from jmars.tensor.ops.reduce.reduction import max_, min_, sum_
-from jmars.tensor.ops.shape.concatenate import stack
+from jmars.tensor.ops.shape.concatenate import concatenate, stack
+from jmars.tensor.ops.shape.reshape import ravel, reshape
+from jmars.tensor.ops.sort.sample_sort import argsort_long_axis, put_back
 from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.unknown import is_known
 
 __all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "searchsorted"]
 
@@ -263,15 +268,39 @@ def _digitize(block: Array, bins: Array, right: bool) -> Array:
 
 @offers("searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """`np.searchsorted`: insertion positions of `v` in the sorted `a`, which is brought into a single chunk."""
+    """`np.searchsorted`: insertion positions of `v` in the sorted `a`, which is brought into a single chunk unless it
+    is very long.
+    """
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     data, where = as_tensor(a), as_tensor(v)
     if data.ndim != 1:
         raise ValueError("object too deep for desired array")
     if sorter is not None:
-        data = data[as_tensor(sorter).fetch()]
+        data = data[as_tensor(sorter)]
+    if is_known([data.shape, where.shape]) and data.nbytes > HELD * chunk_bytes() and len(data.chunks[0]) > 1:
+        dtype = np.result_type(data.dtype, where.dtype)
+        return _search_long(native(astype(data, dtype)), native(astype(where, dtype)), side)
     return _search_in("searchsorted", _searchsorted, where, data.rechunk(-1), (side,))
+
+
+def _search_long(data: Tensor, where: Tensor, side: str) -> Tensor:
+    """Searches in a sorted array of many chunks: few elements in each chunk, many by sorting both together."""
+    line, n, m = ravel(where), data.size, where.size
+    if where.nbytes <= chunk_bytes():
+        parts = len(data.chunks[0])
+        below = blockwise(
+            "searchsorted", _search_chunk, [data, line.rechunk(-1)], ((m,) * parts,), np.intp, (side,), flat=True
+        )
+        return reshape(sum_(reshape(below, (parts, m)), axis=0), where.shape)
+    order = argsort_long_axis([concatenate([line, data] if side == "left" else [data, line])])
+    is_data = order >= m if side == "left" else order < n
+    found = put_back(cumsum(is_data, dtype=np.intp), order)
+    return cast(Tensor, reshape(found[:m] if side == "left" else found[n:], where.shape).rechunk(where.chunks))
+
+
+def _search_chunk(block: Array, line: Array, side: Any) -> Array:
+    return np.asarray(np.searchsorted(block, line, side))
 
 
 def _searchsorted(block: Array, line: Array, side: Any) -> Array:

@@ -20,9 +20,9 @@ from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufuncs import as_bool
 from jmars.tensor.ops.index.scatter import match_ndim
 from jmars.tensor.ops.index.take import take_positions
-from jmars.tensor.ops.reduce.reduction import any_
+from jmars.tensor.ops.reduce.reduction import any_, argmax
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis, normal_axis
-from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
+from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis, stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.written_values import converted
 from jmars.tensor.protocols import offers
@@ -172,13 +172,12 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
     is_filled = as_bool(x)
     lines = [any_(is_filled, tuple(j for j in range(x.ndim) if j != i)) for i in axes]
-    filled = concatenate(lines).fetch() if lines else np.zeros(0, bool)
+    ends = [end for line in lines if x.size for end in (any_(line), argmax(line), argmax(line[::-1]))]
+    found = stack(ends).fetch().tolist() if ends else [0] * 3 * len(lines)
     cut = slice(None)
-    for i in axes:
-        there, filled = np.flatnonzero(filled[: x.shape[i]]), filled[x.shape[i] :]
-        low, high = (int(there[0]), int(there[-1]) + 1) if len(there) else (0, 0)
-        if len(there):
-            low, high = low if "f" in trim else 0, high if "b" in trim else x.shape[i]
+    for k, i in enumerate(axes):
+        some, first, last = found[3 * k : 3 * k + 3]
+        low, high = (first if "f" in trim else 0, x.shape[i] - (last if "b" in trim else 0)) if some else (0, 0)
         cut = slice(low, high)
         x = x[(*[slice(None)] * i, cut)]
     return filt[cut] if isinstance(filt, list | tuple) and x.ndim == 1 else x

@@ -3,7 +3,8 @@
 In the first stage chunks are sorted into runs; samples of all runs give splitters, several per output chunk, and every
 run counts the elements below each splitter. In the second stage an output chunk gathers the pieces of the runs that
 hold its elements, with some more at both ends, sorts them and drops the ends. So elements are spilled at most once, and
-output chunks do not wait for each other: an external merge sort with ranges instead of buffers.
+output chunks do not wait for each other: an external merge sort with ranges instead of buffers. For positions, runs
+consist of records of the keys and the position, which orders equal keys, so that the sort is stable.
 Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling).
 """
 
@@ -19,13 +20,16 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
+from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.index.exchange import scatter_by_tensor
+from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["sort_long_axis"]
+__all__ = ["argsort_long_axis", "put_back", "sort_long_axis", "sorted_records"]
 
 Array = np.ndarray[Any, Any]
 FINE = 8  # splitters per output chunk: it reads about 1/8 more than its own elements
@@ -34,18 +38,90 @@ MOST_COUNTS = 2**18  # counts of all runs, about; with more chunks there are few
 
 def sort_long_axis(x: Tensor) -> Tensor:
     """Sorts a 1-d array, NaN last, and keeps its chunks; equal elements are interchangeable."""
-    chunks = x.chunks
-    filled = tuple(n for n in chunks[0] if n)
-    if filled and filled != chunks[0]:  # an empty chunk has no samples
-        return Tensor(rechunked(sort_long_axis(Tensor(rechunked(x.data, (filled,)))).data, chunks))
-    parts = len(chunks[0])
+    filled = _filled(x)
+    return _merged(blockwise("sort", _sorted, [filled], filled.chunks, x.dtype), x.dtype, x.chunks)
+
+
+def argsort_long_axis(keys: Sequence[Tensor]) -> Tensor:
+    """Positions that sort by 1-d keys, the first one first; equal elements in the order of their positions."""
+    runs = _record_runs(keys)
+    return _merged(runs, np.dtype(np.intp), keys[0].chunks)
+
+
+def sorted_records(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The sorted elements of a 1-d array, and their positions; equal elements in the order of their positions."""
+    runs = _record_runs([x])
+    found = _merged(runs, runs.dtype, x.chunks)
+    return (
+        blockwise("sort", _field, [found], x.chunks, x.dtype, ("k0",)),
+        blockwise("sort", _field, [found], x.chunks, np.intp, ("p",)),
+    )
+
+
+def put_back(found: Tensor, order: Tensor) -> Tensor:
+    """Puts values of sorted elements to the positions of the elements."""
+    target = call("empty", found.shape, found.dtype, chunks=found.chunks)
+    return scatter_by_tensor(target, order, 0, found)
+
+
+def _filled(x: Tensor) -> Tensor:
+    """Without empty chunks, which have no samples."""
+    return Tensor(rechunked(x.data, (tuple(n for n in x.chunks[0] if n) or (0,),)))
+
+
+def _merged(runs: Tensor, dtype: np.dtype[Any], chunks: Splits) -> Tensor:
+    """Merges sorted runs; for the dtype of positions, gives the positions of records."""
+    parts = len(runs.chunks[0])
     fine = parts * max(2, min(FINE, MOST_COUNTS // parts**2))
-    runs = blockwise("sort", _sorted, [x], chunks, x.dtype)
-    samples = blockwise("sort", _sample_run, [runs], ((2 * fine,) * parts,), x.dtype, (2 * fine,), flat=True)
-    cuts = blockwise("sort", _splitters, [samples.rechunk(-1)], ((fine - 1,),), x.dtype, (fine,))
+    samples = blockwise("sort", _sample_run, [runs], ((2 * fine,) * parts,), runs.dtype, (2 * fine,), flat=True)
+    cuts = blockwise("sort", _splitters, [samples.rechunk(-1)], ((fine - 1,),), runs.dtype, (fine,))
     below = blockwise("sort", _count_below, [runs, cuts], ((fine - 1,) * parts,), np.intp, flat=True).rechunk(-1)
-    op = SampleSort(group=new_group(), inputs=(runs.data, below.data))
-    return Tensor(new_data(op, x.shape, x.dtype, chunks))
+    op = SampleSort(group=new_group(), dtype=dtype, inputs=(runs.data, below.data))
+    return Tensor(rechunked(new_data(op, runs.shape, dtype, runs.chunks), chunks))
+
+
+def _record_runs(keys: Sequence[Tensor]) -> Tensor:
+    """Sorted runs of records: the keys `k0`, `k1` ..., and the position `p`."""
+    first = _filled(keys[0])
+    n, chunks = len(first), first.chunks
+    columns = [Tensor(rechunked(one.data, chunks)) for one in keys] + [arange(n, dtype=np.int64, chunks=chunks)]
+    dtype = np.dtype([*((f"k{k}", one.dtype) for k, one in enumerate(keys)), ("p", np.int64)])
+    return blockwise("argsort", _sort_records, columns, chunks, dtype, writes=True, scratch=_of_records)
+
+
+def _of_records(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    return _scratch(out.dtype, out.size)
+
+
+def _scratch(dtype: np.dtype[Any], n: int) -> int:
+    """Bytes for sorting n records: the order, NumPy's half of it, and a column twice."""
+    return n * (12 + 2 * max(dtype[name].itemsize for name in dtype.names or ()))
+
+
+def _sort_records(out: Array, *columns: Array) -> None:
+    order = _order(columns[:-1])
+    for name, column in zip(out.dtype.names or (), columns, strict=True):
+        out[name] = column[order]
+
+
+def _order(columns: Sequence[Array]) -> NDArray[np.intp]:
+    """Positions that sort by columns, the first one first; stable."""
+    if len(columns) > 1:
+        return np.lexsort(columns[::-1])
+    (column,) = columns
+    order = np.argsort(column)  # by vector instructions: a third of the time of a stable sort
+    found = column[order]
+    is_tied = (found[1:] == found[:-1]).any() or (len(found) > 1 and found[-2] != found[-2])  # NaN
+    return np.argsort(column, kind="stable") if is_tied else order
+
+
+def _order_of_records(records: Array) -> NDArray[np.intp]:
+    """Positions that sort records, of which those with equal keys are in the order of positions already."""
+    return _order([np.ascontiguousarray(records[name]) for name in (records.dtype.names or ())[:-1]])
+
+
+def _field(records: Array, name: str) -> Array:
+    return np.ascontiguousarray(records[name])
 
 
 def _sorted(block: Array) -> Array:
@@ -60,13 +136,17 @@ def _sample_run(run: Array, count: int) -> Array:
 
 def _splitters(samples: Array, parts: int) -> Array:
     """Splitters between `parts` parts of about equal size."""
-    ordered = np.sort(samples)
+    ordered = np.sort(samples) if samples.dtype.names is None else samples[_order_of_records(samples)]
     found: Array = ordered[np.arange(1, parts) * len(ordered) // parts]
     return found
 
 
 def _count_below(run: Array, cuts: Array) -> Array:
-    """Number of elements of a run below each splitter; equal elements are divided among equal splitters."""
+    """Number of elements of a run below each splitter; equal elements are divided among equal splitters, records by
+    their position.
+    """
+    if run.dtype.names is not None:
+        return _count_records_below(run, cuts)
     low, high = np.searchsorted(run, cuts, "left"), np.searchsorted(run, cuts, "right")
     first = np.searchsorted(cuts, cuts, "left")
     count = np.searchsorted(cuts, cuts, "right") - first + 1
@@ -74,10 +154,25 @@ def _count_below(run: Array, cuts: Array) -> Array:
     return found
 
 
+def _count_records_below(run: Array, cuts: Array) -> Array:
+    low, high = np.zeros(len(cuts), np.intp), np.full(len(cuts), len(run), np.intp)
+    for number, name in enumerate(run.dtype.names or ()):
+        column, wanted = np.ascontiguousarray(run[name]), cuts[name]
+        if not number:
+            low, high = np.searchsorted(column, wanted, "left"), np.searchsorted(column, wanted, "right")
+            continue
+        for k in np.flatnonzero(high > low).tolist():
+            line = column[low[k] : high[k]]
+            start, stop = np.searchsorted(line, wanted[k], "left"), np.searchsorted(line, wanted[k], "right")
+            low[k], high[k] = low[k] + start, low[k] + stop
+    return low
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SampleSort(Dynamic):
     """Becomes `MergeParts` once the counts below each splitter are known."""
 
+    dtype: np.dtype[Any]
     name: ClassVar[str] = "sort"
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
@@ -100,7 +195,7 @@ class SampleSort(Dynamic):
             tuple((ends - lengths - total[first]).tolist()),
             inputs=(runs,),
         )
-        return fragment([new_data(op, runs.shape, runs.dtype, inputs[0].chunks)], self.line)
+        return fragment([new_data(op, runs.shape, self.dtype, inputs[0].chunks)], self.line)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,12 +221,13 @@ class MergeParts(Operand):
         kind = ChunkType((-1,), runs.dtype)
         parts, ids = len(self.skip), runs.ids.reshape(-1)
         starts, stops = (np.frombuffer(one, np.int64).reshape(parts, len(ids)) for one in (self.starts, self.stops))
-        most = int((stops - starts).sum(axis=1).max()) * runs.dtype.itemsize  # for all, to share programs
+        count = int((stops - starts).sum(axis=1).max())  # for all, to share programs
+        most = count * runs.dtype.itemsize + (0 if runs.dtype.names is None else _scratch(runs.dtype, count))
         merges = []
         for j, length in enumerate(output.chunks[0]):
             own = np.flatnonzero(stops[j] > starts[j])
             bounds = np.column_stack([starts[j][own], stops[j][own]]).tobytes()
-            out = ChunkType((length,), runs.dtype)
+            out = ChunkType((length,), output.dtype)
             step = Call(merge_pieces, (), tuple(range(len(own))), out, True, most, alone=True, gathers=True)
             merges.append(builder.add(single(self.name, [kind] * len(own), step), ids[own].tolist(),
                                       ((self.skip[j], bounds),)))  # fmt: skip
@@ -146,5 +242,9 @@ def merge_pieces(out: Array, inputs: Sequence[Array], params: tuple[()], arg: tu
     gathered = line.flags.writeable and not any(map(len, inputs[1:]))
     if not gathered or len(line) != (pieces[:, 1] - pieces[:, 0]).sum():
         line = np.concatenate([run[start:stop] for run, (start, stop) in zip(inputs, pieces, strict=True)])
-    line.sort()
-    out[...] = line[skip : skip + len(out)]
+    if line.dtype.names is None:
+        line.sort()
+        out[...] = line[skip : skip + len(out)]
+    else:
+        order = _order_of_records(line)[skip : skip + len(out)]
+        out[...] = (line if out.dtype.names else line["p"])[order]

@@ -1,6 +1,6 @@
-"""Sorting: `sort`, `argsort`, `partition`, `lexsort`, along axes that are brought into a single chunk.
+"""Sorting: `sort`, `argsort`, `partition`, `lexsort`: short lines in a single chunk, long lines by ranges.
 
-Only `sort` of a long 1-d or flattened array keeps the chunks (sample_sort.py).
+Long 1-d or flattened arrays keep their chunks (sample_sort.py); the order of equal elements is stable then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.index.structured import check_sort_order
 from jmars.tensor.ops.shape.axes import names_no_axis, normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
-from jmars.tensor.ops.sort.sample_sort import sort_long_axis
+from jmars.tensor.ops.sort.sample_sort import argsort_long_axis, sort_long_axis
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -79,7 +79,11 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
 @offers("argsort")
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """`np.argsort`: positions that sort an array along an axis."""
-    check_sort_order(as_tensor(a), order)
+    x = as_tensor(a)
+    check_sort_order(x, order)
+    if exceeds_chunk(x, axis) and x.dtype.names is None:
+        _check_options(np.argsort, None, {"kind": kind, "stable": stable})
+        return argsort_long_axis([ravel(native(x))])
     return _map_lines("argsort", np.argsort, a, axis, kind=kind, order=order, stable=stable)
 
 
@@ -96,8 +100,12 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 
 @offers("argpartition")
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.argpartition`: positions that partition an array along an axis."""
-    check_sort_order(as_tensor(a), order)
+    """`np.argpartition`: positions that partition an array along an axis; those that sort a long line."""
+    x = as_tensor(a)
+    check_sort_order(x, order)
+    if exceeds_chunk(x, axis) and x.dtype.names is None:
+        _check_options(np.argpartition, x.size, {"kth": kth, "kind": kind})
+        return argsort(x, axis)
     return _map_lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind, order=order)
 
 
@@ -121,6 +129,8 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
         normal_axis(operator.index(axis), 1)  # as if there were an axis
         return cast(Tensor, call("zeros", (), np.intp))
     axis = normal_axis(axis, rows[0].ndim)
+    if exceeds_chunk(rows[0], axis) and all(x.shape == rows[0].shape for x in rows):
+        return argsort_long_axis([native(x) for x in rows[::-1]])
     rows = [single_chunk_along(x, [axis]) for x in rows]
     rows = [x.rechunk(rows[0].chunks) for x in rows]
     return blockwise("lexsort", _lexsort, rows, rows[0].chunks, np.intp, (axis,))

@@ -1,17 +1,19 @@
 """`np.unique` and set operations: distinct elements per chunk, merged by a tree; their number is an unknown length.
 
-A chunk of the tree packs sorted distinct elements, first positions and counts as bytes. Results have a single chunk, so
-the distinct elements must fit into the memory of a worker.
+A chunk of the tree packs sorted distinct elements, first positions and counts as bytes, and the result is a single
+chunk. Of a long array whose elements are mostly distinct, by a sample, the elements are sorted by ranges instead
+(sample_sort.py), and the results have many chunks.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,12 @@ from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, le
 from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.ops.sort.sample_sort import put_back, sort_long_axis, sorted_records
+from jmars.tensor.ops.sort.sort import exceeds_chunk
 from jmars.tensor.ops.sort.unique_axis import unique_slices
 from jmars.tensor.outputs import outputs
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import Origin, is_known
 
@@ -39,6 +44,7 @@ __all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique"]
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
 WIDEST = 4  # entries of a table for each element: a table of bytes, half as large as elements of 8 bytes
+SAMPLED = 2**18  # elements of a long array, for the number of distinct ones
 BLOCK = 2**16  # elements marked at once, in the cache
 
 
@@ -93,6 +99,13 @@ def unique(
         x._resolved()
     if x.dtype.kind == "M" and _has_one_nat() and not (return_index or return_inverse or return_counts):
         equal_nan = True
+    if _may_be_many(x) and (equal_nan or x.dtype.kind != "f" or not return_inverse):
+        return _of_long_array(x, return_index, return_inverse, return_counts, equal_nan)
+    made = _by_tree(x, return_index, return_inverse, return_counts, equal_nan)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _by_tree(x: Tensor, return_index: bool, return_inverse: bool, return_counts: bool, equal_nan: bool) -> list[Tensor]:
     origin = Origin.of(new_group())
     more = [number for number, wanted in ((1, return_index), (2, return_counts)) if wanted]
     some = [fields for n in range(len(more) + 1) for fields in itertools.combinations(more, n)]
@@ -101,8 +114,75 @@ def unique(
         which = Tensor(new_data(UniqueInverse(inputs=(x.data, found[0].data)), x.shape, np.dtype(np.intp), x.chunks))
         if not equal_nan and x.dtype.kind in "fmM":
             which = _with_nans(which, x, found[0])
-        found.insert(1 + return_index, which if _is_shaped() and axis is None else ravel(which))
-    return found[0] if len(found) == 1 else tuple(found)
+        found.insert(1 + return_index, which if _is_shaped() else ravel(which))
+    return found
+
+
+def _may_be_many(x: Tensor) -> bool:
+    """Whether distinct elements may be too many for a chunk."""
+    return x.dtype.kind in "biuf" and is_known([x.data.shape]) and exceeds_chunk(x, None)
+
+
+def _are_many(x: Tensor) -> Tensor:
+    """Whether the distinct elements of a long array exceed a chunk, by a sample."""
+    parts = math.prod(map(len, x.chunks))
+    each = max(2, min(SAMPLED, x.size) // parts)
+    cut = ((each,) * parts,)
+    sample = blockwise("unique", _sample, [x], cut, x.dtype, (each,), flat=True).rechunk(-1)
+    return blockwise("unique", _exceeds, [sample], ((1,),), bool, (x.size, chunk_bytes() // 4))
+
+
+def _sample(block: Array, count: int) -> Array:
+    line = block.reshape(-1)
+    return np.resize(line[:: max(1, len(line) // count)], count)  # of an empty block, zeros
+
+
+def _exceeds(sample: Array, count: int, most: int) -> Array:
+    """Whether `count` elements with as many distinct ones as a sample have more distinct bytes than `most`."""
+    share = len(np.unique(sample)) / len(sample)
+    return np.array([share * count * sample.dtype.itemsize > most])
+
+
+def _of_long_array(
+    x: Tensor, return_index: bool, return_inverse: bool, return_counts: bool, equal_nan: bool
+) -> Tensor | tuple[Tensor, ...]:
+    """The results by ranges where the elements are mostly distinct, else by the tree."""
+    wanted = return_index, return_inverse, return_counts, equal_nan
+    made = call("cond", _are_many(x), tuple(_by_ranges(x, *wanted)), tuple(_by_tree(x, *wanted)))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _by_ranges(
+    x: Tensor, return_index: bool, return_inverse: bool, return_counts: bool, equal_nan: bool
+) -> list[Tensor]:
+    """Sorts the elements; the first ones of equal elements are the distinct elements."""
+    line, order = ravel(x), None
+    if return_index or return_inverse:
+        line, order = sorted_records(line)
+    else:
+        line = sort_long_axis(line)
+    begins = _begins(line, equal_nan)
+    found = [line[begins]]
+    if order is not None and return_index:
+        found.append(order[begins])
+    if order is not None and return_inverse:
+        inverse = put_back(call("cumsum", begins, dtype=np.intp) - 1, order)
+        found.append(call("reshape", inverse, x.shape) if _is_shaped() else inverse)
+    if return_counts:
+        place = call("arange", x.size, chunks=line.chunks)
+        start = call("method.accumulate", np.maximum, call("where", begins, place, 0))
+        ends = call("concatenate", [begins[1:], call("ones", 1, dtype=bool)]).rechunk(line.chunks)
+        found.append((place - start + 1)[ends])
+    return found
+
+
+def _begins(line: Tensor, equal_nan: bool) -> Tensor:
+    """Where elements of a sorted array differ from the one before."""
+    now, before = line[1:], line[:-1]
+    differ = now != before
+    if equal_nan and line.dtype.kind == "f":
+        differ = differ & ((now == now) | (before == before))
+    return cast(Tensor, call("concatenate", [call("ones", 1, dtype=bool), differ]).rechunk(line.chunks))
 
 
 def _with_nans(which: Tensor, x: Tensor, values: Tensor) -> Tensor:
@@ -409,10 +489,26 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
          kind: Any = None) -> Tensor:  # fmt: skip
     """`np.isin`: tests each element for membership in `test_elements`, whose distinct elements are a single chunk."""
     x, others = as_tensor(element), ravel(test_elements)
+    if _may_be_many(others) and kind is None and x.dtype == others.dtype and is_known([x.data.shape]):
+        made = call("cond", _are_many(others), _isin_by_ranges(x, others, invert), _isin_few(x, others, invert, kind))
+        return cast(Tensor, made)
+    return _isin_few(x, others, invert, kind)
+
+
+def _isin_few(x: Tensor, others: Tensor, invert: bool, kind: Any) -> Tensor:
     if len(others.chunks[0]) > 1:
-        others = call("unique", others)
-    others = others.rechunk(-1)
-    return blockwise("isin", _isin, [x, others], x.chunks, bool, (bool(invert), kind))
+        others = Tensor(_fields(others, (0,), True, Origin.of(new_group()))[0])
+    return blockwise("isin", _isin, [x, others.rechunk(-1)], x.chunks, bool, (bool(invert), kind))
+
+
+def _isin_by_ranges(x: Tensor, others: Tensor, invert: bool) -> Tensor:
+    """Sorts both together: an element is in the others if the first of its equals is one of them."""
+    both, order = sorted_records(call("concatenate", [others, ravel(x)]))
+    place = call("arange", len(both), chunks=both.chunks)
+    code = call("where", _begins(both, False), 2 * place + (order < len(others)), 0)
+    found = call("method.accumulate", np.maximum, code) % 2 != int(invert)
+    inside = put_back(found, order)[len(others) :]
+    return cast(Tensor, call("reshape", inside, x.shape).rechunk(x.chunks))
 
 
 def _isin(block: Array, others: Array, invert: bool, kind: Any) -> Array:
