@@ -63,10 +63,10 @@ class FloatWarnings:
         """
         __tracebackhide__ = True
         raised: tuple[RuntimeWarning, SourceLine | None] | None = None
-        here: set[tuple[SourceLine | None, str]] = set()  # a line is told once, however many operations it has
+        here: set[tuple[str, int, str]] = set()  # a line is told once, however many operations it has
         for key, line, text in sorted(found, key=_place):
-            if self._is_new(key, text) and (line, text) not in here:
-                here.add((line, text))
+            if self._is_new(key, text) and (place := (*_place((key, line, text)), text)) not in here:
+                here.add(place)
                 try:
                     warn_at_line(line, text)
                 except RuntimeWarning as error:

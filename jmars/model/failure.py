@@ -90,7 +90,7 @@ class Failure:
         """
         original = self.unpickled()
         revived = original if isinstance(original, Exception) else OperandError(f"{self.name}: {self.text}")
-        if self.where:
+        if self.where and not self.text.startswith(self.where):
             revived.add_note(f"in {self.where}")
         if self.traceback:
             revived.add_note(f"on the worker:\n{self.traceback.rstrip()}")

@@ -21,6 +21,7 @@ from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
 from jmars.tensor.engine import Engine, current_engine, set_engine
 from jmars.tensor.small_values import small_values
+from jmars.tensor.source_line import following_calls
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -62,7 +63,14 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
     computed.begin()
     inside = Namespace.enter(names, source.line_of)
     try:
-        with lazy_names(), _engine_is(engine), small_values(), errors_at_once(), compute_displayed_values(shell):
+        with (
+            lazy_names(),
+            _engine_is(engine),
+            small_values(),
+            errors_at_once(),
+            following_calls(),
+            compute_displayed_values(shell),
+        ):
             result: Any = eval(source.code, names)
             if inspect.iscoroutine(result):
                 run_coroutine(result)

@@ -22,14 +22,14 @@ from jmars.errors import ClusterStoppedError, MemoryLimitError
 from jmars.model.states import JobState
 from jmars.notebook.cell_error import show_as_one_line
 from jmars.notebook.display import CellDisplay
-from jmars.notebook.error_notes import in_flags, note_for_late_error
+from jmars.notebook.error_notes import in_flags, note_for_calls, note_for_late_error
 from jmars.notebook.guarded_code import computed
 from jmars.notebook.implicit_compute import ImplicitComputes
 from jmars.notebook.kernel_access import Pump
 from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import raise_at, source_line, users_frames
+from jmars.tensor.source_line import raise_along, source_line, users_frames
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
 
@@ -279,6 +279,8 @@ class CellEngine:
             if hint := note_for_late_error(error, job.line):
                 error.add_note(hint)
             if may_leave and job.line is not None:  # the current traceback is at the cell's end: show the line instead
-                raise_at(error, job.line.filename, job.line.lineno)
+                raise_along(error, job.line)
+            if hint := note_for_calls(job.line):
+                error.add_note(hint)
             raise error
         return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,17 +42,14 @@ def shorten_traceback(shell: InteractiveShell, error: BaseException, files: Cont
     """Makes IPython show the traceback of `error` from the first frame in `files` on, without frames of jmars."""
     if hasattr(error, "_render_traceback_") or isinstance(error, SyntaxError):
         return
-    if hasattr(error, "__notes__"):
-        error.__notes__ = [_with_cells(shell, note) for note in error.__notes__ if not _only_ours(error, note)]
+    _tidy_notes(shell, error)
     links = traceback_links(error)
     first = next((i for i, link in enumerate(links) if link.tb_frame.f_code.co_filename in files), None)
     if first is None:
         return
     _forget_ours(error)
-    links = filter_links(error, links[first:])
-    shown: TracebackType | None = None
-    for link in reversed(links):
-        shown = TracebackType(shown, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    _shorten_chained(shell, error)
+    shown = _joined(filter_links(error, links[first:]))
     formatter: Any = shell.InteractiveTB  # it carries no types
 
     def render() -> Any:
@@ -62,6 +59,31 @@ def shorten_traceback(shell: InteractiveShell, error: BaseException, files: Cont
         error._render_traceback_ = render  # type: ignore[attr-defined]
     except AttributeError:
         pass  # an exception with slots: it is shown with our frames
+
+
+def _shorten_chained(shell: InteractiveShell, error: BaseException) -> None:
+    """Takes frames of jmars out of the tracebacks of exceptions that are shown before `error`."""
+    seen = {id(error)}
+    one = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        _tidy_notes(shell, one)
+        one.__traceback__ = _joined(filter_links(one, traceback_links(one)))
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+
+
+def _joined(links: Sequence[TracebackType]) -> TracebackType | None:
+    """A traceback of these links."""
+    found: TracebackType | None = None
+    for link in reversed(links):
+        found = TracebackType(found, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return found
+
+
+def _tidy_notes(shell: InteractiveShell, error: BaseException) -> None:
+    """Names cells in the notes of an error as IPython does, and drops notes that list frames of jmars."""
+    if hasattr(error, "__notes__"):
+        error.__notes__ = [_with_cells(shell, note) for note in error.__notes__ if not _only_ours(error, note)]
 
 
 def shorten_plain_tracebacks(shell: InteractiveShell) -> None:

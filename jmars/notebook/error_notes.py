@@ -15,7 +15,7 @@ from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.units import parse_bytes
 
-__all__ = ["in_flags", "note_for_late_error", "note_for_lazy"]
+__all__ = ["in_flags", "note_for_calls", "note_for_late_error", "note_for_lazy"]
 
 _MORE = re.compile(r"raise memory_limit(?: by ([\d.]+ [KMGT]?i?B))?")
 _NEEDS = re.compile(r"needs ([\d.]+ [KMGT]?i?B) in memory at once.* leaves ([\d.]+ [KMGT]?i?B)")
@@ -112,6 +112,25 @@ def note_for_late_error(error: BaseException, made: SourceLine | None) -> str | 
                 "to catch the error there, compute the value there with .fetch()"
             )
     return None
+
+
+def note_for_calls(made: SourceLine | None) -> str | None:
+    """A note that says how the cell came to the line that made an operand; None where the traceback shows it.
+
+    Examples
+    --------
+    >>> calls = "inverse\\n7\\touter\\tcell.py\\n9\\t<module>\\tcell.py"
+    >>> note_for_calls(SourceLine("cell.py", 2, "return np.linalg.inv(a)", calls))
+    'called from line 7 in outer, from line 9'
+    """
+    if made is None or not made.calls:
+        return None
+    callers = [one.split("\t") for one in made.calls.split("\n")[1:]]
+    number, _, file = callers[-1]
+    if (file, int(number)) in _lines_that_run():
+        return None
+    places = [f"from line {number}{'' if name.startswith('<') else f' in {name}'}" for number, name, _ in callers]
+    return f"called {', '.join(places)}"
 
 
 def _tries(filename: str) -> Iterator[tuple[int, int, set[str] | None]]:

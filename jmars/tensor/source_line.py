@@ -6,24 +6,41 @@ import linecache
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from types import FrameType
-from typing import NamedTuple, NoReturn
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, NoReturn
 
-__all__ = ["SourceLine", "raise_at", "source_line", "users_frames", "warn_at", "warn_user"]
+__all__ = [
+    "SourceLine",
+    "following_calls",
+    "raise_along",
+    "raise_at",
+    "source_line",
+    "users_frames",
+    "warn_at",
+    "warn_user",
+]
 
 _OURS = ("jmars.", "numpy.", "cloudpickle.", "dask.", "xarray.")  # Dask and xarray call jmars on behalf of the user
 _OUTERMOST = ("<module>", "<cell line")  # IPython's names of the code of a cell
+_MOST_CALLS = 40  # names and numbers: of 13 callers
+_follow = False  # whether source lines have calls
 _PYTHONS = ("threading", "concurrent.futures.thread", "asyncio.")  # the ends of threads that have no frame of the user
 _NOT_THE_USERS = (*_OURS, *_PYTHONS)
 
 
 class SourceLine(NamedTuple):
-    """File name, line number from 1, and the text of the line without its indent."""
+    """File name, line number from 1, and the text of the line without its indent.
+
+    `calls` says how a cell came to a line in a function: the function's name, then a row for each caller with line
+    number, function and file, separated by tabs, up to the cell's own line.
+    """
 
     filename: str
     lineno: int
     text: str
+    calls: str = ""
 
 
 def source_line() -> SourceLine | None:
@@ -32,7 +49,33 @@ def source_line() -> SourceLine | None:
     if frame is None:
         return None
     filename = frame.f_code.co_filename
-    return _known_line(filename, frame.f_lineno, linecache.getline(filename, frame.f_lineno))
+    calls = _calls(frame) if _follow and not frame.f_code.co_name.startswith(_OUTERMOST) else ()
+    return _known_line(filename, frame.f_lineno, linecache.getline(filename, frame.f_lineno), calls)
+
+
+@contextmanager
+def following_calls() -> Iterator[None]:
+    """Within the block, source lines have `calls`."""
+    global _follow
+    before, _follow = _follow, True
+    try:
+        yield
+    finally:
+        _follow = before
+
+
+def _calls(frame: FrameType) -> tuple[Any, ...]:
+    """Name of a function, and line, function and file of its callers up to the outermost; () where those are many."""
+    found: list[Any] = [frame.f_code.co_name]
+    caller = frame.f_back
+    while caller is not None and len(found) < _MOST_CALLS:
+        code = caller.f_code
+        if not _is_passed_over(caller.f_globals.get("__name__")):
+            found += (caller.f_lineno, code.co_name, code.co_filename)
+            if code.co_name.startswith(_OUTERMOST):
+                return tuple(found)
+        caller = caller.f_back
+    return ()
 
 
 def warn_user(text: str, category: type[Warning]) -> None:
@@ -56,6 +99,43 @@ def warn_at(frame: FrameType | None, text: str, category: type[Warning]) -> None
         return
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+
+
+def raise_along(error: BaseException, line: SourceLine) -> NoReturn:
+    """Raises `error` as if the code on a line had raised it, which the code of the cell had called by `line.calls`.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise_along(ValueError("no"), SourceLine("cell.py", 2, "", "solve\\n7\\t<module>\\tcell.py"))
+    ... except ValueError as error:
+    ...     link = error.__traceback__.tb_next.tb_next
+    >>> link.tb_lineno, link.tb_next.tb_lineno, link.tb_next.tb_frame.f_code.co_name
+    (7, 2, 'solve')
+    """
+    __tracebackhide__ = True
+    name, *callers = line.calls.split("\n") if line.calls else ["<module>"]
+    places = [(line.lineno, name, line.filename)]
+    for one in callers:
+        number, function, file = one.split("\t")
+        places.append((int(number), function, file))
+    chain: TracebackType | None = None
+    for lineno, function, file in places:
+        frame = _frame_at(lineno, function, file)
+        chain = TracebackType(chain, frame, frame.f_lasti, lineno)
+    raise error.with_traceback(chain)
+
+
+def _frame_at(lineno: int, function: str, filename: str) -> FrameType:
+    """A frame that has run a line of a file, as that of a function."""
+    code = compile("\n" * (lineno - 1) + "1 / 0", filename, "exec").replace(co_name=function, co_qualname=function)
+    try:
+        exec(code, {})
+    except ZeroDivisionError as error:
+        link = error.__traceback__
+        assert link is not None and link.tb_next is not None
+        return link.tb_next.tb_frame
+    raise AssertionError("the line above raises")
 
 
 def raise_at(error: BaseException, filename: str, lineno: int) -> NoReturn:
@@ -99,7 +179,8 @@ def _is_passed_over(module: str | None) -> bool:
     return module is not None and (module.startswith(_NOT_THE_USERS) or module in ("jmars", "numpy", "warnings"))
 
 
-@lru_cache(maxsize=128)  # the lines of a few cells
-def _known_line(filename: str, lineno: int, text: str) -> SourceLine:
-    """The same object for the same line: a pickled graph holds it once."""
-    return SourceLine(filename, lineno, text.strip())
+@lru_cache(maxsize=1024)  # the lines of a few cells
+def _known_line(filename: str, lineno: int, text: str, calls: tuple[Any, ...]) -> SourceLine:
+    """The same object for the same line and calls: a pickled graph holds it once."""
+    callers = ["\t".join(map(str, calls[k : k + 3])) for k in range(1, len(calls), 3)]
+    return SourceLine(filename, lineno, text.strip(), "\n".join([*calls[:1], *callers]))

@@ -60,7 +60,7 @@ class Bindings(NamedTuple):
     """
 
     keys: Sequence[str]
-    lines: Sequence[tuple[str, int, str]]
+    lines: Sequence[tuple[str, int, str, str]]
     line_of: Sequence[int]
     values: Sequence[Any] = ()
 

@@ -73,3 +73,47 @@ def test_an_error_of_a_plain_cell_shows_no_frame_of_jmars(notebook):
     assert "----> 1 x + np.ones(7)" in ran.text and "jmars/" not in ran.text
     ran = notebook.run("np.ones(3) + np.ones(4)")
     assert "operands could not be broadcast" in ran.text
+
+
+HELPERS = """%%jmars
+class Bad(Exception):
+    pass
+def solve(a, b):
+    return np.linalg.solve(a, b)
+def outer(a):
+    y = solve(a, np.ones(900))
+    return y * 2
+good = outer(np.eye(900))
+"""
+
+
+def shown_lines(text):
+    """The lines to which arrows of a traceback point."""
+    return [line.split("-> ")[1].split(" ", 1) for line in text.splitlines() if line.startswith("--") and "-> " in line]
+
+
+def test_a_late_error_shows_the_way_through_the_users_functions(notebook):
+    text = notebook.run(HELPERS + "x = outer(np.zeros((900, 900)))").text
+    assert [int(number) for number, _ in shown_lines(text)] == [10, 7, 5]
+    assert "in outer" in text and "in solve" in text and "jmars/" not in text
+
+
+def test_a_late_error_of_a_look_names_the_callers(notebook):
+    text = notebook.run(HELPERS + "x = outer(np.zeros((900, 900)))\nprint(x[:3])").text
+    assert [int(number) for number, _ in shown_lines(text)] == [11]
+    assert "called from line 7 in outer, from line 10" in text
+
+
+def test_chained_errors_show_no_frame_of_jmars(notebook):
+    caught = "try:\n    x = {}\nexcept ValueError as error:\n    raise Bad('no solution'){}"
+    for call in ("outer(np.zeros((900, 900)))", "np.ones(3).reshape(7)", "np.ones(10**6) + np.ones(10**5)"):
+        for cause in (" from error", ""):
+            text = notebook.run(HELPERS + caught.format(call, cause)).text
+            numbers = [int(number) for number, _ in shown_lines(text)]
+            assert numbers == ([11, 7, 5, 13] if "outer" in call else [11, 13])
+            assert "jmars/" not in text and "Bad: no solution" in text
+
+
+def test_a_memory_error_names_its_operand_once(notebook):
+    text = notebook.run("%%jmars\na = np.ones((12000, 12000), chunk_size=12000)\nb = np.sort(a, axis=0).sum()").text
+    assert text.count("needs") == 1 and text.count("operand ") <= 2
