@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jmars.config import runtime_dir
@@ -39,6 +39,8 @@ class Entry:
     engine
         Kind of the engine whose workers compute; "ssh" for a cluster of another machine, to which ssh leads; "" for
         workers that share memory with clients.
+    versions
+        Of jmars, NumPy and Python; empty where an older cluster does not say.
     """
 
     id: str
@@ -48,6 +50,7 @@ class Entry:
     folder: str = ""
     started: float = 0.0
     engine: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def far(self) -> bool:
@@ -75,7 +78,8 @@ def read_entry(path: Path) -> Entry | None:
             cluster, name, socket, token = (str(fields[name]) for name in ("id", "name", "socket", "token"))
             folder = str(fields.get("folders", {}).get("folder", ""))
             started, engine = float(fields.get("started", 0.0)), str(fields.get("engine", ""))
-            entry = Entry(cluster, name, socket, token, folder, started, engine)
+            versions = {str(what): str(one) for what, one in fields.get("versions", {}).items()}
+            entry = Entry(cluster, name, socket, token, folder, started, engine, versions)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
     return entry if entry.id == path.stem else None

@@ -24,7 +24,7 @@ def connect(name: str = "", *, python: str | None = None) -> Cluster:
     Raises
     ------
     ClusterLostError
-        If there is none of that name, several, or it does not answer.
+        If there is none of that name, several, it does not answer, or it has other versions of jmars, NumPy or Python.
     ClusterStartError
         If ssh cannot be used: no asyncssh, or a text that is no place.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from jmars.actors.descriptors import received
 from jmars.actors.registry import Entry
 from jmars.deploy.ending import end_control
+from jmars.model.versions import refuse_other_versions
 
 __all__ = ["AttachedHost"]
 
@@ -28,7 +29,7 @@ class AttachedHost:
     Raises
     ------
     ClusterLostError
-        If it does not answer.
+        If it does not answer, or has other versions of jmars, NumPy or Python than this process.
     AuthenticationError
         If it has another token than its registry file says.
     """
@@ -37,6 +38,7 @@ class AttachedHost:
     words = ""
 
     def __init__(self, entry: Entry) -> None:
+        refuse_other_versions(f"the cluster {entry.id}", entry.versions)
         self.id, self.name, self.token = entry.id, entry.name, entry.token
         self._socket = Path(entry.socket)
         self.limit = 0  # bytes; told by the cluster, as the processes

@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from jmars.actors.registry import find_entry
-from jmars.engines.parts import versions
 from jmars.errors import ClusterLostError
+from jmars.model.versions import versions
 
 __all__ = ["ENTRY", "entry", "entry_in"]
 

@@ -23,8 +23,8 @@ from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.host_output import no_answer, printable
 from jmars.deploy.launch_ssh import LOGIN_SECONDS, SshRoute
 from jmars.deploy.ssh_words import FarPlace, remote_command
-from jmars.engines.parts import versions
 from jmars.errors import ClusterLostError, ClusterStartError, text_of
+from jmars.model.versions import refuse_other_versions
 
 __all__ = ["FarHost"]
 
@@ -178,13 +178,7 @@ class FarHost:
             raise ClusterLostError(str(no_answer(who, self._python, done.exit_status, words, "cannot be reached")))
         if "error" in told:
             raise ClusterLostError(f"{who} is not there: {printable(str(told['error']))}")
-        here = versions()
-        for what, ours in here.items():
-            if (theirs := told["versions"].get(what)) != ours:
-                raise ClusterLostError(
-                    f"{who} has {what} {printable(str(theirs))}, and this kernel has {ours}; graphs of one cannot be "
-                    "read by the other: use the same versions on both machines"
-                )
+        refuse_other_versions(who, told["versions"])
         return told
 
     def _register(self) -> None:

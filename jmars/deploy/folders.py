@@ -25,6 +25,7 @@ from typing import Any
 from jmars.config import runtime_dir
 from jmars.errors import StorageError
 from jmars.model.record import record
+from jmars.model.versions import versions
 from jmars.storage.spill import spill_room
 
 __all__ = ["Folders", "sweep"]
@@ -101,7 +102,8 @@ class Folders:
         temporary = f"{self.registry}.{secrets.token_hex(4)}"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(fd, "w") as file:
-            json.dump({**entry, "folders": asdict(self), "started": time.time()}, file)
+            more = {"folders": asdict(self), "started": time.time(), "versions": versions()}
+            json.dump({**entry, **more}, file)
         os.replace(temporary, self.registry)
 
     def lock(self) -> int:

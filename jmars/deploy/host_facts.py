@@ -19,8 +19,8 @@ from typing import Any, Self
 import threadpoolctl
 from numpy._core import _multiarray_umath as numpy_core  # type: ignore[attr-defined]
 
-from jmars.engines.parts import versions
 from jmars.errors import ClusterStartError
+from jmars.model.versions import versions
 
 __all__ = ["HostFacts", "SameBits", "check_versions", "own_facts", "same_bits"]
 

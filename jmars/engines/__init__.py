@@ -24,7 +24,7 @@ dask_tasks.py   groups as Dask's tasks
 dask_connect.py  address and connection of a Dask scheduler (`connect`)
 dask.py         Dask as an engine (`DaskEngine`)
 guests.py       hosts that a worker of an engine starts as its children (`begin`, `certify`)
-parts.py        parts of chunks, and versions, in the workers of all engines
+parts.py        parts of chunks in the workers of all engines
 ray_worker.py   what runs in Ray's processes
 ray_tasks.py    groups as Ray's tasks
 ray_nodes.py    Ray's connection, nodes and autoscaler

@@ -23,8 +23,9 @@ import psutil
 from distributed import get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from jmars.engines.parts import cut, versions
+from jmars.engines.parts import cut
 from jmars.kernels.group_run import GroupReport
+from jmars.model.versions import versions
 
 __all__ = [
     "AGAIN",

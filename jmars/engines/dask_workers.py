@@ -16,8 +16,8 @@ from typing import Any
 
 from jmars.engines.dask_worker import MEGABYTE, RESOURCE, inspect_worker
 from jmars.engines.engine import EngineWorker
-from jmars.engines.parts import versions
 from jmars.errors import text_of
+from jmars.model.versions import versions
 
 __all__ = ["DaskWorkers", "can_dial", "cross", "identities"]
 

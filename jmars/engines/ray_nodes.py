@@ -19,10 +19,10 @@ from ray.autoscaler.sdk import request_resources
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jmars.engines.engine import START_SECONDS, EngineWorker
-from jmars.engines.parts import versions
 from jmars.engines.ray_tasks import cause_of, module_missing
 from jmars.engines.ray_worker import inspect_node
 from jmars.errors import ClusterError, ClusterStartError, text_of
+from jmars.model.versions import versions
 
 __all__ = ["RayConnection", "nodes_of", "request_nodes", "security", "wrong_versions"]
 

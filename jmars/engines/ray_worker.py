@@ -19,8 +19,9 @@ import psutil
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError
 
-from jmars.engines.parts import cut, versions
+from jmars.engines.parts import cut
 from jmars.kernels.group_run import GroupReport
+from jmars.model.versions import versions
 
 __all__ = ["Board", "Runner", "cut_values", "group_function", "inspect_node", "run_task"]
 

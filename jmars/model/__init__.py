@@ -14,6 +14,7 @@ wire.py      records within msgpack
 timing.py    begin and end of operands in the states of a worker
 collector.py  blocks in which the garbage collector is off
 fork_locks.py  locks that are free in a forked child
+versions.py  versions that processes which exchange pickles must share
 status.py    status of a host and of jobs at a moment, to explain why a job does not move
 """
 

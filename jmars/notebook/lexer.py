@@ -1,7 +1,7 @@
 """Pygments lexer of a `%%jmars` cell: the magic's line with its flags, then Python.
 
-Registered as "jmars" among Pygments' lexers, and named for `%%jmars` cells by
-`jupyter-config/jupyter_nbconvert_config.json`: IPython's own lexer shows a cell under an unknown magic as plain text.
+Registered as "jmars" among Pygments' lexers. nbconvert takes it for `%%jmars` cells by a setting, which
+docs/how-to/run-headless.md gives: IPython's own lexer shows a cell under an unknown magic as plain text.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ __all__ += [
 __all__ += ["strides_like", "taken_strides", "unresolved"]
 
 Array = np.ndarray[Any, Any]
-ADDRESS = 2**20  # of the memory that layouts pretend to have; never read or written
+_MEMORY = np.zeros(2**16, np.uint8)  # where the memory that layouts pretend to have begins
+ADDRESS = _MEMORY.ctypes.data  # readable, since NumPy 2.1.0 read the first element; no other element may be read
 
 
 _CopyMode: Any = np._CopyMode

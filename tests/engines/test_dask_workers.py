@@ -16,9 +16,9 @@ from jmars.engines.dask import DaskEngine
 from jmars.engines.dask_worker import inspect_worker
 from jmars.engines.dask_workers import DaskWorkers, cross
 from jmars.engines.engine import EngineWorker, Result
-from jmars.engines.parts import versions
 from jmars.errors import ClusterError, ClusterStartError
 from jmars.kernels.group_run import GroupReport
+from jmars.model.versions import versions
 from tests.engines.dask_groups import Ask, Recorded, cluster_process, group, in_head, started, whole
 
 

@@ -62,7 +62,10 @@ def test_without_them_it_serves_every_machine(tmp_path: Path) -> None:
 
 
 def test_jupyter_loads_the_server_part(names: set[str]) -> None:
-    assert any(name.endswith("etc/jupyter/jupyter_server_config.d/jmars.json") for name in names)
+    settings = [name.partition("/etc/")[2] for name in names if "/etc/" in name]
+    assert settings == [
+        "jupyter/jupyter_server_config.d/jmars.json"
+    ]  # no file that another package, or a user, may have
 
 
 def test_it_has_nothing_else(names: set[str]) -> None:

@@ -43,7 +43,7 @@ def page(monkeypatch) -> str:
     notebook = nbformat.v4.new_notebook(metadata={"language_info": {"name": "python", "pygments_lexer": "ipython3"}})
     output = nbformat.v4.new_output("display_data", data=json.loads(json.dumps(final_bundle(picture_of(finished())))))
     notebook.cells = [nbformat.v4.new_code_cell(CELL, outputs=[output])]
-    settings = Config(json.loads((ROOT / "jupyter-config" / "jupyter_nbconvert_config.json").read_text()))
+    settings = Config({"HighlightMagicsPreprocessor": {"languages": {"%%jmars": "jmars"}}})
     return HTMLExporter(config=settings).from_notebook_node(notebook)[0]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import ChunkSizeError, UnsupportedError
+from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
 from tests.tensor.cut import cut_arrays, same
 
 
@@ -19,6 +20,16 @@ def test_a_function_of_elements(data):
     same(x.map_blocks(lambda block: block * 2 + 1), array * 2 + 1)
     same(mt.map_blocks(np.sqrt, x), np.sqrt(array))
     same(mt.map_blocks(np.add, x, np.float64(2.5)), array + 2.5)
+
+
+def test_code_keeps_its_file():
+    """cloudpickle 3.1.3 gives all code one name."""
+
+    def outer():
+        return lambda: 1
+
+    sent = unpickled(pickled(outer))
+    assert sent.__code__.co_filename == sent().__code__.co_filename == __file__
 
 
 def test_inputs_that_broadcast_are_cut_alike():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, ClassVar
 
 import cloudpickle
@@ -215,9 +215,15 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
             return None
 
     def reducer_override(self, obj: Any) -> Any:
-        """Replaces a jmars function or class by NumPy's."""
+        """Replaces a jmars function or class by NumPy's; keeps the file of code, which cloudpickle 3.1.3 leaves out."""
+        if isinstance(obj, CodeType):
+            return _code_of_file, (*cloudpickle.Pickler.dispatch_table[CodeType](obj), obj.co_filename)
         theirs = numpy_function(obj) if isinstance(obj, FunctionType | Ufunc | staticmethod | type) else None
         return super().reducer_override(obj) if theirs is None else (_identity, (theirs,))
+
+
+def _code_of_file(make: Callable[..., CodeType], args: tuple[Any, ...], file: str) -> CodeType:
+    return make(*args).replace(co_filename=file)
 
 
 def _identity(function: Any) -> Any:
