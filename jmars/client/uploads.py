@@ -127,7 +127,7 @@ class Uploads:
         read_parts(linked)
 
     def _file(self, array: np.ndarray[Any, Any]) -> Layout | None:
-        """Where a large array lies in a file that the workers can read; None if it does not, or may not."""
+        """Place of a large array in a file that the workers can read, or None."""
         return mapped_layout(array) if array.nbytes > COPIED and self._shared.same_machine else None
 
     def used_by(self, job: Job) -> None:
@@ -156,8 +156,8 @@ def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[
 
 
 def read_parts(linked: LinkedGraph) -> None:
-    """Let slices and rows of files be read as such, where all readers of a file's array are of that kind and read fewer
-    elements than it has.
+    """Let slices and rows of a file's array be read alone, unless further operands read the array, or the parts have
+    more elements than the array.
     """
     readers: dict[int, list[int]] = {}
     for number, inputs in enumerate(linked.inputs):

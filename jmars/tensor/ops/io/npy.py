@@ -161,10 +161,10 @@ def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np
 
 
 def mapped_layout(array: Array) -> Layout | None:
-    """Where a map of a file for reading, or a slice of one, lies in the file.
+    """Place of a map of a file for reading, or of a slice of the map, in the file.
 
-    None for other arrays, where the path now names another file, and for a file that was written `FRESH` seconds ago,
-    whose next write the stamp may not show.
+    None for other arrays, for a path that now names another file, and for a file that was written less than `FRESH`
+    seconds ago: its stamp may not show the next write.
     """
     root = map_of(array)
     memory: Any = None if root is None else root.base

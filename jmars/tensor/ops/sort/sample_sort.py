@@ -43,13 +43,13 @@ def sort_long_axis(x: Tensor) -> Tensor:
 
 
 def argsort_long_axis(keys: Sequence[Tensor]) -> Tensor:
-    """Positions that sort by 1-d keys, the first one first; equal elements in the order of their positions."""
+    """Positions that sort by 1-d keys, the primary key first; the sort is stable."""
     runs = _record_runs(keys)
     return _merged(runs, np.dtype(np.intp), keys[0].chunks)
 
 
 def sorted_records(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The sorted elements of a 1-d array, and their positions; equal elements in the order of their positions."""
+    """The sorted elements of a 1-d array, and their positions; the sort is stable."""
     runs = _record_runs([x])
     found = _merged(runs, runs.dtype, x.chunks)
     return (
@@ -105,7 +105,7 @@ def _sort_records(out: Array, *columns: Array) -> None:
 
 
 def _order(columns: Sequence[Array]) -> NDArray[np.intp]:
-    """Positions that sort by columns, the first one first; stable."""
+    """Positions that sort by columns, the primary column first; stable."""
     if len(columns) > 1:
         return np.lexsort(columns[::-1])
     (column,) = columns
@@ -116,7 +116,7 @@ def _order(columns: Sequence[Array]) -> NDArray[np.intp]:
 
 
 def _order_of_records(records: Array) -> NDArray[np.intp]:
-    """Positions that sort records, of which those with equal keys are in the order of positions already."""
+    """Positions that sort records, whose equal keys have ascending positions already."""
     return _order([np.ascontiguousarray(records[name]) for name in (records.dtype.names or ())[:-1]])
 
 

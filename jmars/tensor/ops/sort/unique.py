@@ -155,7 +155,7 @@ def _of_long_array(
 def _by_ranges(
     x: Tensor, return_index: bool, return_inverse: bool, return_counts: bool, equal_nan: bool
 ) -> list[Tensor]:
-    """Sorts the elements; the first ones of equal elements are the distinct elements."""
+    """Sorts the elements; the first of equal elements is the distinct element."""
     line, order = ravel(x), None
     if return_index or return_inverse:
         line, order = sorted_records(line)
@@ -502,7 +502,7 @@ def _isin_few(x: Tensor, others: Tensor, invert: bool, kind: Any) -> Tensor:
 
 
 def _isin_by_ranges(x: Tensor, others: Tensor, invert: bool) -> Tensor:
-    """Sorts both together: an element is in the others if the first of its equals is one of them."""
+    """Sorts both arrays together, the test elements first: they decide membership of equal elements that follow."""
     both, order = sorted_records(call("concatenate", [others, ravel(x)]))
     place = call("arange", len(both), chunks=both.chunks)
     code = call("where", _begins(both, False), 2 * place + (order < len(others)), 0)
