@@ -125,7 +125,7 @@ class Job(Shown):
         return SourceLine(*line) if line else None
 
     def describe(self) -> dict[str, Any]:
-        """State, operands, counts by state, elapsed seconds and error, from the cluster."""
+        """State, operands, counts by state, seconds, measured costs of an ended job and error, from the cluster."""
         if not self._named.is_set():
             return {
                 "id": "",
@@ -138,6 +138,7 @@ class Job(Shown):
                 "elapsed": time.monotonic() - self._begun,
                 "operands": 0,
                 "counts": dict.fromkeys(STATE_NAMES, 0),
+                "measured": None,
             }
         found: dict[str, Any] = self.cluster.ask("session", "describe", self.id)
         return found

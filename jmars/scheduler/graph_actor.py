@@ -373,6 +373,7 @@ class GraphActor:
             "elapsed": self._elapsed_now,
             "operands": sum(counts),
             "counts": dict(zip(STATE_NAMES, counts, strict=True)),
+            "measured": self.measured,
         }
 
     def standing(self) -> list[tuple[str, str, dict[str, Any]]]:

@@ -254,6 +254,18 @@ describe('the cards', () => {
       'Open the view of In [3] of b.ipynb in the main area', 'Report of In [3] of b.ipynb', 'Save the replay of In [3] of b.ipynb'
     ]); // prettier-ignore
   });
+  test('are those of the notebook in front first, with jobs below their card, and other programs folded', () => {
+    const rows = [row({ id: 'script', kernels: [], others: 1 }), row({ id: 'b', kernels: [{ ...row().kernels[0], id: 'k2' }] }), row({ id: 'mine' }), row({ id: 'idle', kernels: [] })];
+    const list = document.createElement('ul');
+    const draw = (unfolded = false, selected = 'mine') => {
+      list.replaceChildren(...drawClusters(rows, selected, drawJobs([job()], '', () => ''), 'k1', unfolded));
+      return [...list.querySelectorAll<HTMLElement>(':scope > li > [data-cluster], [data-others]')].map(one => one.dataset.cluster ?? one.textContent);
+    };
+    expect(draw()).toEqual(['mine', 'b', 'idle', '1 cluster of other programs']);
+    expect(list.querySelector('.jm-jobs')!.closest('.jm-cluster')!.querySelector<HTMLElement>('.jm-card')!.dataset.cluster).toBe('mine');
+    expect(draw(true)).toEqual(['mine', 'b', 'idle', '1 cluster of other programs', 'script']);
+    expect(draw(false, 'script')[4]).toBe('script');
+  });
   test('write all texts as text, and say what can be scaled', () => {
     const name = '<img src=x onerror=alert(1)>';
     const cards = drawClusters([row({ name, kernels: [{ id: 'k', name, path: name, busy: false }] }), row({ id: 'def' })], 'abc');
@@ -304,7 +316,7 @@ describe('ends of jobs', () => {
   test('are told once, of jobs that no cell waited for', () => {
     const ends = new Ends();
     expect(texts(ends, [row()])).toEqual([]);
-    expect(texts(ends, [row({ jobs: [ended] })])).toEqual(['jmars: In [3] succeeded after 9.0 s']);
+    expect(texts(ends, [row({ jobs: [ended] })])).toEqual(['jmars: In [3] of fit.ipynb succeeded after 9.0 s']);
     expect(texts(ends, [row({ jobs: [ended] })])).toEqual([]);
   });
   test('are not told of jobs that a cell waited for, short ones, and those before the page', () => {
@@ -319,6 +331,12 @@ describe('ends of jobs', () => {
     const all = new Ends();
     texts(all, [busy], { notify: 'all' });
     expect(texts(all, [{ ...busy, jobs: [ended] }], { notify: 'all' })).toHaveLength(1);
+  });
+  test('are not told of jobs of other programs', () => {
+    const ends = new Ends();
+    const other = { kernel: '', id: 'job-9' };
+    texts(ends, [row({ jobs: [job(other)] })]);
+    expect(texts(ends, [row({ jobs: [{ ...ended, ...other }] })])).toEqual([]);
   });
   test('are told of a job whose cell was sent to the background', () => {
     const busy = row({ kernels: [{ ...row().kernels[0], busy: true }] });

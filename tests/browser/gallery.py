@@ -46,6 +46,7 @@ def tabs(notebook: NotebookPage) -> None:
     view = notebook.view(CELL).first
     bar = view.get_by_role("progressbar")
     bar.wait_for()
+    notebook.tab(CELL, "Graph")
     cell = show(notebook, CELL)
     while int(bar.get_attribute("aria-valuenow") or 0) < 55:
         notebook.page.wait_for_timeout(20)

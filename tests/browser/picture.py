@@ -28,6 +28,7 @@ def main(share: float = 55.0) -> None:
             view = notebook.view(CELL).first
             bar = view.get_by_role("progressbar")
             bar.wait_for()
+            notebook.tab(CELL, "Graph")
             notebook.page.locator(".jp-Notebook .jp-Cell").nth(CELL).evaluate(
                 "it => it.scrollIntoView({block: 'start'})"
             )

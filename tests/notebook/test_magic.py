@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -237,7 +238,8 @@ def test_status_and_stop(notebook, other):  # the last one: it closes the cluste
     text = notebook.run("%jmars").text
     assert "2 workers, memory limit 512.0 MiB" in text
     assert "1 worker, memory limit 400.0 MiB" in text
-    assert "succeeded" in text
+    assert re.search(r"  In \[\d+\], line \d+: succeeded, [\d.]+ m?s, \d+ operands?, peak of chunks [\d.]+ .?i?B", text)
+    assert text.count("; cells without flags run here") == 1
     assert "use `%jmars status`" in notebook.run("%jmars restart").text
     assert notebook.run("%jmars stop").text.count("is closed") == 2
     assert notebook.run("%jmars").text == "jmars: no cluster; the next %%jmars cell starts one\n"

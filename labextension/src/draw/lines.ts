@@ -17,8 +17,9 @@ export function drawLines(el: HTMLElement, picture: Picture, focus: number[], of
     return;
   }
   const split = lines.some(line => line.split);
-  const columns = lines.some(line => line.n) ? COLUMNS : COLUMNS.slice(0, 2); // without a job nothing ran on workers
-  const note = columns.length === 2 ? 'Seconds of Python in the kernel; no job ran on workers.' : `Seconds in the kernel, and of all workers together${split ? '; ≈: split evenly among lines that were fused' : ''}. A click on a line marks its operands.`;
+  const known = (name: string) => (name === 'share' ? true : name === 'kernel' ? lines.some(line => line.kernel) : lines.some(line => line.n));
+  const columns = COLUMNS.filter(known); // the side bar knows no seconds in the kernel, and without a job nothing ran on workers
+  const note = !columns.includes('workers') ? 'Seconds of Python in the kernel; no job ran on workers.' : `Seconds${columns.includes('kernel') ? ' in the kernel, and' : ''} of all workers together${split ? '; ≈: split evenly among lines that were fused' : ''}. A click on a line marks its operands.`;
   morph(el, [
     h('p', { class: 'jm-note' }, note),
     h(
@@ -58,13 +59,10 @@ function lineRow(line: LineCosts, columns: string[], pressed: boolean, marked: b
       h('span', {}, `${line.split ? '≈' : ''}${percent} %`),
       h('span', { class: 'jm-meter', 'aria-hidden': 'true' }, h('i', { style: `width:${(100 * line.share).toFixed(1)}%` }))
     ),
-    ...[
-      time(line.kernel, 'kernel'),
-      time(line.busy, 'workers'),
-      time(line.idle, 'waiting'),
-      h('td', { class: LOOKS.bytes }, line.nbytes > 0 ? bytes(line.nbytes) : '–'),
-      h('td', { class: `jm-cell ${LOOKS.state}` }, line.n ? smallBar(line.counts, line.n) : null)
-    ].slice(0, columns.length - 1)
+    ...columns.slice(1).map(name => {
+      const seconds = { kernel: line.kernel, workers: line.busy, waiting: line.idle }[name];
+      return seconds !== undefined ? time(seconds, name) : name === 'bytes' ? h('td', { class: LOOKS.bytes }, line.nbytes > 0 ? bytes(line.nbytes) : '–') : h('td', { class: `jm-cell ${LOOKS.state}` }, line.n ? smallBar(line.counts, line.n) : null);
+    })
   );
 }
 

@@ -162,7 +162,7 @@ export function play(el: HTMLElement, replays: Replay[], names: string[], differ
       });
     }
   });
-  seek(0);
+  seek(seconds); // as the run ended; Play begins at the start
   return () => {
     pause();
     unmount.forEach(call => call());

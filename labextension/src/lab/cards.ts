@@ -32,7 +32,37 @@ export function kernelName({ path, name, busy }: KernelRow): string {
   return `${path.split('/').pop() || 'a console'} (${name}${busy ? ', busy' : ''})`;
 }
 
-export function drawClusters(rows: readonly ClusterRow[], selected: string): HTMLElement[] {
+/** Whether only programs other than this server's notebooks are connected. */
+export function isOther(row: ClusterRow): boolean {
+  return row.alive && !row.kernels.length && row.others > 0;
+}
+
+/** The cluster of a kernel: that of its running job, else `shown` if it is one, else the newest. */
+export function clusterOf(rows: readonly ClusterRow[], kernel: string, shown = ''): ClusterRow | undefined {
+  const mine = rows.filter(row => row.alive && kernel && row.kernels.some(({ id }) => id === kernel));
+  return mine.find(row => row.jobs.some(job => job.kernel === kernel && !ENDED.includes(job.state))) ?? mine.find(({ id }) => id === shown) ?? mine[mine.length - 1];
+}
+
+/** The name of a job with its notebook: "In [3], line 2 of fit.ipynb". */
+export function jobTitle(cluster: ClusterRow, job: JobRow): string {
+  const path = cluster.kernels.find(({ id }) => id === job.kernel)?.path;
+  return `${jobName(job)}${path ? ` of ${path.split('/').pop()}` : ''}`;
+}
+
+/**
+ * The clusters: that of the kernel `front` first, those of other programs at the end, behind a heading that opens (`unfolded`). Below
+ * the card of the selected cluster stand `jobs`.
+ */
+export function drawClusters(rows: readonly ClusterRow[], selected: string, jobs: HTMLElement[] = [], front = '', unfolded = false): HTMLElement[] {
+  const first = clusterOf(rows, front, selected);
+  const mine = rows.filter(row => !isOther(row));
+  const others = rows.filter(isOther);
+  const heading = h('li', {}, h('button', { type: 'button', class: 'jm-fold', 'data-others': true, 'aria-expanded': String(unfolded) }, `${plural(others.length, 'cluster')} of other programs`));
+  const shown = unfolded ? others : others.filter(row => row.id === selected);
+  return [...cards([...mine.filter(row => row === first), ...mine.filter(row => row !== first)], selected, jobs), ...(others.length ? [heading] : []), ...cards(shown, selected, jobs)];
+}
+
+function cards(rows: readonly ClusterRow[], selected: string, jobs: HTMLElement[]): HTMLElement[] {
   return rows.map(row =>
     h(
       'li',
@@ -43,7 +73,8 @@ export function drawClusters(rows: readonly ClusterRow[], selected: string): HTM
         h('b', {}, row.name || row.id),
         h('span', {}, facts(row))
       ),
-      row.alive && row.id === selected ? h('div', { class: 'jm-more' }, connected(row), actions(row)) : null
+      row.alive && row.id === selected ? h('div', { class: 'jm-more' }, connected(row), actions(row)) : null,
+      row.alive && row.id === selected && jobs.length ? h('ul', { class: 'jm-jobs', 'aria-label': `jobs of ${row.name || row.id}`, tabindex: 0 }, ...jobs) : null
     )
   );
 }

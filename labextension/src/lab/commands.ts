@@ -35,7 +35,7 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     return rows.find(row => row.id === (cluster || sidebar().cluster)) ?? (cluster ? undefined : (mine() ?? rows[rows.length - 1]));
   };
   const running = () => {
-    const jobs = watch.running;
+    const jobs = watch.mine;
     const kernel = currentKernel(app);
     return jobs.filter(({ job }) => kernel && job.kernel === kernel).pop() ?? jobs[jobs.length - 1];
   };
@@ -94,7 +94,7 @@ export function addCommands(app: JupyterFrontEnd, palette: ICommandPalette | nul
     if (found) {
       cancelJob(watch.settings, found.cluster.id, found.job.id).then(() => watch.poll(), failed('the job was not cancelled'));
     }
-  }), () => watch.running.length > 0);
+  }), () => watch.mine.length > 0);
   add('run-cell', 'Run the Cell with %%jmars', 'Put %%jmars above the selected cell and run it', () => runUnderMagic(app, settings.now.memoryLimit), () => currentNotebook(app) !== null);
   watch.changed.connect(() => app.commands.notifyCommandChanged());
 

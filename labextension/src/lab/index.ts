@@ -7,6 +7,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { addCommands } from './commands';
 import { editorPlugin } from './editor';
+import { currentKernel } from './notebook';
 import { Ends } from './notices';
 import { JOB, keepOutputs, LIVE } from './outputs';
 import { Settings } from './settings';
@@ -31,11 +32,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd, restorer: ILayoutRestorer | null, palette: ICommandPalette | null, registry: ISettingRegistry | null, statusBar: IStatusBar | null) => {
     const settings = new Settings();
     const watch = new ClusterWatch(ServerConnection.makeSettings());
-    const sidebar: Sidebar = new Sidebar(watch, () => settings.now, (word, cluster, job) => void app.commands.execute(`jmars:${word}`, { cluster, job }));
+    const sidebar: Sidebar = new Sidebar(watch, () => settings.now, (word, cluster, job) => void app.commands.execute(`jmars:${word}`, { cluster, job }), () => currentKernel(app));
     sidebar.title.icon = icon;
     sidebar.title.caption = 'jmars clusters';
     app.shell.add(sidebar, 'right', { rank: 300 });
     restorer?.add(sidebar, sidebar.id);
+    app.shell.currentChanged?.connect(() => void watch.poll()); // the cluster of the notebook in front comes first
     keepOutputs(app);
     addCommands(app, palette, watch, () => sidebar, settings, icon);
     document.addEventListener(LIVE, () => void watch.poll()); // a cell has begun
@@ -46,7 +48,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       item,
       align: 'left',
       rank: 900,
-      isActive: () => settings.now.statusBar && watch.running.length > 0,
+      isActive: () => settings.now.statusBar && watch.mine.length > 0,
       activeStateChanged: watch.changed as never
     });
 

@@ -1,7 +1,8 @@
-// Notifies at the end of jobs: by default of those that no cell waited for, since their kernel was idle while they ran.
+// Notifies at the end of jobs of this server's notebooks: by default of those that no cell waited for, since their kernel was idle while they ran.
 import { ENDED } from '../draw/header';
 import { seconds } from '../model/format';
 import { ClusterRow, JobRow } from './api';
+import { jobTitle } from './cards';
 import { Preferences } from './settings';
 
 /** An ended job that the user wants to hear of. */
@@ -25,9 +26,11 @@ export class Ends {
         const before = this._running.get(key);
         if (!ENDED.includes(job.state)) {
           const kernel = cluster.kernels.find(({ id }) => id === job.kernel);
-          running.set(key, Boolean(before) || !kernel?.busy);
+          if (kernel) {
+            running.set(key, Boolean(before) || !kernel.busy);
+          }
         } else if (before !== undefined && (notify === 'all' || (notify === 'background' && before)) && job.elapsed >= notifyAfter) {
-          found.push({ cluster, job, text: `jmars: ${job.name || job.id} ${job.state} after ${seconds(job.elapsed)}` });
+          found.push({ cluster, job, text: `jmars: ${jobTitle(cluster, job)} ${job.state} after ${seconds(job.elapsed)}` });
         }
       }
     }

@@ -2,7 +2,7 @@
 import { Widget } from '@lumino/widgets';
 import { h, morph } from '../draw/dom';
 import { JobRow, reportUrl } from './api';
-import { drawClusters, drawJobs } from './cards';
+import { clusterOf, drawClusters, drawJobs, isOther } from './cards';
 import { JobPanel } from './job_panel';
 import { startForm } from './start_form';
 import { Preferences } from './settings';
@@ -14,19 +14,21 @@ export type Act = (word: string, cluster: string, job?: string) => void;
 
 export class Sidebar extends Widget {
   private readonly _list = h('ul', { class: 'jm-clusters', 'aria-label': 'clusters' });
-  private readonly _jobs = h('ul', { class: 'jm-jobs', 'aria-label': 'jobs' });
   private readonly _note = h('p', { class: 'jm-note', role: 'status' });
   private readonly _form: HTMLDetailsElement;
   private readonly _panel: JobPanel;
   private _leave: () => void = () => undefined;
   private _starting = false;
+  private _unfolded = false; // whether clusters of other programs are listed
+  private _followed = ''; // the kernel in front and its cluster, as last seen
   private _listed: { jobs: JobRow[]; shown: string } = { jobs: [], shown: '' };
   private readonly _notebooks = new Map<string, string>(); // paths by the ids of jobs, also of notebooks that are gone since
 
   constructor(
     private readonly _watch: ClusterWatch,
     preferences: () => Preferences,
-    private readonly _act: Act
+    private readonly _act: Act,
+    private readonly _front: () => string = () => '' // id of the kernel of the notebook in front
   ) {
     super();
     this.id = 'jmars-sidebar';
@@ -47,9 +49,8 @@ export class Sidebar extends Widget {
         this._draw();
       }
     });
-    this.node.append(h('h2', {}, 'jmars'), this._form, this._note, this._list, this._jobs, this._panel.node);
+    this.node.append(h('h2', {}, 'jmars'), this._form, this._note, this._list, this._panel.node);
     this._list.addEventListener('click', event => this._clicked(event));
-    this._jobs.addEventListener('click', event => this._clickedJob(event));
     _watch.changed.connect(() => this._draw());
   }
 
@@ -93,8 +94,18 @@ export class Sidebar extends Widget {
     }
     this._say(rows.length || this._starting ? '' : 'No cluster is running. Start one here; a cell that begins with %%jmars starts one too, once %load_ext jmars has run.');
     const here = rows.find(row => row.id === this.cluster);
+    const front = this._front();
+    const own = clusterOf(rows, front, this.cluster);
+    const followed = own ? `${front} ${own.id}` : this._followed;
+    if (own && own.id !== this.cluster && followed !== this._followed) {
+      this._followed = followed;
+      this._choose(own.id); // of the notebook that came to the front, or a cluster that it started
+      return;
+    }
+    this._followed = followed;
     if (!here?.alive) {
-      const first = this._watch.running.find(({ cluster }) => cluster.alive)?.cluster ?? rows.find(row => row.alive);
+      const mine = rows.filter(row => row.alive && !isOther(row));
+      const first = own ?? this._watch.running.find(({ cluster }) => mine.includes(cluster))?.cluster ?? mine[0];
       if (first) {
         this._panel.open(first.id);
       } else {
@@ -102,8 +113,8 @@ export class Sidebar extends Widget {
         this._drawJobs([], '');
       }
     }
-    morph(this._list, drawClusters(rows, this.cluster));
     this._nameNotebooks();
+    this._drawList();
   }
 
   private _say(text: string): void {
@@ -122,8 +133,13 @@ export class Sidebar extends Widget {
   }
 
   private _clicked(event: Event): void {
-    const { act, cluster = '' } = (event.target as Element).closest('button')?.dataset ?? {};
-    if (act) {
+    const { act, cluster = '', others } = (event.target as Element).closest('button')?.dataset ?? {};
+    if (others !== undefined) {
+      this._unfolded = !this._unfolded;
+      this._drawList();
+    } else if ((event.target as Element).closest('.jm-jobs')) {
+      this._clickedJob(event);
+    } else if (act) {
       this._act(act, cluster);
     } else if (cluster && cluster !== this.cluster) {
       this._choose(cluster);
@@ -162,7 +178,13 @@ export class Sidebar extends Widget {
 
   private _drawJobs(jobs: JobRow[], shown: string): void {
     this._listed = { jobs, shown };
+    this._drawList();
+  }
+
+  private _drawList(): void {
+    const { jobs, shown } = this._listed;
     const report = (job: string) => reportUrl(this._watch.settings, this.cluster, job);
-    morph(this._jobs, drawJobs(jobs, shown, report, job => this._notebooks.get(job) ?? ''));
+    const drawn = drawJobs(jobs, shown, report, job => this._notebooks.get(job) ?? '');
+    morph(this._list, drawClusters(this._watch.rows, this.cluster, drawn, this._front(), this._unfolded));
   }
 }

@@ -1,7 +1,8 @@
-// The item of the status bar: progress of the running jobs of all clusters.
+// The item of the status bar: progress of the running jobs of this server's notebooks.
 import { Widget } from '@lumino/widgets';
 import { h } from '../draw/dom';
 import { plural } from '../model/format';
+import { jobTitle } from './cards';
 import { ClusterWatch } from './watch';
 
 export class StatusItem extends Widget {
@@ -20,12 +21,14 @@ export class StatusItem extends Widget {
     _watch.changed.connect(() => this.draw());
   }
 
-  /** "jmars: 2 jobs, 43 %", of the operands by the share of each job. */
+  /** "jmars: In [3] of fit.ipynb, 43 %", or "jmars: 2 jobs, 43 %"; of the operands by the share of each job. */
   draw(): void {
-    const jobs = this._watch.running.map(({ job }) => job);
+    const mine = this._watch.mine;
+    const jobs = mine.map(({ job }) => job);
     const share = jobs.reduce((sum, job) => sum + job.progress, 0) / Math.max(1, jobs.length);
     const percent = Math.floor(100 * share);
-    this._text.textContent = jobs.length ? `jmars: ${plural(jobs.length, 'job')}, ${percent} %` : '';
+    const what = mine.length === 1 ? jobTitle(mine[0].cluster, mine[0].job) : plural(jobs.length, 'job');
+    this._text.textContent = jobs.length ? `jmars: ${what}, ${percent} %` : '';
     (this._bar.firstElementChild as HTMLElement).style.width = `${percent}%`;
     this.node.hidden = !jobs.length;
   }

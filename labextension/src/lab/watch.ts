@@ -34,6 +34,11 @@ export class ClusterWatch {
     return this.rows.flatMap(cluster => cluster.jobs.filter(job => !ENDED.includes(job.state)).map(job => ({ cluster, job })));
   }
 
+  /** Those of them that notebooks of this Jupyter server submitted. */
+  get mine(): { cluster: ClusterRow; job: JobRow }[] {
+    return this.running.filter(({ job }) => job.kernel);
+  }
+
   /** Asks often until `leave` is called. */
   look(): () => void {
     this._lookers++;
