@@ -11,7 +11,11 @@ errors.py    all errors
 config.py    all settings
 """
 
+import sys as _sys
 from typing import Any
+
+if _sys.platform == "win32":
+    raise ImportError("jmars runs on Linux, and on Windows in WSL 2: install it there")
 
 from jmars import array_api, errors, remote, tensor
 from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of

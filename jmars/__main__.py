@@ -41,6 +41,10 @@ JOIN = ["host", "--join"]  # and the place of a ticket
 def run(arguments: list[str]) -> int | str:
     """Runs the command that the arguments name; returns the exit status, or the usage after a mistake."""
     name, *others = arguments or [""]
+    if name in ("-h", "--help", "--version"):
+        told = importlib.import_module("jmars").__version__ if name == "--version" else USAGE
+        sys.stdout.write(f"{told}\n")
+        return 0
     path, more = PROCESSES.get(tuple(arguments)), arguments[2:]
     if arguments[:2] == JOIN and len(more) == 1:
         path = "jmars.deploy.member_process"
@@ -59,5 +63,10 @@ def run(arguments: list[str]) -> int | str:
     return status
 
 
+def main() -> int | str:
+    """Run the command line's command: the console script `jmars`."""
+    return run(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(main())

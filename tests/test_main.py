@@ -3,6 +3,9 @@
 import subprocess
 import sys
 
+import jmars
+from jmars.__main__ import run
+
 PROGRAM = """
 import gc, sys, types
 from jmars.__main__ import run
@@ -18,3 +21,15 @@ assert run(["host"]) == 0
 def test_a_process_of_a_cluster_looks_for_garbage_but_not_among_its_modules():
     answer = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, timeout=60)
     assert answer.stdout.split() == ["True", "True"]
+
+
+def test_help_and_version_are_no_mistakes(capsys):
+    assert run(["--version"]) == 0 and capsys.readouterr().out == f"{jmars.__version__}\n"
+    assert run(["--help"]) == 0 and "usage" in capsys.readouterr().out
+    assert "usage" in run(["nonsense"])
+
+
+def test_on_windows_the_import_says_where_jmars_runs():
+    program = "import sys; sys.platform = 'win32'; import jmars"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert told.stderr.endswith("ImportError: jmars runs on Linux, and on Windows in WSL 2: install it there\n")

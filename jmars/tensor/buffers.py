@@ -53,7 +53,7 @@ COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
 
 
 class SmallValues:
-    """Which values are small: those of at most `limit` bytes; 0 where none is computed at once.
+    """Limit of small values: at most `limit` bytes; 0 where no value is computed at once.
 
     While a function of jmars works for a call of the user, its own calls make nodes.
     """
@@ -164,7 +164,7 @@ class Buffer:
 
     @classmethod
     def of(cls, memory: Array) -> Buffer:
-        """The buffer of an array of this process that nobody else writes to."""
+        """The buffer of an array of this process without other writers."""
         memory.setflags(False)  # type: ignore[call-arg]  # write; faster than by name
         made = cls.__new__(cls)
         made._node, made._memory, made._strides, made.is_array = None, memory, _OF_MEMORY, True
@@ -202,7 +202,7 @@ class Buffer:
 
     @property
     def memory(self) -> Array | None:
-        """The current value, in this process; None where the value is not here, or not small."""
+        """The elements of a small value in this process; else None."""
         memory = self._memory
         if memory is None and SmallValues.limit:
             assert self._node is not None
@@ -215,7 +215,7 @@ class Buffer:
         return memory
 
     def unlock(self) -> Array | None:
-        """The memory for a write to elements, which no node reads, until `lock`; None without memory."""
+        """Memory for a write until `lock`, read by no node; None without memory."""
         memory = self.memory
         if memory is None:
             return None
@@ -264,7 +264,7 @@ class Buffer:
             self.put(node)
 
     def share(self, handle: Tensor) -> None:
-        """Note a handle that reads or writes this buffer."""
+        """Note a handle of this buffer."""
         if self._handles is None:
             self._handles = {}
         handles, key = self._handles, id(handle)
@@ -283,7 +283,7 @@ class Buffer:
         return first is not None and first._place.buffer is self
 
     def owner(self) -> Tensor | None:
-        """The handle that is not a view; None where no view was made, or the owner is gone."""
+        """The handle of the whole; None where no view was made, or the owner is gone."""
         living = [handle for ref in list((self._handles or {}).values()) if (handle := ref()) is not None]
         return next((handle for handle in living if handle._place is self), None)
 
@@ -329,7 +329,7 @@ class View:
         return self._step  # type: ignore[no-any-return]
 
     def _follow(self, made_by: Callable[[Tensor], Tensor]) -> None:
-        """Take the steps of a function that makes views."""
+        """Take the steps of a view by a function."""
         SmallValues.count(1)
         try:
             found: Any = made_by(SmallValues.tensor.at(self.parent))._place
@@ -393,7 +393,7 @@ class View:
         return op.array
 
     def unlock(self) -> Array | None:
-        """The view of the parent's memory for a write to elements, until `lock`; None without memory there."""
+        """Part of the parent's memory, for a write until `lock`; None without memory of the parent."""
         if self.memory is None or self.parent.unlock() is None:
             return None
         memory = self.memory
@@ -427,7 +427,7 @@ class View:
         self._node, self._version = node, self.buffer.version
 
     def is_step_from(self, parent: Place, key: Hashable) -> bool:
-        """Whether this is the view of `parent` with that key, so that writing the value there changes no element."""
+        """Whether this view is a step with `key` from `parent`, so that a write of its value changes no element."""
         return self.parent is parent and key is not None and self.step.key == key
 
 
@@ -581,7 +581,7 @@ def _pretend(shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, .
 
 
 def basic_index(index: Any) -> tuple[Any, ...] | None:
-    """Entries of a basic index (slices, ints, None, Ellipsis), which makes a view; None for other indices."""
+    """Entries of a basic index (slices, ints, None, Ellipsis); None for other indices."""
     entries = index if isinstance(index, tuple) else (index,)
     return tuple(map(_plain, entries)) if all(map(_is_basic, entries)) else None
 
@@ -697,7 +697,7 @@ def ordered_strides(
 
 
 def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
-    """Strides of `x[index]`, a copy of that shape by arrays among the entries of the index; None for C order."""
+    """Strides of `x[index]`, a copy by arrays among the entries of the index; None for C order."""
     layout = layout_of(place) if len(shape) > 1 else None
     if layout is None:
         return None
@@ -730,7 +730,7 @@ def strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tupl
 
 
 def small_layout(layout: Array, most: int = 2, is_broadcast: bool = False) -> Array:
-    """Ones, at most `most` along each axis, that lie in memory in the order of `layout`; broadcast if asked."""
+    """Ones, at most `most` along each axis, in the memory order of `layout`; broadcast if asked."""
     order = sorted(range(layout.ndim), key=lambda axis: (-abs(layout.strides[axis]), axis))
     shape = [min(n, most) for n in layout.shape]
     kept = [1 if is_broadcast and not step and n else n for n, step in zip(shape, layout.strides)]

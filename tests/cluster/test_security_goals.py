@@ -165,7 +165,10 @@ def test_goal_05_the_token_is_in_nothing_that_a_user_shows_or_saves(cluster, tmp
     texts = [repr(job), str(job.describe()), str(job.error), *job.error.__notes__, str(cluster.events())]
     texts += [str(vars(cluster)), json.dumps(cluster.info())]
     program = "import sys, jmars.__main__ as m; sys.argv = ['jmars', 'status']; m.main()"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    env = os.environ | {"JMARS_RUNTIME_DIR": str(Path(cluster._host.folders.registry).parent)}
+    command = [sys.executable, "-c", program]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, env=env)
+    assert told.returncode == 0 and cluster.id in told.stdout, told
     texts += [told.stdout, told.stderr]
     assert [text for text in texts if token in text] == []
     control = psutil.Process(cluster.info()["scheduler"]["pid"])

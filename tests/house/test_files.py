@@ -44,15 +44,16 @@ def test_what_is_built_is_not_committed() -> None:
 
 def test_versions_agree() -> None:
     package = json.loads((ROOT / "labextension" / "package.json").read_text())
-    assert package["version"] == PROJECT["project"]["version"] == version("jmars") == jmars.__version__
+    assert package["version"] == version("jmars") == jmars.__version__
     changelog = (ROOT / "docs" / "changelog.md").read_text()
-    assert f"## {PROJECT['project']['version']}" in changelog
+    assert f"## {jmars.__version__}" in changelog
 
 
 def test_the_licence_is_stated() -> None:
     assert PROJECT["project"]["license"] == "BSD-3-Clause"
     assert "BSD-3-Clause" in (ROOT / "README.md").read_text()
-    assert not list(ROOT.glob("LICEN[SC]E*"))
+    assert (ROOT / "LICENSE").read_text().startswith("BSD 3-Clause License")
+    assert f"version: {jmars.__version__}" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_commands_are_executable() -> None:

@@ -62,6 +62,7 @@ def test_without_them_it_serves_every_machine(tmp_path: Path) -> None:
 
 
 def test_jupyter_loads_the_server_part(names: set[str]) -> None:
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
     settings = [name.partition("/etc/")[2] for name in names if "/etc/" in name]
     assert settings == [
         "jupyter/jupyter_server_config.d/jmars.json"
