@@ -83,6 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run the tests marked long too, and all examples of Hypothesis"
     parser.addoption("--all", action="store_true", help=text)
     parser.addoption("--examples", type=int, help="so many examples of Hypothesis a test, drawn by --hypothesis-seed")
+    parser.addoption("--cluster", type=int, default=0, help="NumPy's own tests compute on a cluster of so many workers")
     parser.addoption("--hosts", type=int, default=0, help="the cluster of most tests has so many hosts on this machine")
 
 

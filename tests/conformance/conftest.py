@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jmars.client import Cluster
 from tests.conformance.halves import in_halves
 from tests.conformance.lists import EXCLUDED, FAILING, OUTCOMES, name_of, read, reason_of
 from tests.conformance.names import entered
@@ -73,7 +74,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return (yield)
 
 
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | None]:
+    """The cluster of `--cluster`."""
+    if not (n_workers := request.config.getoption("--cluster")):
+        yield None
+        return
+    with Cluster(n_workers=n_workers, memory_limit="2GiB") as made:
+        yield made
+
+
 @pytest.fixture(autouse=True)
-def engine() -> Iterator[object]:
-    with in_halves() as here:
+def engine(cluster: Cluster | None) -> Iterator[object]:
+    with in_halves(cluster is not None) as here:
         yield here

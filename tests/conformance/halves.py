@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jmars.client.default_engine import DefaultEngine
 from jmars.client.local_runs import LOOK, SMALL
+from jmars.config import config
 from jmars.kernels.float_errors import FloatErrors, expression_of, message
 from jmars.kernels.program import Program
 from jmars.tensor import splits
@@ -59,10 +61,13 @@ class Halves(OneByOne):
 
 
 @contextmanager
-def in_halves() -> Iterator[Halves]:
-    """Within, tensors compute here, and arrays for which no chunk size is given are cut in two along each axis."""
-    before, here = current_engine(), Halves()
-    with pytest.MonkeyPatch.context() as patch:
+def in_halves(cluster: bool = False) -> Iterator[object]:
+    """Within, arrays for which no chunk size is given are cut in two along each axis.
+
+    Tensors compute in this process, or all of them on the newest open cluster.
+    """
+    before, here = current_engine(), DefaultEngine() if cluster else Halves()
+    with pytest.MonkeyPatch.context() as patch, config.using(local_seconds=0.0 if cluster else config.local_seconds):
         patch.setattr(splits, "_automatic", halved)
         set_engine(here)
         try:
