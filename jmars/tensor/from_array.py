@@ -114,10 +114,20 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             "jmars.tensor.ma.asarray(x), or use its values, x.data or x.filled(...)"
         )
     try:
-        return np.asarray(value, dtype)
+        found = np.asarray(value, dtype)
+        if found.dtype.char in "gG" and isinstance(value, list | tuple):  # NumPy takes elements by `float` from objects
+            found = np.asarray(_plain_elements(value), dtype)
+        return found
     except (TypeError, RuntimeError):  # a sparse array, or an array on a GPU
         refuse_duck_array(value)
         raise
+
+
+def _plain_elements(value: Any) -> Any:
+    """Nested lists with NumPy's arrays in the place of tensors."""
+    if isinstance(value, list | tuple):
+        return [_plain_elements(one) for one in value]
+    return np.asarray(value) if hasattr(value, "__array__") else value
 
 
 def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:

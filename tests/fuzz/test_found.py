@@ -58,6 +58,12 @@ table = np.arange(6.0).reshape(2, 3)
     np.histogramdd(table[None]) | np.histogram2d(table, table) | np.take_along_axis(table, [[0], [1]], axis=1)
     np.linalg.cond(table[:, :2] * 0) | np.linalg.pinv(np.zeros((2, 0), 'i1')) | table.swapaxes(axis1=0, axis2=1)
     np.put(table[:0], [0, 0], table) | np.linspace(table, 9, axis=(0,)) | np.matmul(table, [[1]])
+    table[True, 0] = 5 | table[:, True, 0] = 7 | table[False, 0] = 5 | table[True, [0, 1], [1, 0]] = [8, 9]
+    table[..., True, 1] += 1 | table[(True,) * 65] | table[(None,) * 63]
+    np.pad(table, 0, 'minimum', stat_length=0) | np.pad(table, 1, 'maximum', stat_length=(1, 0))
+    np.arange(0, 1, nan) | np.arange(0, inf) | np.einsum('aa', table) | np.linalg.matrix_transpose(table[0])
+    np.histogram2d(table[0], table[0, :2]) | np.reshape(table, (3, 2), 'F', copy=False) | np.unravel_index([], (2, 3))
+    np.ravel_multi_index(([], []), (2, 3)) | np.unique(table, axis=1.5) | np.add(table) | np.asarray(table, device='x')
 line = np.array([3, 1, 1, 2])
     np.vecdot(line, line, axis=None) | np.linspace(3, np.array(3.0, '>f2'), 4)
     np.histogram_bin_edges([1.0, 2.0], bins=line) | np.intersect1d(line, [1.0, 2.5])

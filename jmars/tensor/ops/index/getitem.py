@@ -69,11 +69,7 @@ class Index:
             For a bool beside other entries.
         """
         given = list(index) if isinstance(index, tuple) else [index]
-        if (
-            sum(not (entry is None or entry is Ellipsis or isinstance(entry, slice | int)) for entry in given)
-            > MOST_AXES
-        ):
-            raise IndexError(f"too many advanced indices; an array has at most {MOST_AXES} axes")
+        _check_number(given)
         entries: list[Any] = []
         for entry in given:
             entries += _axis_entries(entry)
@@ -108,6 +104,13 @@ class Index:
         if ndim > MOST_AXES:
             raise IndexError(f"number of dimensions must be within [0, {MOST_AXES}], indexing result would have {ndim}")
         return cls(tuple(entries))
+
+
+def _check_number(entries: Sequence[Any]) -> None:
+    """Raise IndexError for more arrays and bools than an array has axes."""
+    plain = (entry is None or entry is Ellipsis or isinstance(entry, slice) or type(entry) is int for entry in entries)
+    if len(entries) - sum(plain) > MOST_AXES:
+        raise IndexError(f"too many advanced indices; an array has at most {MOST_AXES} axes")
 
 
 @record
@@ -164,7 +167,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         one, entry = expand_dims(x, 0), entries[0]
         return select_by_mask(one, reshape(entry, (1,))) if isinstance(entry, Tensor) else one if entry else one[:0]
     if any(map(is_bool_scalar, entries)):
-        return getitem(*_without_bools(x, entries))
+        return getitem(*without_bools(x, entries))
     masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
     if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_lazy_mask(e) for e in entries):
         return _select_by_lazy_mask(x, entries, masks[0])
@@ -195,8 +198,9 @@ def broadcast_positions(arrays: Sequence[Any]) -> Sequence[Any]:
         ) from None
 
 
-def _without_bools(x: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+def without_bools(x: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     """Bools beside other entries: each is an array of one position, or none, along a new axis."""
+    _check_number(entries)
     axes: list[Any] = []
     found: list[Any] = []
     for entry in entries:

@@ -28,7 +28,7 @@ from jmars.tensor.ops.elementwise.ufunc_keywords import checked_mask
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast, where
 from jmars.tensor.ops.index.basic_indexing import axis_slices, has_rows, local_slice, view_slice
 from jmars.tensor.ops.index.boolean_mask import assign_by_mask
-from jmars.tensor.ops.index.getitem import Index, is_bool_scalar
+from jmars.tensor.ops.index.getitem import Index, is_bool_scalar, without_bools
 from jmars.tensor.ops.index.scatter import match_ndim, set_by_arrays
 from jmars.tensor.ops.index.structured import field_names, set_field
 from jmars.tensor.ops.index.take import MANY
@@ -57,6 +57,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     """
     if isinstance(index, str | list) and (names := field_names(index)) is not None:
         return set_field(x, names, value)
+    if isinstance(index, tuple) and len(index) > 1 and any(map(is_bool_scalar, index)):
+        return reshape(setitem(*without_bools(x, index), value), x.shape)
     basic = Index.of(index, x.shape) if basic_index(index) is not None else None  # whose faults NumPy finds first
     is_tuple = x.dtype.names is not None and isinstance(value, tuple)
     if _is_element(x, index) and not is_tuple and (value.ndim if isinstance(value, Tensor) else np.ndim(value)):

@@ -67,6 +67,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     given = next(iter(kwargs.values()), None if mode in _FUNCTIONS else 0)
+    if mode in ("maximum", "minimum") and kwargs and 0 in np.ravel(given):
+        raise ValueError("stat_length of 0 yields no value for padding")  # NumPy's words
     odd = given == "odd" if mode in _MIRRORED else False
     options = _pairs(given, x.ndim)
     for axis, (before, behind) in enumerate(_widths(pad_width, x.ndim)):
