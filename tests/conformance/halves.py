@@ -64,10 +64,14 @@ class Halves(OneByOne):
 def in_halves(cluster: bool = False) -> Iterator[object]:
     """Within, arrays for which no chunk size is given are cut in two along each axis.
 
-    Tensors compute in this process, or all of them on the newest open cluster.
+    Tensors compute in this process, or all of them on the newest open cluster, where elements stay tensors: some tests
+    of classes fail there.
     """
     before, here = current_engine(), DefaultEngine() if cluster else Halves()
-    with pytest.MonkeyPatch.context() as patch, config.using(local_seconds=0.0 if cluster else config.local_seconds):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        config.using(local_seconds=0.0 if cluster else config.local_seconds),
+    ):
         patch.setattr(splits, "_automatic", halved)
         set_engine(here)
         try:

@@ -130,6 +130,7 @@ matrix = np.eye(3) * 2
     np.linalg.cond(matrix, -inf) | np.linalg.cond(matrix[:2], 1) | np.outer(matrix, matrix, out=(np.zeros((9, 9)),))
     np.matvec(matrix, matrix, out=np.zeros((3, 1))) | np.matvec(matrix[:1], matrix, out=matrix)
     np.matmul(matrix, matrix, out=(matrix,)) | np.vecmat(matrix[0], matrix, out=np.zeros((1, 3)))
+    np.linalg.qr(matrix, mode='raw') | np.linalg.qr(matrix[None, :2], 'raw') | np.linalg.qr(matrix[:, :0])
     np.linalg.pinv(matrix > 1, rtol=None) | np.linalg.pinv(matrix, rcond=[0.1, 0.2]) | np.linalg.pinv(matrix, rtol=())
 turned = np.array([3, 7], '>i4')[::-1]
     np.isfortran(turned) | turned[0] | turned.flat[0].dtype | np.unstack(turned) | np.around(turned)

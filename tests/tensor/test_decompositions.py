@@ -160,8 +160,10 @@ def test_what_cannot_be_is_said():
         np.linalg.inv(mt.ones(3))
     with pytest.raises(np.linalg.LinAlgError, match="square"):
         np.linalg.inv(mt.ones((3, 4)))
-    with pytest.raises(UnsupportedError, match="raw"):
-        np.linalg.qr(mt.ones((3, 3)), mode="raw")
+    with pytest.raises(ValueError, match="Unrecognized mode 'bad'"):
+        np.linalg.qr(mt.ones((3, 4)), mode="bad")
+    with pytest.raises(UnsupportedError, match="economic"):
+        np.linalg.qr(mt.ones((3, 4)), mode="economic")
     with pytest.raises(ValueError, match="rows"):
         np.linalg.solve(mt.ones((3, 3)), mt.ones((4, 1)))
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):

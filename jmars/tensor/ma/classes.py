@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.ma.construction import masked_array
-from jmars.tensor.ma.handle import MaskedTensor
+from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
 from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.protocols import FUNCTIONS
+from jmars.tensor.tensor import as_tensor
 
 __all__ = ["MaskedArray"]
 
@@ -34,4 +35,21 @@ class MaskedArray(np.ma.MaskedArray[Any, Any], metaclass=StandIn):
         return super().__new__(cls, *args, **kwargs)  # a subclass defined by the user
 
 
+class _Concatenator:
+    """`np.ma.mr_`: joins arrays, ranges and numbers in brackets, data and masks alike."""
+
+    def __getitem__(self, key: Any) -> MaskedTensor:
+        if isinstance(key, str):
+            raise np.ma.MAError("Unavailable for masked array.")  # NumPy's words
+        entries = key if isinstance(key, tuple) else (key,)
+        data = as_tensor(np.r_[tuple(map(data_of, entries))])
+        if all(isinstance(one, str | slice) or mask_of(one) is None for one in entries):
+            return MaskedTensor(data, None)
+        falses = (np.zeros(len(np.r_[one]), bool) if isinstance(one, slice) else one for one in entries)
+        return MaskedTensor(
+            data, as_tensor(np.r_[tuple(one if isinstance(one, str) else whole_mask(one) for one in falses)])
+        )
+
+
+FUNCTIONS["ma.mr_"] = _Concatenator()  # type: ignore[assignment]  # has brackets in the place of a call
 FUNCTIONS["ma.MaskedArray"] = FUNCTIONS["ma.masked_array"] = MaskedArray

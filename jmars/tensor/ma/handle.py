@@ -106,6 +106,11 @@ class MaskedTensor(MaskedMethods):
         return self._data.dtype
 
     @property
+    def flags(self) -> Any:
+        """Order in memory and writability of the data."""
+        return self._data.flags
+
+    @property
     def chunks(self) -> Any:
         """Lengths of the data's chunks along each axis."""
         return self._data.chunks

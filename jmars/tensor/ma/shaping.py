@@ -21,7 +21,7 @@ __all__ = ["concatenate", "where"]
 masked = np.ma.masked
 
 # Functions applied to data and mask; some results keep the fill value, as in numpy.ma.
-_BOTH = "reshape ravel transpose swapaxes squeeze repeat diagonal expand_dims diagflat diag".split()  # noqa: SIM905
+_BOTH = "reshape transpose swapaxes squeeze repeat diagonal expand_dims diagflat diag".split()  # noqa: SIM905
 _EACH = "atleast_1d atleast_2d atleast_3d".split()  # noqa: SIM905
 _OF_MANY = "stack vstack hstack dstack column_stack".split()  # noqa: SIM905
 
@@ -42,6 +42,17 @@ def _of_both(name: str) -> None:
 
 for _name in _BOTH:
     _of_both(_name)
+
+
+@offers("ma.ravel")
+def ravel(a: Any, order: str = "C") -> MaskedTensor:
+    """`numpy.ma.ravel`: flatten data and mask; the data's order in memory decides the orders "A" and "K"."""
+    data, mask = as_tensor(data_of(a)), mask_of(a)
+    if order in ("A", "K"):
+        order = "F" if data.flags.fnc else "C"
+    flat = call("ravel", data, order)
+    lost = None if mask is None else call("ravel", mask, order)
+    return a._like(flat, lost) if isinstance(a, MaskedTensor) else MaskedTensor(flat, lost)
 
 
 def _of_each(name: str) -> None:

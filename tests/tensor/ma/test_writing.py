@@ -201,3 +201,24 @@ def test_allequal_counts_masked_elements_as_fill_value():
     x.mask = [False, True]
     assert not bool(ma.allequal(x, x, fill_value=False))
     assert bool(ma.allequal(x, x))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["m, 0, 0, m", "m", "1:4, m", "'1', m, m", "m[None], m[None]", "0, 5:2:-1", "m[:1], a"],
+)
+def test_joined_in_brackets_keeps_masks(text):
+    given = np.array([1.5, 2.0, 3.0])
+    found = []
+    for module in (np.ma, ma):
+        m = module.array(given if module is np.ma else mt.asarray(given, chunk_size=2), mask=[1, 0, 1])
+        found.append(eval(f"mr_[{text}]", {"mr_": module.mr_, "m": m, "a": given}))
+    same(found[1], found[0])
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A", "K"])
+def test_flat_mask_follows_the_order_of_the_data(order):
+    data = np.arange(6.0).reshape(2, 3, order="F")
+    lost = np.array([[0, 1, 0], [1, 0, 0]], bool)
+    theirs = np.ma.array(data, mask=lost)
+    same(ma.array(mt.asarray(data), mask=lost).ravel(order), theirs.ravel(order))

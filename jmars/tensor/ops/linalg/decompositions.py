@@ -110,7 +110,7 @@ def _pack_results(block: Array, called: str, **kwargs: Any) -> Any:
 
 def _is_tall(x: Tensor) -> bool:
     """Whether a matrix has several chunks of rows, and at least as many rows as columns."""
-    return x.ndim == 2 and len(x.chunks[0]) > 1 and x.shape[0] >= x.shape[1]
+    return x.ndim == 2 and len(x.chunks[0]) > 1 and x.shape[0] >= x.shape[1] > 0
 
 
 def _results(kind: Any, *candidates: Mapping[int, Tensor] | Sequence[Tensor]) -> Any:
@@ -224,11 +224,15 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     >>> q.shape, r.shape, (q @ r).fetch().round(12).tolist() == [[1.0, 1.0]] * 8
     ((8, 2), (2, 2), True)
     """
-    if mode not in ("reduced", "complete", "r"):
-        raise UnsupportedError(f"np.linalg.qr with mode={mode!r} is not in jmars; 'reduced', 'complete' and 'r' are")
+    if mode in ("f", "full", "e", "economic"):
+        raise UnsupportedError(f"np.linalg.qr with mode={mode!r}, an old name, is not in jmars; give 'reduced' or 'r'")
+    if mode not in ("reduced", "complete", "r", "raw"):
+        raise ValueError(f"Unrecognized mode '{mode}'")  # NumPy's words
     x = _matrices("qr", a)
     m, n = x.shape[-2:]
     k = min(m, n)
+    if mode == "raw":
+        return tuple(_map_several("qr", x, [(n, m), (k,)], [x.dtype, x.dtype], mode="raw"))
     if mode == "r":
         return _tall_r(x) if _is_tall(x) else _map_matrices("qr", x, (k, n), mode="r")
     if _is_tall(x) and mode != "complete":
