@@ -205,7 +205,7 @@ def test_allequal_counts_masked_elements_as_fill_value():
 
 @pytest.mark.parametrize(
     "text",
-    ["m, 0, 0, m", "m", "1:4, m", "'1', m, m", "m[None], m[None]", "0, 5:2:-1", "m[:1], a"],
+    ["m, 0, 0, m", "m", "1:4, m", "'0,2', m, m", "m[None], m[None]", "0, 5:2:-1", "m[:1], a"],
 )
 def test_joined_in_brackets_keeps_masks(text):
     given = np.array([1.5, 2.0, 3.0])
