@@ -34,6 +34,9 @@ CLEAR = (  # words of other errors by which jmars refuses a value that NumPy doc
     "no common DType exists",  # for sets of times and numbers, of which the sizes decide whether NumPy joins them
     "is unsupported in linalg",  # times and text as matrices
     "numpy.strings.multiply",  # text times numbers by np.multiply
+    "has wrong shape",  # `out` of transforms over no axes, which NumPy broadcasts to
+    "weights should have the same shape",  # which NumPy does not check for no points
+    "invalid literal for int",  # text as the element of an array without elements
     "is not a valid method",  # which NumPy does not check for no quantiles
     "booleans have no decimals",  # NumPy rounds them into an `out` of another dtype
     "does not fit into shape",  # a replacement for NaN with more axes than the array
@@ -256,6 +259,8 @@ class Tried:
                 function in ("isnan", "isinf") and "out=" in self.line and not all(one.flags.contiguous for one in used)
             )
             # NumPy 2.4 errs for a number and an `out` with steps
+            or ("nan" in self.line and "casting='unsafe'" in self.line)  # NaN as an integer
+            or (function in ("nanmedian", "nanpercentile", "nanquantile") and kinds == {"M"})  # refused but for NaT
             or (function == "einsum" and any(one.dtype == np.dtype("f2") and np.isinf(one).any() for one in used))
             or (function.startswith("nan") and "axis=()" in self.line and "[[" in self.line)  # axes of `q` mixed up
             or (function == "gradient" and kinds & {"m", "M"} and not all(one.dtype.isnative for one in used))

@@ -71,7 +71,7 @@ def combined_mask(*masks: Tensor | None) -> Tensor | None:
 
 
 def takes_out(name: str) -> Callable[[F], F]:
-    """Decorate a function: write its result to `out`, data and mask, or data alone if `out` has no mask."""
+    """Decorate a function: write data and mask of the result to `out`, or data alone if `out` has no mask."""
 
     def decorated(function: F) -> F:
         place = list(inspect.signature(function).parameters).index("out")

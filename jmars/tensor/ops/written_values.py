@@ -45,7 +45,7 @@ def assigned(value: Any, dtype: np.dtype[Any], ndim: int) -> Written:
 
 
 def _as_number(value: Array, dtype: np.dtype[Any]) -> Array:
-    """One of NumPy's scalars as an element of `dtype`; raises NumPy's error for NaN."""
+    """A NumPy scalar as an element of `dtype`; raises NumPy's error for NaN."""
     number = np.zeros((), dtype)
     number[...] = value[()]
     return number

@@ -199,7 +199,7 @@ def broadcast_positions(arrays: Sequence[Any]) -> Sequence[Any]:
 
 
 def without_bools(x: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
-    """Bools beside other entries: each is an array of one position, or none, along a new axis."""
+    """Bools beside other entries: arrays of a single position, or none, along new axes."""
     _check_number(entries)
     axes: list[Any] = []
     found: list[Any] = []

@@ -45,7 +45,7 @@ def in_bounds(positions: Any, length: int, axis: int) -> Ints:
 
 
 def as_positions(value: Any) -> Any:
-    """Positions, or counts, as int64: of lists and numbers each is converted, arrays are cast safely.
+    """Positions, or counts, as int64; lists and numbers are converted, arrays are cast safely.
 
     Raises
     ------

@@ -309,7 +309,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
 
 @offers("linalg.inv")
 def inv(a: Any) -> Tensor:
-    """`np.linalg.inv`: inverse of each matrix."""
+    """`np.linalg.inv`: inverses of matrices."""
     return _map_matrices("inv", _matrices("inv", a, True))
 
 
@@ -344,7 +344,7 @@ def _pinv_block(block: Array, least: Array, hermitian: bool) -> Array:
 
 
 def norm_condition(x: Any, p: Any) -> Tensor:
-    """Condition number of each square matrix by a norm; infinite for singular matrices."""
+    """Condition numbers of square matrices by a norm; infinite for singular matrices."""
     matrices = _matrices("cond", x, True)
     real = np.zeros(0, matrices.dtype).real.dtype
     return Tensor(_map_matrices("cond", matrices, (1, 1), real, p=p)[..., 0, 0].data)
@@ -352,7 +352,7 @@ def norm_condition(x: Any, p: Any) -> Tensor:
 
 @offers("linalg.det")
 def det(a: Any) -> Tensor:
-    """`np.linalg.det`: determinant of each matrix."""
+    """`np.linalg.det`: determinants of matrices."""
     return Tensor(_map_matrices("det", _matrices("det", a, True), (1, 1))[..., 0, 0].data)
 
 

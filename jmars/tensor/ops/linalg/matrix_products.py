@@ -99,10 +99,9 @@ def _returned(found: Any) -> Any:
     return Tensor(found.data) if isinstance(found, Tensor) and not found.ndim else found
 
 
-def _alike(*given: Any) -> list[Any]:
-    """The operands of `dot`, `inner` or `vdot`; an empty list gets the dtype of the other operand."""
-    lists = [_is_empty_list(one) for one in given]
-    return [np.zeros(np.shape(one), as_tensor(given[1 - i]).dtype) if lists[i] else one for i, one in enumerate(given)]
+def _alike(a: Any, b: Any) -> tuple[Any, Any]:
+    """The operands of `dot`, `inner` or `vdot`; an empty list gets the dtype of the operand before it."""
+    return a, np.zeros(np.shape(b), as_tensor(a).dtype) if _is_empty_list(b) and not _is_empty_list(a) else b
 
 
 def _is_empty_list(value: Any) -> bool:

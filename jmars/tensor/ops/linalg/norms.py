@@ -162,7 +162,7 @@ def _root_of_dot(data: Tensor, keepdims: bool) -> Tensor:
 
 @offers("linalg.cond")
 def cond(x: Any, p: Any = None) -> Any:
-    """`np.linalg.cond`: condition number of each matrix."""
+    """`np.linalg.cond`: condition numbers of matrices."""
     if p not in (None, 2, -2):
         return norm_condition(x, p)
     data = native(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -67,7 +67,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
     if unknown:
         raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
     given = next(iter(kwargs.values()), None if mode in _FUNCTIONS else 0)
-    if mode in ("maximum", "minimum") and kwargs and 0 in np.ravel(given):
+    if mode in ("mean", "median"):
+        np.pad(np.zeros((1,) * x.ndim, x.dtype), 0, mode)  # raises NumPy's errors of dtypes
+    if mode in ("maximum", "minimum") and kwargs and 0 in np.ravel(cast(Any, given)):
         raise ValueError("stat_length of 0 yields no value for padding")  # NumPy's words
     odd = given == "odd" if mode in _MIRRORED else False
     options = _pairs(given, x.ndim)
