@@ -83,7 +83,7 @@ class GreetedConnection(asyncio.Protocol):
 
     # -- for subclasses
     def _receive(self, message: Any) -> None:
-        """Act on a message; raises ProtocolError if it has another form than ours."""
+        """Act on a message; raises ProtocolError for a message of unknown form."""
         raise NotImplementedError
 
     def _lost(self, gone: ClusterLostError) -> None:

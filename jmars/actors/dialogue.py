@@ -103,7 +103,7 @@ class Dialogue(ABC):
         self._answers.clear()
 
     def _receive(self, message: Any) -> None:
-        """Act on a message of the peer; raises ProtocolError if it has another form."""
+        """Act on a message of the peer; raises ProtocolError for a message of unknown form."""
         try:
             if len(message) == 3:
                 number, ok, value = message

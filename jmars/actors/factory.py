@@ -71,7 +71,7 @@ class ActorFactory:
 
     @remote_method
     def destroy(self, name: str) -> None:
-        """Destroy an actor that a peer created, and call its method `close`, if it has one.
+        """Destroy an actor that a peer created, after a call of the method `close`, if there is a method `close`.
 
         Raises
         ------

@@ -19,7 +19,7 @@ ANSWER_SECONDS = 30.0  # a cluster that is busy compiling may answer late
 
 
 class Greeting(ABC):
-    """One end of the handshake of one connection.
+    """An end of a connection's handshake.
 
     Attributes
     ----------

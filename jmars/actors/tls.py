@@ -37,7 +37,7 @@ _INCARNATION = re.compile(r"incarnation-([1-9][0-9]{0,17})\.(.+)")
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a host proves its identity by, each as PEM text.
+    """Proof of a host's identity, as PEM texts.
 
     Attributes
     ----------

@@ -177,7 +177,7 @@ class _Dialler:
 
     # -- own
     async def _broken(self, link: TlsLink) -> None:
-        """Wait until a connection has ended; end it where it is silent."""
+        """Wait until a connection has ended; end a silent connection."""
         channel, silence = self._channel, SILENT_BEATS * self._channel.beat
         loop = asyncio.get_running_loop()
         while not link.gone.is_set():

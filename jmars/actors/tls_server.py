@@ -1,4 +1,4 @@
-"""Listens for other hosts of the cluster: gives each connection to the LastingChannel of its host.
+"""Listens for other hosts of the cluster, and gives connections to the LastingChannels of the hosts.
 
 A peer's certificate is checked before a byte of it is decoded. Hosts without a certificate are strangers; they reach
 one small mailbox, in which they can only ask for a certificate.

@@ -1,4 +1,4 @@
-"""Connection to a Dask scheduler by its address or scheduler file, with an error for each way in which that fails.
+"""Connection to a Dask scheduler by address or scheduler file, with an error for every way to fail.
 
 Source: docs/explanation/seeds.md, "Architecture".
 """
@@ -62,7 +62,7 @@ async def connect(given: str, security: dict[str, str] | None = None) -> Any:
 
 
 def way_to(given: Any) -> dict[str, Any]:
-    """How another process reaches a Dask scheduler: its `address`, and arguments of `distributed.Security`.
+    """How a process reaches a Dask scheduler: `address`, and arguments of `distributed.Security`.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ def placing_plugin(cluster: str, topic: str, owner: str) -> SchedulerPlugin:
                 scheduler.loop.add_callback(self.clean_up)
 
         async def clean_up(self) -> None:
-            """Remove all that a client left which can remove nothing by itself any more."""
+            """Remove everything that an ended client left."""
             with suppress(Exception):  # the client was gone before it had a worker plugin
                 await self.scheduler.unregister_worker_plugin(comm=None, name=topic)
             for _ in range(TRIES):

@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 
 async def cross(client: Any, call: Callable[[], Any], loop: asyncio.AbstractEventLoop | None = None) -> Any:
-    """Call a function in the loop of a Dask client, or in another loop, and wait for its answer in this loop."""
+    """Call a function in the loop of a Dask client, or in any loop, and wait for the answer in this loop."""
 
     async def run() -> Any:
         answer = call()

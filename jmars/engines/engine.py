@@ -98,7 +98,7 @@ class GroupTask:
 
 
 class EngineEvents(Protocol):
-    """What an engine tells of its tasks and workers."""
+    """Events of an engine's tasks and workers."""
 
     def started(self, task: str, worker: str) -> None:
         """A task runs on the worker with that key; may come late or not at all."""

@@ -204,7 +204,7 @@ class EngineJob:
 
     # -- reports
     def settle(self) -> None:
-        """Report what is due, until nothing is; each report may bring new orders."""
+        """Report until no report is due; a report may bring new orders."""
         while self._due:
             due, self._due = self._due, {}
             self._settle(due)
@@ -327,7 +327,7 @@ class EngineJob:
         return True
 
     def _run_alone(self, operands: Sequence[int]) -> None:
-        """Run ready operands that no group has, each as a task; those without their inputs are reported."""
+        """Run ready operands without a group as single tasks; operands without inputs are reported."""
         table = self.table
         missing: dict[int, list[int]] = {}
         for operand in operands:

@@ -17,7 +17,7 @@ SLOWEST, FASTEST = 1e6, 1e11  # bytes a second that a plan believes
 
 @dataclass
 class LinkSpeed:
-    """Sums over transfers, each with its own time: two transfers at once have the speed of one.
+    """Sums over transfers and their times: two transfers at once have the speed of a single transfer.
 
     Attributes
     ----------

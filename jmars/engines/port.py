@@ -39,7 +39,7 @@ GONE, IDLE = "lost", "idle"  # states of WorkerMoved
 
 @dataclass(eq=False)
 class EngineRow:
-    """A worker with its number, which no other worker ever gets.
+    """A worker with a number that no other worker gets.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class EngineWorkers:
         self._jobs[job].table.rank[:] = rank
 
     def close_job(self, job: str) -> None:
-        """Forget a job once nothing of it runs; then report JobClosed."""
+        """Forget a job once no task of the job runs; then report JobClosed."""
         self._jobs[job].close()
 
     def free_chunks(self, chunks: Sequence[int]) -> None:

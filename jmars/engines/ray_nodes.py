@@ -126,7 +126,7 @@ class RayConnection:
 
     @classmethod
     def close(cls) -> None:
-        """Leave the connection; the last cluster closes it, which ends a Ray that was started here."""
+        """Leave the connection; the last cluster closes the connection and ends a Ray that was started here."""
         with cls._lock:
             if cls._users:
                 cls._users -= 1

@@ -1,4 +1,4 @@
-"""The order in which a job's operands would start on the workers of an engine, each by itself.
+"""The order in which a job's operands would start as single tasks on the workers of an engine.
 
 A group waits for all of its inputs, so groups are cut from operands in the order of their starts in a simulated run:
 an operand that waits for another worker comes behind operands of its worker that do not wait, where the plan's rank

@@ -1,4 +1,4 @@
-"""Records of a job on an engine: its running groups, what became of operands, and what a job asks of the port."""
+"""Records of a job on an engine: running groups, ends of operands, and questions to the port."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Broke", "EngineLink", "RunningGroup", "Told", "deaths_of", "warned_b
 
 
 class Told(IntEnum):
-    """What the scheduler and this job know of an operand from each other."""
+    """Facts about an operand that the scheduler and this job share."""
 
     UNKNOWN = 0  # not ordered, or given back
     READY = 1  # ordered
@@ -58,12 +58,12 @@ class RunningGroup:
 
     @property
     def runs(self) -> bool:
-        """Whether the engine has it and has not ended it."""
+        """Whether the engine runs the task."""
         return bool(self.task) and not self.ended and not self.broken
 
 
 class EngineLink(NamedTuple):
-    """What a job asks of its surroundings."""
+    """Questions of a job to its surroundings."""
 
     submit: Callable[[Any, GroupTask], None]  # of a job
     release: Callable[[Sequence[Result]], None]

@@ -19,7 +19,7 @@ SHORT = 1 / 8  # of a group's seconds: groups that are joined
 
 
 class _Open:
-    """A group that others may join, and the groups around it."""
+    """A group that other groups may join, and the groups around."""
 
     def __init__(self, piece: Piece, counts: Sequence[float]) -> None:
         self.piece = piece

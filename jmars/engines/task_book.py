@@ -217,7 +217,7 @@ class TaskBook(ABC, Generic[Entry]):
     # ------------------------------------------------------------------ from other threads
 
     def _post(self, *item: Any) -> None:
-        """Hand something to `_hear`, together with what comes meanwhile."""
+        """Hand a message to `_hear`, together with messages that come meanwhile."""
         self._inbox.append(item)
         if self._is_closed:
             self._inbox.clear()

@@ -113,7 +113,7 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
 
 
 def _with_twins(program: Program) -> Program:
-    """Number the steps of equal expressions, so that each gets a generated function of its own."""
+    """Number the steps of equal expressions, so that all steps get their own generated functions."""
     expressions = [expression for step in program.steps if (expression := expression_of(step)) is not None]
     if len(set(expressions)) == len(expressions):
         return program
@@ -138,7 +138,7 @@ def _own_copy(run: Run) -> FunctionType:
 
 
 def _reshaped(steps: Sequence[Step], first: int) -> dict[int, int]:
-    """Map each value that only reshapes another value to the reshaped value."""
+    """Map values that only reshape a value to the reshaped value."""
     return {first + k: step.inputs[0] for k, step in enumerate(steps) if isinstance(step, Call) and step.reshapes}
 
 

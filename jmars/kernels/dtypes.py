@@ -59,7 +59,7 @@ def _elements(dtype: np.dtype[Any]) -> str:
 
 
 def _advice(dtype: np.dtype[Any]) -> str:
-    """Advise the user on another dtype or another way."""
+    """Advise the user on a dtype or a way that works."""
     if dtype.kind == "T":
         return 'Convert it to text of a fixed length, x.astype("U20"), or x.astype("U") of a NumPy array'
     if dtype.subdtype is not None:

@@ -95,7 +95,7 @@ class FloatErrors:
             self.found.append((origin, node, _BIT_OF[words]))
 
     def take(self, steps: Sequence[Any]) -> list[FloatError]:
-        """The errors of the operand that ended, whose program has these steps; the next operand begins."""
+        """The errors of the operand that ended, by the steps of the program; the next operand begins."""
         found, self.found = self.found, []
         self._known.clear()
         told = [FloatError(_step(steps, origin), node, bit) for origin, node, bit in found]
@@ -124,7 +124,7 @@ _UNSURE: set[CodeType] = set()
 
 
 def unsure(function: Any) -> None:
-    """Mark a function whose calls of generated functions also compute elements that nobody reads."""
+    """Mark a function that also computes elements without readers by generated functions."""
     _UNSURE.add(function.__code__)
 
 

@@ -126,7 +126,7 @@ def compose(programs: Sequence[Program], reads: Sequence[Sequence[int]]) -> Prog
 
 
 def _whose_nodes(program: Program, members: Sequence[int], shift: int) -> list[tuple[int, ...]]:
-    """The fused operand of each node of each step, numbered from `shift`; `members` are those of the steps."""
+    """The fused operands of the nodes of all steps, numbered from `shift`; `members` are the steps' nodes."""
     known = program.node_members or ((),) * len(program.steps)
     return [
         tuple(shift + one for one in nodes) or (member,) * len(step.expression.nodes)

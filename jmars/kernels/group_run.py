@@ -117,7 +117,7 @@ def _from_columns(job: int, programs: Any, columns: _Columns, *others: Any) -> G
 
 @dataclass(frozen=True)
 class GroupReport:
-    """What a task says of its operands.
+    """Report of a task about its operands.
 
     Attributes
     ----------

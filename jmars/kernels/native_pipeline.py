@@ -134,7 +134,7 @@ def native_pipeline(
 
 
 def _pattern(blocks: Blocks) -> Pattern:
-    """Whether each input has rows and columns of its own."""
+    """Whether all inputs have their own rows and columns."""
     one = len(blocks.shape) == 1
     return tuple((False, o[0] > 1) if one else (o[0] > 1, o[1] > 1) for o in blocks.operands)
 
@@ -220,7 +220,7 @@ def _has_plain_rows(array: Array) -> bool:
 
 
 def _row_by_row(call: Callable[..., Any], slow: Callable[..., None], out: Array, parts: Sequence[Array]) -> bool:
-    """Compute the rows of two axes, each contiguous; a single row of an input is read for all.
+    """Compute the contiguous rows of two axes; a single row of an input is read for all rows.
 
     Returns whether NumPy computed some, which clears the processor's flags of the others.
     """

@@ -85,14 +85,14 @@ def close_spares() -> None:
 
 
 def spare_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array with arbitrary content: one that was given back to this thread, or a new one."""
+    """An array with arbitrary content: a given back array of this thread, or a new array."""
     spares: _Spares | None = _own.__dict__.get("spare")
     found = None if spares is None else spares.take(shape, dtype)
     return np.empty(shape, dtype) if found is None else found
 
 
 def give_back(arrays: MutableSequence[Any], place: int) -> None:
-    """Remove `arrays[place]`, and keep its memory for `spare_array` unless anything else still refers to it.
+    """Remove `arrays[place]`, and keep the memory for `spare_array` unless there are other references.
 
     Examples
     --------

@@ -157,7 +157,7 @@ class Chunks:
         return chosen or movable[:1]  # enough bytes but fragmented: one more chunk may join two free runs
 
     def unsaved(self, chunks: Iterable[int]) -> list[int]:
-        """Those of some chunks in memory whose memory cannot be freed before they are written."""
+        """Chunks in memory that must be written before their memory is freed."""
         return [chunk for chunk in chunks if not self._has_copy(chunk)]
 
     def _has_copy(self, chunk: int) -> bool:
@@ -165,7 +165,7 @@ class Chunks:
         return chunk in self.disk or chunk in self.copies or chunk in self.on_device
 
     def start_spill(self, chunk: int) -> tuple[int, int] | None:
-        """Begin to write a chunk; returns offset and bytes of the slot, or None: evicted at once, without a write.
+        """Begin to write a chunk; returns offset and bytes of the slot, or None for a chunk evicted without a write.
 
         A chunk never changes, so a reloaded chunk keeps the file, and a second spill is free of cost. Of a copy
         another host has the original, and a GPU keeps what it made.
@@ -225,11 +225,11 @@ class Chunks:
         return False
 
     def fetch_withdrawn(self, slot: int) -> None:
-        """A read from another host into `slot` was stopped; the next reader reads it anew."""
+        """A read from a host into `slot` was stopped; the next reader reads again."""
         self.allocator.free(slot)
 
     def revive(self, chunk: int) -> bool:
-        """A chunk was computed again; returns whether it is here still, freed and in use: then it stays as it is."""
+        """Note a chunk that was computed again; returns whether the chunk is still here, freed and in use."""
         if chunk not in self.doomed or not self.is_here(chunk):
             return False
         self.doomed.discard(chunk)
