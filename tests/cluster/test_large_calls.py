@@ -17,21 +17,14 @@ REFUSED = {
     "unique rows": "rows are brought into a single chunk",
     "interp in a large array": "data points are brought into a single chunk",
     "bincount of positions": "each chunk counts all numbers",
-    "add.reduceat": "brings the axis into a single chunk",
-    "packbits": "brings the axis into a single chunk",
-    "unpackbits": "brings the axis into a single chunk",
     "linalg.pinv": "brings the matrix into a single chunk",
     "quantile with weights": "brings the axis into a single chunk",
 }
 # Calls whose memory passes the limit; the list may only shrink.
 PASSES = {
-    "choice with p": "probabilities are computed at once, in the client",
     "tril_indices_from": "NumPy makes the positions, in the client",
     "triu_indices_from": "NumPy makes the positions, in the client",
-    "piecewise": "lengths are computed in the client",
-    "vectorize": "the function runs in the client first",
     "hfft": "NumPy makes a further copy of each chunk",
-    "ma.masked_where": "the mask is copied in the client",
 }
 # Functions that compute no chunks, read or write files, or make NumPy's arrays in the client.
 WITHOUT_CALL = """ndim shape size iscomplexobj isscalar isrealobj result_type common_type can_cast array2string

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.engine import set_engine
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random.numpy_random import Generator, RandomState
 from jmars.tensor.ops.random.streams import sample
@@ -360,3 +361,16 @@ def test_a_tensor_seeds_by_its_value(make, cluster):
     seed = mt.random.default_rng(3).integers(10)
     theirs = getattr(np.random, make.__name__)(np.random.default_rng(3).integers(10))
     assert np.array_equal(make(seed).uniform(size=5).fetch(), theirs.uniform(size=5))
+
+
+def test_probabilities_of_a_long_tensor_give_numpys_choices():
+    set_engine(OneByOne(limit=3200))
+    chances = np.random.default_rng(0).integers(0, 9, 1000) / 1.0
+    chances /= chances.sum()
+    p, options = mt.tensor(chances, chunk_size=40), np.arange(1000) * 2.0
+    theirs = np.random.default_rng(3).choice(options, 500, p=chances)
+    same(mt.random.default_rng(3).choice(mt.tensor(options, chunk_size=60), 500, p=p), theirs)
+    same(mt.random.default_rng(3).choice(1000, p=p), np.random.default_rng(3).choice(1000, p=chances))
+    for wrong, message in ((p * 2, "do not sum to 1"), (mt.where(p > 0, p, -1), "not non-neg"), (p * np.nan, "NaN")):
+        with pytest.raises(ValueError, match=message):
+            mt.random.default_rng(3).choice(1000, 5, p=wrong)

@@ -107,3 +107,11 @@ def test_what_cannot_be_is_said():
         np.piecewise(x, [x > 1], [1, 2, 3])
     with pytest.raises(ValueError, match="invalid entry"):
         mt.choose(x, [x, x]).fetch()
+
+
+def test_conditions_of_piecewise_are_not_fetched(engine, monkeypatch):
+    x = mt.arange(100.0, chunk_size=10)
+    fetched = []
+    monkeypatch.setattr(engine, "fetch", lambda data, copy=True: fetched.append(data.shape))
+    np.piecewise(x, [x < 50], [lambda v: v * 2, 1.0])
+    assert not fetched

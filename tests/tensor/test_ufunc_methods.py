@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
-from tests.tensor.cut import same
+from tests.tensor.cut import cut_arrays, same
 from tests.tensor.engine import OneByOne
 from tests.tensor.table.comparing import agree, arguments, outcome
 from tests.tensor.table.draws import Call, Draw, call
@@ -152,3 +152,20 @@ def test_latest_dates_until_now_are_accumulated() -> None:
     for function in ("maximum", "minimum", "fmax"):
         ours = getattr(mt, function).accumulate(mt.asarray(dates, chunk_size=2))
         np.testing.assert_array_equal(ours.fetch(), getattr(np, function).accumulate(dates))
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut_arrays(), st.data())
+def test_slices_of_many_chunks_are_reduced_where_they_lie(pair, data):
+    a, x = pair
+    if not a.size or not a.ndim:
+        return
+    axis = data.draw(st.integers(0, a.ndim - 1))
+    at = data.draw(st.lists(st.integers(0, a.shape[axis] - 1), min_size=1, unique=True).map(sorted))
+    for one in (np.add, np.maximum):
+        same(one.reduceat(x, at, axis), one.reduceat(a, at, axis))
+
+
+def test_reduceat_of_ascending_indices_keeps_chunks(engine):
+    x = mt.arange(100, chunk_size=10)
+    assert len(np.add.reduceat(x, np.arange(3, 100, 4)).chunks[0]) == 10

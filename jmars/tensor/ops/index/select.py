@@ -91,7 +91,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     A function is called with the elements `x[condition]`, also if there are none, which NumPy's does not.
     """
     data = as_tensor(x)
-    if not np.ndim(condlist) or (data.ndim and not isinstance(condlist[0], list) and not np.ndim(condlist[0])):
+    is_alone = not isinstance(condlist, list | tuple) and not np.ndim(condlist)
+    if is_alone or (data.ndim and not isinstance(condlist[0], list) and not np.ndim(condlist[0])):
         condlist = [condlist]
     conditions = [astype(as_tensor(c), bool) for c in condlist]
     functions = list(funclist)

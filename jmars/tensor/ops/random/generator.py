@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from jmars.tensor.ops.random.draws import Doubles, Draws
 from jmars.tensor.ops.random.permutation import Permutation
 from jmars.tensor.ops.random.streams import Drawer, Stream, entropy, plain_argument, reserve_doubles, sample
 from jmars.tensor.ops.random.tensor_parameters import draw_by_tensors
+from jmars.tensor.ops.sort.sort import exceeds_chunk
 from jmars.tensor.protocols import call, unsupported
 from jmars.tensor.small_parts import AwayError, here
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -133,10 +134,15 @@ class Generator:
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True,
                *, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
         """Elements of `a` (of range(a) for an int) along an axis, with probabilities `p`."""
-        chances = None if p is None else np.asarray(p.fetch() if isinstance(p, Tensor) else p, float)
         options = a if isinstance(a, Tensor) else np.asarray(a)
         axis = np.lib.array_utils.normalize_axis_index(axis, options.ndim) if options.ndim else 0
         length = operator.index(a) if not options.ndim and not isinstance(a, Tensor) else options.shape[axis]
+        if replace and isinstance(p, Tensor) and p.shape == (length,) and exceeds_chunk(p, 0):
+            sums = _cumulated(p)
+            drawn = self.random(size, chunk_size=chunk_size, chunks=chunks)
+            at = call("searchsorted", sums, drawn, side="right")
+            return _take_options(options, at, axis) if options.ndim else at
+        chances = None if p is None else np.asarray(p.fetch() if isinstance(p, Tensor) else p, float)
         np.random.default_rng(0).choice(length, 1, p=chances) if chances is not None else _check_choice(length, size)
         if not replace:
             at = self._without_replacement(length, size, chances, shuffle, chunk_size, chunks)
@@ -450,3 +456,13 @@ def _covariance_root(cov: Any, method: str) -> Any:
 
 def _tensor(op: Operand, shape: tuple[int, ...], dtype: np.dtype[Any], splits: Splits) -> Tensor:
     return Tensor(new_data(op, shape, dtype, splits))
+
+
+def _cumulated(p: Tensor) -> Tensor:
+    """Cumulated probabilities of a long tensor, which stay on the cluster; raises NumPy's errors."""
+    chances = p.astype(np.float64)
+    sums = call("cumsum", chances)
+    least, total = call("stack", [chances.min(), sums[-1]]).fetch().tolist()
+    small = np.array([least, total - least]) if least < 0 else np.array([total])
+    np.random.default_rng(0).choice(len(small), 1, p=small)
+    return cast(Tensor, sums / sums[-1])

@@ -13,7 +13,9 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.operand import new_data
+from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.single_chunk import map_along
+from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype, native, ufunc
 from jmars.tensor.ops.index.getitem import broadcast_positions, is_many, joint_positions
 from jmars.tensor.ops.index.scatter import apply_at, ravelled
@@ -35,6 +37,7 @@ from jmars.tensor.ops.reduce.reduction import (
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial
 from jmars.tensor.ops.reduce.where_argument import apply_initial, apply_where, is_mask
 from jmars.tensor.ops.shape.axes import broadcast_to, normal_axis, squeeze
+from jmars.tensor.ops.shape.concatenate import slice_axis
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -145,7 +148,10 @@ def _accumulate_block(block: Array, theirs: np.ufunc, axis: int, kind: Any, rais
 
 @offers("method.reduceat")
 def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    """`ufunc.reduceat`: reduces slices of an axis that begin at `indices`; the axis is brought into a single chunk."""
+    """`ufunc.reduceat`: reduces slices of an axis that begin at `indices`.
+
+    Ascending indices cut the axis; of others, the axis is brought into a single chunk.
+    """
     x, at = as_tensor(array), np.asarray(as_positions(indices))
     axis = normal_axis(axis, x.ndim)
     wrong = [int(i) for i in at.reshape(-1) if not 0 <= i < x.shape[axis]]
@@ -154,10 +160,35 @@ def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
     with np.errstate(all="ignore"):
         kind = theirs.reduceat(np.ones(2, x.dtype), [0], dtype=dtype).dtype
     options = {"theirs": theirs, "at": at.astype(np.intp), "axis": axis, "kind": kind, "raises": _raising()}
+    if len(x.chunks[axis]) > 1 and len(at) and (np.diff(at) > 0).all():
+        return assign_out(_reduceat_by_chunks(x, axis, options), out, theirs.__name__)
     result = map_along(
         f"{theirs.__name__}.reduceat", _reduceat_block, x, [axis], lengths={axis: len(at)}, dtype=kind, **options
     )
     return assign_out(result, out, theirs.__name__)
+
+
+def _reduceat_by_chunks(x: Tensor, axis: int, options: dict[str, Any]) -> Tensor:
+    """Reduces slices in chunks that begin where slices begin."""
+    at, n = options["at"], x.shape[axis]
+    ends = np.cumsum(x.chunks[axis])[:-1]
+    first = np.unique(np.concatenate([[0], np.maximum(np.searchsorted(at, ends, "right") - 1, 0)]))
+    starts, counts = at[first], np.diff(np.append(first, len(at)))
+    cut = tuple(np.diff(np.append(starts, n)).tolist())
+    line = slice_axis(x, axis, slice(int(at[0]), None))
+    chunks = tuple(cut if i == axis else own for i, own in enumerate(line.chunks))
+    shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+    within = (at - np.repeat(starts, counts)).reshape(shape)
+    places = as_tensor(within, chunks=tuple(tuple(counts.tolist()) if i == axis else (1,) for i in range(x.ndim)))
+    made = tuple(tuple(counts.tolist()) if i == axis else own for i, own in enumerate(chunks))
+    theirs = options["theirs"]
+    params = (theirs, axis, options["kind"], tuple(options["raises"].items()))
+    inputs = [Tensor(rechunked(line.data, chunks)), places]
+    return blockwise(f"{theirs.__name__}.reduceat", _reduceat_chunk, inputs, made, options["kind"], params)
+
+
+def _reduceat_chunk(block: Array, at: Array, theirs: np.ufunc, axis: int, kind: Any, raises: Any) -> Array:
+    return _reduceat_block(block, theirs, at.reshape(-1), axis, kind, dict(raises))
 
 
 def _reduceat_block(block: Array, theirs: np.ufunc, at: Array, axis: int, kind: Any, raises: dict[str, Any]) -> Array:
