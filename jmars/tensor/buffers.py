@@ -48,6 +48,7 @@ ADDRESS = _MEMORY.ctypes.data  # readable, since NumPy 2.1.0 read the first elem
 
 
 _CopyMode: Any = np._CopyMode
+GAPS = 4  # times its elements that memory with gaps may take
 _OF_MEMORY = (-1,)  # strides that are to be read from the memory
 COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
 
@@ -211,7 +212,8 @@ class Buffer:
                 return None
             if op.array.shape == node.shape and op.array.dtype == node.dtype:
                 memory = self._memory = _in_order(op.array, self._strides)
-                memory.flags.writeable = False
+                if memory is not None:
+                    memory.flags.writeable = False
         return memory
 
     def unlock(self) -> Array | None:
@@ -220,7 +222,10 @@ class Buffer:
         if memory is None:
             return None
         if self._node is not None:
-            memory, self._node = memory.copy("K"), None
+            copy = _copied(memory)
+            if copy.strides != memory.strides:
+                self._strides = _OF_MEMORY
+            memory, self._node = copy, None
             self._memory = memory
         memory.flags.writeable = True
         self._note_write()
@@ -416,8 +421,9 @@ class View:
     def alone(self) -> Buffer:
         """A buffer with the elements of this view only."""
         memory, layout = self.memory, layout_of(self)
-        made = Buffer(self.node) if memory is None else Buffer.of(memory.copy("K"))
-        made._strides = None if layout is None or layout.flags.c_contiguous else layout.strides
+        made = Buffer(self.node) if memory is None else Buffer.of(_copied(memory))
+        if memory is None:
+            made._strides = None if layout is None or layout.flags.c_contiguous else layout.strides
         made.writeable, made.is_array = self.writeable, self.is_array
         made.is_owned = self.buffer.is_owned and self.buffer.has_owner
         return made
@@ -549,17 +555,30 @@ def unresolved(place: Place) -> list[TensorData]:
     return [node for node in nodes if node.has_unknown_lengths and not node.resolve_lengths()]
 
 
-def _in_order(array: Array, strides: tuple[int, ...] | None) -> Array:
-    """The array itself, or a copy where its axes do not lie in memory in the order of `strides` (None: in C order)."""
-    if strides is None and array.flags.c_contiguous:
-        return array
-    wanted, found = (
-        sorted(range(array.ndim), key=lambda axis: (-abs(steps[axis]), axis))
-        for steps in (strides or (0,) * array.ndim, array.strides)
-    )
-    if wanted == found:
-        return array
-    made: Array = np.empty([array.shape[axis] for axis in wanted], array.dtype).transpose(np.argsort(wanted))
+def _in_order(array: Array, strides: tuple[int, ...] | None) -> Array | None:
+    """The array itself, or a copy with other strides (None: in C order); None for strides with large gaps."""
+    if strides is None:
+        return np.ascontiguousarray(array).reshape(array.shape)
+    return array if array.strides == strides else _laid_out(array, strides)
+
+
+def _copied(array: Array) -> Array:
+    """A copy with the same strides, but without large gaps."""
+    flags = array.flags
+    made = None if flags.c_contiguous or flags.f_contiguous else _laid_out(array, array.strides)
+    return array.copy("K") if made is None else made
+
+
+def _laid_out(array: Array, strides: tuple[int, ...]) -> Array | None:
+    """A copy with these strides, so that it has the views that NumPy has; None for strides with large gaps."""
+    if not array.size:
+        return array.copy()
+    steps = [(n - 1) * step for n, step in zip(array.shape, strides)]
+    first = -sum(step for step in steps if step < 0)
+    size = first + sum(step for step in steps if step > 0) + array.itemsize
+    if size > GAPS * array.nbytes:
+        return None
+    made: Array = np.ndarray(array.shape, array.dtype, np.empty(size, np.uint8), first, strides)
     made[...] = array
     return made
 

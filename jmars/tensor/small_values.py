@@ -69,7 +69,7 @@ def _compute(
         if kwargs:
             if "chunk_size" in kwargs or "chunks" in kwargs or kwargs.get("like") is not None:
                 return NotImplemented
-            options = {key: here(one) for key, one in kwargs.items() if key != "out"}
+            options = {key: here(one) for key, one in kwargs.items() if key != "out" or one is None}
             out = kwargs.get("out")
     except AwayError:
         return NotImplemented
@@ -101,7 +101,7 @@ def _compute(
 
 def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], options: dict[str, Any]) -> Any:
     """Write a result to the memory of `out`."""
-    if out.__class__ is tuple and len(out) == 1:
+    if out.__class__ is tuple and len(out) == 1 and theirs.__class__ is np.ufunc:
         (out,) = out
     if out.__class__ is not Tensor:
         return NotImplemented

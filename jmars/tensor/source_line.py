@@ -179,7 +179,7 @@ def _is_passed_over(module: str | None) -> bool:
     return module is not None and (module.startswith(_NOT_THE_USERS) or module in ("jmars", "numpy", "warnings"))
 
 
-@lru_cache(maxsize=1024)  # the lines of a few cells
+@lru_cache(maxsize=128)  # the lines of a few cells
 def _known_line(filename: str, lineno: int, text: str, calls: tuple[Any, ...]) -> SourceLine:
     """The same object for the same line and calls: a pickled graph holds it once."""
     callers = ["\t".join(map(str, calls[k : k + 3])) for k in range(1, len(calls), 3)]

@@ -77,7 +77,7 @@ def test_an_array_from_outside_belongs_to_the_line_that_mentions_it(notebook):
     notebook("import numpy as np\na = np.ones(3)")
     notebook("%%jmars\nb = 1\nc = a + b")
     (array,) = notebook["c"].data.op.inputs
-    assert array.op.line[1:] == (3, "c = a + b")
+    assert array.op.line[1:3] == (3, "c = a + b")
 
 
 def test_what_the_cell_does_not_mention_stays_as_it_is(notebook):

@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
+from jmars.tensor.source_line import SourceLine
 from tests.notebook.shells import new_shell
 
 
@@ -72,7 +73,7 @@ def test_a_syntax_error_has_the_users_line(shell):
 def test_words_are_all_identifiers_also_in_magics_and_strings(shell):
     source = read(shell, "%time a\nprint(f'{b}')\n!ls {größe}\nc + b")
     assert {"a": 2, "b": 3, "größe": 4, "c": 5}.items() <= source.words.items()
-    assert source.line_of("c") == (source.filename, 5, "c + b")
+    assert source.line_of("c") == SourceLine(source.filename, 5, "c + b")
     assert source.line_of("jmars") is None
 
 

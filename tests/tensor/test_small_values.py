@@ -13,11 +13,17 @@ import jmars.tensor as mt
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.small_values import small_values
 
-PROGRAMS = {  # each leaves its values in `r`; F and U are arrays of the user
+PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of the user
     "arrays in Fortran order": "y = F + 1\nr = y.ravel('K'), F.ravel('K'), F.flatten('A')",
     "a write to an array in Fortran order": "F[0] = 5\nr = F.ravel('K'), (F + 1).ravel('K'), F",
     "axes in another order": "P = F.T[None].copy('K')\nr = P.ravel('K'), (P + 1).ravel('K'), P[0].ravel('K')",
     "a part whose whole is gone": "y = np.arange(6.)[::2]\nz = y.ravel()\nz[0] = 9\nr = y, z, y.flags.c_contiguous",
+    "a user's array with gaps": "y = G.ravel()\ny[0] = 9\nG[1] = 5\nr = y, G, G.ravel(), G.flags.c_contiguous",
+    "a user's reversed array": "y = R.ravel()\ny[0] = 9\nz = R[::-1].ravel()\nz[0] = 7\nr = y, z, R",
+    "a write to a reversed array": "R[0] = 5\nz = R.reshape(2, 3)\nz[0, 1] = 8\ny = R.ravel()\ny[2] = 1\nr = y, z, R",
+    "a user's column of a table": "y = L.ravel()\ny[0] = 9\nL[1] = 5\nr = y, L, L + 1",
+    "an out in a tuple": "r, x = [], U\ntry: np.round(x, out=(x,))\nexcept TypeError: r = [np.negative(x, out=(x,))]",
+    "two outs that are None": "try: r = np.frexp(2.0, out=None)\nexcept TypeError: r = 'refused'",
     "an argument by its name": "x = np.ones((2, 3))\ny = np.ravel(a=x)\ny[0] = 9\nr = x, y",
     "axes by their names": "x = np.ones((2, 3))\ny = np.swapaxes(x, axis1=0, axis2=1)\ny[0] = 9\nr = x, y",
     "edges of a histogram": "z = U[:]\nh, b = np.histogram([0.5], bins=U)\nb[0] = -1\nr = U, z, b, h",
@@ -48,7 +54,14 @@ PROGRAMS = {  # each leaves its values in `r`; F and U are arrays of the user
 
 def left_by(text, numpy, enter):
     """Values, the error and the warnings of a program."""
-    names = {"np": numpy, "F": enter(np.asfortranarray(np.arange(6.0).reshape(2, 3))), "U": enter(np.arange(5.0))}
+    arrays = {
+        "F": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "U": np.arange(5.0),
+        "G": np.arange(12.0)[::2],
+        "R": np.arange(6.0)[::-1],
+        "L": np.arange(900.0).reshape(9, 100)[:, 3],
+    }
+    names = {"np": numpy, **{name: enter(array) for name, array in arrays.items()}}
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
