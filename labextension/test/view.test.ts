@@ -160,7 +160,7 @@ describe('the view', () => {
     expect(texts('#' + CSS_ID(document.querySelector('.jm-panel:not([hidden])')!) + ' tbody th')).toEqual(['rand', 'add', 'sum']);
     button('Workers').click();
     expect(texts('.jm-panel:not([hidden]) tbody th')).toEqual(['worker-0', 'worker-1']);
-    expect(texts('.jm-panel:not([hidden]) .jm-note > .jm-aside')).toEqual(['Assigned: operands assigned before the run. ']); // goes with its column
+    expect(texts('.jm-panel:not([hidden]) .jm-note > .jm-aside')).toEqual(['Assigned: operands planned for a worker. ']); // goes with its column
     expect(texts('.jm-panel:not([hidden]) tbody td.jm-word')).toEqual(['busy, replaced 2 times', 'idle']);
     expect(texts('.jm-panel:not([hidden]) tbody td.jm-cell > span:first-child')).toEqual(['1.0 MiB', '–']);
     button('Memory & spill').click();

@@ -81,7 +81,7 @@ def test_lanes_stand_by_host_and_a_host_lost_while_one_looks_is_told(lab, lab_pa
         notebook.save()
         assert notebook.console == []
     outputs = lab.read(name).cells[1].outputs
-    assert outputs[0].data["text/plain"].startswith("jmars succeeded on 1 of 2 hosts in ")
+    assert outputs[0].data["text/plain"].startswith("jmars succeeded on 1 of 2 hosts: ")
     with lab_page.opened(name, kernel=False) as notebook:
         notebook.theme(theme)
         _open(notebook, "Workers")

@@ -35,10 +35,10 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], groups: Group
   const received = receivedText(groups?.hosts ?? []);
   const kept = groups
     ? 'Memory of a host: all its processes and the chunks that it keeps, as a share of its limit; of a worker: the process itself'
-    : `${engine ? `${engine} keeps the chunks; memory is that of ${engine}'s process` : "Chunks lie in shared memory or on disk, memory is the process's own"}${limit ? `, shown as a share of the cluster's ${bytes(limit)}` : ''}`;
+    : `${engine ? `Memory: that of ${engine}'s process, which keeps the chunks` : "Memory: the process's own, without stored chunks"}${limit ? `; a share of the cluster's ${bytes(limit)}` : ''}`;
   morph(el, [
     lost ? h('p', { class: 'jm-note jm-loss' }, lost) : null,
-    h('p', { class: 'jm-note' }, h('span', { class: look('assigned') }, `Assigned: operands assigned ${groups ? 'to the host ' : ''}before the run. `), `${kept}.${received ? ` ${received}.` : ''}`),
+    h('p', { class: 'jm-note' }, h('span', { class: look('assigned') }, `Assigned: operands planned for a ${groups ? 'host' : 'worker'}. `), `${kept}.${received ? ` ${received}.` : ''}`),
     h(
       'table',
       { class: 'jm-t', 'aria-label': 'workers' },

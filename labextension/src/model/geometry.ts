@@ -29,7 +29,7 @@ export interface Marks {
 export const NAMED_MAX = 40; // operands; an aggregated graph is always named
 const ROW = { height: 30, gap: 16, most: 240, least: 100, between: 10, margin: 8 };
 const OPEN = { pitch: 11, size: 9, above: 22, below: 12, beside: 7 }; // pixels around and between the marks of an open box
-const MARK = { rows: 48, margin: 10, least: 72, most: 288, pitch: 9 };
+const MARK = { rows: 48, margin: 10, least: 72, most: 250, pitch: 9 };
 
 /** Most boxes with names that stand in a row. */
 const perRow = (width: number) => Math.max(1, Math.floor((width - ROW.margin) / (ROW.least + ROW.between)));
