@@ -55,6 +55,11 @@ class DefaultEngine:
         cluster = default_cluster(start=False)
         return cluster is not None and (cluster.retains(data) or cluster.local.has(data))
 
+    def look(self, data: Sequence[TensorData]) -> None:
+        """Compute nodes together, but those that this process computes."""
+        local = self._cluster().local
+        self.execute([one for one in data if local.fetch(one, False) is None])
+
     def shows(self, data: TensorData) -> bool:
         """Whether all that a node is made of is held, as results of cells are, and no job computes it.
 

@@ -6,6 +6,7 @@ How a cell runs, in reading order:
 - flags.py             parses the flags of a `%%jmars` line
 - cell_source.py       compiles the cell's text
 - guarded_code.py      raises errors of values within `try`
+- looks.py             computes the values of a `print` or an f-string together
 - numpy_names.py       NumPy's names inside a cell
 - imports.py           names bound by the imports of a cell, which outlive an error
 - namespace.py         the user's names before, in and after a cell

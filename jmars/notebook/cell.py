@@ -17,6 +17,7 @@ from jmars.notebook.error_notes import note_for_lazy
 from jmars.notebook.guarded_code import COMPUTED, computed, errors_at_once
 from jmars.notebook.imports import bound_imports
 from jmars.notebook.kernel_access import run_coroutine
+from jmars.notebook.looks import LOOKED, looked
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
 from jmars.tensor.engine import Engine, current_engine, set_engine
@@ -59,7 +60,7 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
     """
     __tracebackhide__ = True
     names: dict[str, Any] = shell.user_ns
-    names[COMPUTED] = computed
+    names[COMPUTED], names[LOOKED] = computed, looked
     computed.begin()
     inside = Namespace.enter(names, source.line_of)
     try:

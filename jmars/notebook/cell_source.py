@@ -20,6 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from jmars.notebook.guarded_code import with_guards
 from jmars.notebook.imports import Import, imports_in
+from jmars.notebook.looks import with_looks
 from jmars.tensor.source_line import SourceLine
 
 __all__ = ["LAST_VALUE", "CellSource"]
@@ -62,6 +63,8 @@ class CellSource:
                 tree = ast.fix_missing_locations(_NumPyImports().visit(tree))
             if "try" in python or "with" in python:
                 tree = with_guards(tree)
+            if "print" in python or "{" in python:
+                tree = with_looks(tree)
             shows = _capture_last(tree, shell.ast_node_interactivity)
             if shows and DisplayHook.semicolon_at_end_of_expression(body):  # type: ignore[no-untyped-call]
                 shows = False

@@ -77,6 +77,10 @@ class PlanEngine:
         """Whether the cluster has the value."""
         return self._cluster is not None and self._cluster.retains(data)
 
+    def look(self, data: Sequence[TensorData]) -> None:
+        """Ends the cell if a value is not stored."""
+        self.execute(data)
+
     def shows(self, data: TensorData) -> bool:
         """Whether the cluster has the value."""
         return self.held(data)

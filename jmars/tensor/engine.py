@@ -45,6 +45,9 @@ class Engine(Protocol):
     def held(self, data: TensorData) -> bool:
         """Whether the cluster holds the value; starts nothing."""
 
+    def look(self, data: Sequence[TensorData]) -> None:
+        """Compute nodes whose values are fetched next."""
+
     def shows(self, data: TensorData) -> bool:
         """Whether a text of a tensor has the value, which is computed if needed."""
 
@@ -86,6 +89,10 @@ class NoComputeEngine:
     def held(self, data: TensorData) -> bool:
         """Return False: no value is known to be held."""
         return False
+
+    def look(self, data: Sequence[TensorData]) -> None:
+        """Raise NotReadyError."""
+        self.execute(data)
 
     def shows(self, data: TensorData) -> bool:
         """Return False: no value is computed."""

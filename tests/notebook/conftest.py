@@ -46,6 +46,9 @@ class InProcess:
     def held(self, data: TensorData) -> bool:
         return self._engine.held(data)
 
+    def look(self, data: Sequence[TensorData]) -> None:
+        self.execute(data)
+
     def shows(self, data: TensorData) -> bool:
         return True
 

@@ -64,6 +64,9 @@ class OneByOne:
     def held(self, data: TensorData) -> bool:
         return data.key in self.chunks
 
+    def look(self, data: Sequence[TensorData]) -> None:
+        self.execute(data)
+
     def shows(self, data: TensorData) -> bool:
         return self.held(data)
 
