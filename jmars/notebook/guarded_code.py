@@ -72,7 +72,7 @@ class _Computed:
         self.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        self.depth -= 1
+        self.depth = max(0, self.depth - 1)  # a generator of an earlier cell may end in this cell
 
     def note_failure(self, data: Sequence[TensorData], held: Container[str], line: SourceLine | None) -> None:
         """Note a computation that failed at a line of the user; None: at an unknown line."""

@@ -51,6 +51,7 @@ _CopyMode: Any = np._CopyMode
 GAPS = 4  # times its elements that memory with gaps may take
 _OF_MEMORY = (-1,)  # strides that are to be read from the memory
 COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
+MOST = 2**28  # bytes of all values that live here; beyond this, new ones of at least COUNTED bytes are nodes
 
 
 class SmallValues:
@@ -83,6 +84,11 @@ class SmallValues:
         with cls._lock:
             cls._paused = max(0, cls._paused + change)
             cls.limit = 0 if cls._paused else cls.chosen
+
+    @classmethod
+    def largest(cls) -> int:
+        """Bytes of the largest new value that is small now."""
+        return cls.limit if cls.bytes <= MOST else min(cls.limit, COUNTED - 1)
 
     @classmethod
     def keep(cls, buffer: Buffer, nbytes: int) -> None:
@@ -335,9 +341,12 @@ class View:
 
     def _follow(self, made_by: Callable[[Tensor], Tensor]) -> None:
         """Take the steps of a view by a function."""
+        handles = [SmallValues.tensor.at(place) for place in (self.buffer, self.parent)]
+        for one in handles:  # with two handles of the buffer, the parent is not set apart from it
+            self.buffer.share(one)
         SmallValues.count(1)
         try:
-            found: Any = made_by(SmallValues.tensor.at(self.parent))._place
+            found: Any = made_by(handles[-1])._place
         finally:
             SmallValues.count(-1)
         if found is self.parent:  # of a function that gives the array itself

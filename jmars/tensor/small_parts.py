@@ -79,7 +79,7 @@ def _takes_many(memory: Any, entries: Any) -> bool:
         taken = math.prod(np.broadcast_shapes(*shapes))
     except ValueError:  # of masks, or NumPy's error
         taken = max(map(math.prod, shapes))
-    return bool(taken * memory.nbytes // min(memory.shape) > SmallValues.limit)
+    return bool(taken * memory.nbytes // min(memory.shape) > SmallValues.largest())
 
 
 def small_part(x: Tensor, index: Any) -> Any:
@@ -129,8 +129,8 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
         index, value = here(index), here(value)
     except AwayError:
         return False
-    if value.__class__ is np.ndarray and value.dtype != place.memory.dtype and np.may_share_memory(value, place.memory):
-        value = value.copy()  # a write that warns is repeated
+    if value.__class__ is not np.ndarray or value.dtype != place.memory.dtype:
+        index, value = _apart(index, place.memory), _apart(value, place.memory)  # a write that warns is repeated
     with SmallValues.writing:
         memory = place.unlock()
         if memory is None:
@@ -142,6 +142,16 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
         finally:
             place.lock()
     return True
+
+
+def _apart(value: Any, memory: Any) -> Any:
+    """The value with copies of arrays that may share memory."""
+    kind = value.__class__
+    if kind is np.ndarray:
+        return value.copy() if np.may_share_memory(value, memory) else value
+    if (kind is list or kind is tuple) and not _PLAIN.issuperset(map(type, value)):
+        return kind(_apart(one, memory) for one in value)
+    return value
 
 
 def small_elements(x: Tensor) -> Iterator[Any]:

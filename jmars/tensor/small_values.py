@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jmars.config import config
-from jmars.tensor.buffers import COUNTED, Buffer, SmallValues
+from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.protocols import set_small_hook
 from jmars.tensor.small_parts import AwayError, here, repeated
 from jmars.tensor.source_line import warn_user
@@ -29,7 +29,6 @@ __all__ = ["SMALL", "small_values"]
 
 Array = np.ndarray[Any, Any]
 SMALL = 2**22  # bytes of a value that stays in this process
-MOST = 2**28  # bytes of all values that live here; beyond this, new ones of at least COUNTED bytes are nodes
 _WRITEABLE, _FLAGS = 0x400, 0x80000400  # in flags.num; NumPy warns at a write to an array with the highest bit
 
 # Functions with results that may be much larger than their arguments.
@@ -75,7 +74,7 @@ def _compute(
         return NotImplemented
     if out is not None:
         return _compute_into(out, theirs, given, options)
-    if SmallValues.bytes > MOST and any(getattr(one, "nbytes", 0) >= COUNTED for one in given):
+    if SmallValues.largest() < SmallValues.limit and _nbytes(given) > SmallValues.largest():
         return NotImplemented
     if not _fits(name, theirs, given, options):
         SmallValues.count(1)
@@ -129,12 +128,12 @@ def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], option
 
 def _is_small(found: Any) -> bool:
     """Whether a result that makes a node would be small."""
-    return isinstance(found, Tensor) and not found.data.has_unknown_lengths and found.nbytes <= SmallValues.limit
+    return isinstance(found, Tensor) and not found.data.has_unknown_lengths and found.nbytes <= SmallValues.largest()
 
 
 def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> bool:
     """Whether a result is certainly small, by the sizes of the arguments."""
-    limit = SmallValues.limit // 16
+    limit = SmallValues.largest() // 16
     if theirs.__class__ is np.ufunc and name != "matmul" or name == "where":
         arrays = [
             one for one in given if one.__class__ is np.ndarray or one.__class__ is list or one.__class__ is tuple
@@ -149,6 +148,16 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
         return not options and _steps(given) <= limit
     most = _product((given, options.values()))
     return most <= limit and (name in _PRODUCTS or (name not in _BY_VALUES and most**2 <= limit))
+
+
+def _nbytes(values: Iterable[Any]) -> int:
+    """Bytes of arrays among arguments and in lists of them; of a number, about those of an element."""
+    return sum(
+        one.nbytes if one.__class__ is np.ndarray
+        else _nbytes(one) if one.__class__ is list or one.__class__ is tuple
+        else 8
+        for one in values
+    )  # fmt: skip
 
 
 def _steps(given: list[Any]) -> Any:

@@ -275,8 +275,11 @@ class Tensor(TensorMethods, TensorOperators):
             raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
         if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
             index = self.dtype.names[index]  # type: ignore[index]  # checked above
-        if write_small_part(self, index, value) or write_element(self, index, value):
-            return
+        with SmallValues.writing:  # also while a write makes a node of the node before
+            if not write_small_part(self, index, value) and not write_element(self, index, value):
+                self._write_part(index, value)
+
+    def _write_part(self, index: Any, value: Any) -> None:
         self._check_writeable()
         is_flat = isinstance(self._place, View) and self._place.copies_parts
         if (

@@ -180,3 +180,16 @@ def test_values_without_errors_of_a_try_stay_lazy_until_its_end(ready):
         "%%jmars\ntry:\n    y = np.ones(900_000) + 1\n    t = y * 2\n    s = t - y\nexcept ValueError:\n    pass\nt = 0"
     )
     assert len(ready.jobs) == before + 2  # `s`, and `y` at the end
+
+
+def test_a_generator_of_an_earlier_cell_that_ends_leaves_guards_as_they_are(ready):
+    ready("""%%jmars
+def numbers():
+    try:
+        yield 1
+    except ValueError:
+        pass
+it = numbers()
+next(it)""")
+    ready("%%jmars\ndel it")
+    assert computed.depth == 0

@@ -48,6 +48,13 @@ PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of th
     "integers that become floats": "x = np.arange(3)\ntry:\n    x /= 0\nexcept TypeError:\n    x += 5\nr = x,",
     "a warning of a write": "x = np.arange(1., 4.)\nx /= 0\nr = x,",
     "an operation with itself": "x = np.arange(4)\nx[1:] += x[:-1]\nx -= x[::-1]\nr = x,",
+    "a view of a view whose whole is gone": (
+        "x = np.arange(6.).reshape(2, 3)\ny = np.squeeze(x.T[:, 1:])\nz = x.T.ravel()[1:]\nx = x + 1\nr = x, y, z"
+    ),
+    "a write that warns of its own parts": (
+        "x = np.arange(4).reshape(2, 2)\nx[:] = [x[1], np.array([np.nan, 2])]\ny = np.arange(3)\n"
+        "y[y] = np.array([np.nan, 1, 2])\nr = x, y"
+    ),
     "a draw into an array": "x = np.zeros(3)\ny = np.random.default_rng(0).random(None, float, x)\nr = x, y",
 }
 
@@ -100,13 +107,26 @@ def test_a_function_of_a_growing_result_is_called_once(engine, monkeypatch, text
 
 
 def test_values_beyond_the_most_are_nodes(engine, monkeypatch):
-    monkeypatch.setattr("jmars.tensor.small_values.MOST", 2**20)
+    monkeypatch.setattr("jmars.tensor.buffers.MOST", 2**20)
     with small_values():
         x = mt.ones(2**14)
         kept = [x + k for k in range(20)]
         here = sum(one._place._memory is not None for one in kept)
         assert here == 8 and SmallValues.bytes == 2**17 * (here + 1)
         assert [float(one[3]) for one in kept] == [k + 1.0 for k in range(20)]
+
+
+@pytest.mark.parametrize(
+    "text", ["np.ones(2**14)", "np.concatenate([x, x])", "np.array([1.0] * 2**14)", "x[[*range(2**14)]]", "np.eye(128)"]
+)
+def test_each_way_to_make_a_value_counts_for_the_most(engine, monkeypatch, text):
+    monkeypatch.setattr("jmars.tensor.buffers.MOST", 2**20)
+    with small_values():
+        x = mt.ones(2**14)
+        kept = [eval(text, {"np": mt, "x": x}) for _ in range(20)]
+        assert SmallValues.bytes <= 2**20 + 2**18
+        assert all(float(one.sum()) == float(kept[0].sum()) for one in kept)
+        assert mt.ones(9)._place._memory is not None
 
 
 def test_positions_that_take_much_make_a_node(engine):
@@ -144,6 +164,26 @@ def test_threads_write_to_one_array(engine):
         finally:
             sys.setswitchinterval(interval)
     assert x.tolist() == list(range(4000))
+
+
+def test_threads_write_to_elements_while_nodes_are_made(engine):
+    interval = sys.getswitchinterval()
+    with small_values():
+        x, large = mt.zeros(4), mt.arange(100, chunk_size=10)
+
+        def add(k):
+            for i in range(300):
+                x[k] += 1
+                if k == 0 and i % 20 == 0:
+                    assert (large[:4] + x)[3] >= 3
+
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(add, range(4)))
+        finally:
+            sys.setswitchinterval(interval)
+    assert x.tolist() == [300] * 4
 
 
 def test_filters_of_warnings_are_as_before():
