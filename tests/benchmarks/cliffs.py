@@ -85,11 +85,16 @@ def works(shell: Any, folder: Path, scale: float) -> list[Work]:
     held |= {"line": mt.asarray(line), "box": mt.asarray(box), "tall": mt.asarray(tall)}
     jmars.execute(*held.values())
     in_dask = {name: da.from_array(x) for name, x in (("line", line), ("tall", tall), ("big", big), ("part", part))}
-    cubes = [xr.DataArray(x, dims=("time", "y", "x")) for x in (box, da.from_array(box), held["box"])]
+    days = {"time": np.datetime64("2000-01-01") + np.arange(len(box))}
+    cubes = [xr.DataArray(x, days, ("time", "y", "x")) for x in (box, da.from_array(box), held["box"])]
 
     def cell(text: str) -> Any:
         shell.run_cell(f"%%jmars\n{text}").raise_error()
         return shell.user_ns.get("e")
+
+    def anomaly(cube: Any) -> Any:
+        months = cube.groupby("time.month")
+        return months - months.mean("time")
 
     def loop(namespace: Any, count: int) -> Any:
         x = namespace.zeros((count, 1000))
@@ -113,6 +118,8 @@ def works(shell: Any, folder: Path, scale: float) -> list[Work]:
         *(Work(f"xarray: rolling(time=50).{name}()", lambda name=name: getattr(cubes[0].rolling(time=50), name)(),
                lambda name=name: getattr(cubes[1].rolling(time=50), name)().compute(),
                lambda name=name: getattr(cubes[2].rolling(time=50), name)().compute()) for name in ("mean", "std")),
+        Work("xarray: groupby(time.month) - mean", lambda: abs(anomaly(cubes[0])).mean().values,
+             lambda: abs(anomaly(cubes[1])).mean().compute(), lambda: abs(anomaly(cubes[2])).mean().values),
         Work("rows of a slice of a map", lambda: part[rows].sum(), lambda: in_dask["part"][rows].sum().compute(),
              lambda: cell("e = part[rows].sum()")),
         Work("many rows of a slice of a map", lambda: part[many].sum(), lambda: in_dask["part"][many].sum().compute(),

@@ -16,8 +16,6 @@ from tests.tensor.table import BY_PROPERTY, ROWS, elementwise
 REFUSED = {
     "unique rows": "rows are brought into a single chunk",
     "interp in a large array": "data points are brought into a single chunk",
-    "bincount of positions": "each chunk counts all numbers",
-    "linalg.pinv": "brings the matrix into a single chunk",
     "quantile with weights": "brings the axis into a single chunk",
 }
 # Calls whose memory passes the limit; the list may only shrink.

@@ -176,3 +176,15 @@ def test_the_vectors_of_a_tall_matrix_are_made_at_once():
     graph = tiled(TensorGraph.of([u.data]))
     shapes = [graph.programs[graph.program[i]].output.shape for i in range(graph.n)]
     assert shapes.count((16, 3)) == 4 + 4, "x and U: there is no Q beside them"
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "c16"])
+@pytest.mark.parametrize("limits", [{}, {"rcond": 1e-3}, {"rtol": 1e-4}, {"rtol": None}])
+def test_pseudo_inverse_of_a_tall_matrix_keeps_chunks(engine, kind, limits):
+    a = np.random.default_rng(1).random((300, 7))
+    a[:, 6] = a[:, 5]
+    a = (a + 1j * a[::-1]).astype(kind) if kind == "c16" else a.astype(kind)
+    found = np.linalg.pinv(mt.tensor(a, chunk_size=(20, 7)), **limits)
+    assert len(found.chunks[1]) == 15
+    rtol = 1e-3 if kind == "f4" else 1e-9
+    np.testing.assert_allclose(found.fetch(), np.linalg.pinv(a, **limits), rtol=rtol, atol=rtol * 0.01)

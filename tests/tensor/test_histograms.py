@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.tensor.engine import set_engine
 from tests.tensor.cut import cut, same, shapes
+from tests.tensor.engine import OneByOne
 
 
 @st.composite
@@ -120,3 +122,13 @@ def test_the_rule_of_stone_warns_where_numpy_warns():
     with pytest.warns(RuntimeWarning, match="suboptimal") as seen:
         np.testing.assert_array_equal(np.histogram(mt.asarray(a), "stone")[0].fetch(), expected[0])
     assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize("weights", [None, "f8", "f4"])
+def test_numbers_of_more_cells_than_a_chunk_are_counted_where_the_cells_lie(weights):
+    set_engine(OneByOne(limit=3200))
+    a = np.random.default_rng(0).integers(0, 900, 1000)
+    more = () if weights is None else (np.random.default_rng(1).random(1000).astype(weights),)
+    found = np.bincount(mt.tensor(a, chunk_size=40), *more, minlength=1200)
+    assert len(found.chunks[0]) > 1
+    same(found, np.bincount(a, *more, minlength=1200))

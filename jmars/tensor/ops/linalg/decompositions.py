@@ -327,6 +327,9 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         raise ValueError("`rtol` and `rcond` can't be both set.")
     least = more.get("rtol", rcond)
     if np.ndim(least) == 0 and not isinstance(least, Tensor):
+        if _is_tall(x) and not hermitian:
+            cut = least if least is not None else max(x.shape) * np.finfo(x.dtype).eps if more else 1e-15
+            return _tall_pinv(x, cut)
         return _map_matrices("pinv", x, (x.shape[-1], x.shape[-2]), rcond=rcond, hermitian=hermitian, **more)
     least = as_tensor(least)[..., None, None]
     if np.broadcast_shapes(x.shape[:-2], least.shape[:-2]) != x.shape[:-2]:
@@ -336,6 +339,14 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     least = least.rechunk(tuple((1,) if n == 1 else cut for n, cut in own))
     chunks = (*x.chunks[:-2], (x.shape[-1],), (x.shape[-2],))
     return map_blocks(_pinv_block, x, least, dtype=x.dtype, chunks=chunks, name="pinv", hermitian=hermitian)
+
+
+def _tall_pinv(x: Tensor, rcond: Any) -> Tensor:
+    """Pseudo-inverse of a tall matrix by its singular vectors."""
+    u, s, vh = svd(call("conjugate", x), False)
+    is_large = s > rcond * s.max()
+    inverse = call("where", is_large, 1 / call("where", is_large, s, 1), 0)
+    return cast(Tensor, matmul(vh.T, astype(inverse, s.dtype)[:, None] * u.T))
 
 
 def _pinv_block(block: Array, least: Array, hermitian: bool) -> Array:

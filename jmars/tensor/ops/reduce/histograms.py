@@ -16,7 +16,7 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
 from jmars.tensor.ops.elementwise.ufuncs import astype, native
-from jmars.tensor.ops.index.exchange import HELD
+from jmars.tensor.ops.index.exchange import HELD, scatter_by_tensor
 from jmars.tensor.ops.reduce.bin_rules import number_of_bins
 from jmars.tensor.ops.reduce.cumulative import cumsum, diff
 from jmars.tensor.ops.reduce.reduction import max_, min_, sum_
@@ -80,6 +80,10 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     if low < 0:
         raise ValueError(f"'list' argument must have no negative elements, and the smallest is {low}")
     cells = max(high + 1, minlength)
+    if 8 * cells > chunk_bytes() and len(data.chunks[0]) > 1:  # each chunk would count all cells
+        added = as_tensor(1) if weights is None else astype(_match_weights("bincount", data, weights), float)
+        found = zeros(cells, np.intp if weights is None else float)
+        return scatter_by_tensor(found, data, 0, added if added.ndim else reshape(added, (1,)), "add")
     if weights is None:
         return _sum_counts("bincount", _bincount, [data], cells, np.intp, (cells,))
     return _sum_counts(

@@ -110,9 +110,12 @@ def _order(columns: Sequence[Array]) -> NDArray[np.intp]:
         return np.lexsort(columns[::-1])
     (column,) = columns
     order = np.argsort(column)  # by vector instructions: a third of the time of a stable sort
-    found = column[order]
-    is_tied = (found[1:] == found[:-1]).any() or (len(found) > 1 and found[-2] != found[-2])  # NaN
-    return np.argsort(column, kind="stable") if is_tied else order
+    return np.argsort(column, kind="stable") if _is_tied(column[order]) else order
+
+
+def _is_tied(ordered: Array) -> bool:
+    """Whether a sorted array has equal elements, or NaN."""
+    return bool((ordered[1:] == ordered[:-1]).any() or (len(ordered) > 1 and ordered[-2] != ordered[-2]))
 
 
 def _order_of_records(records: Array) -> NDArray[np.intp]:
