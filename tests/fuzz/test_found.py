@@ -96,6 +96,8 @@ line = np.array([3, 1, 1, 2])
     np.put(line[0] > 1, [0], 5) | np.put(line[0], [0], 5) | np.repeat(line, 1.5) | np.repeat(line, [0.5, 1, 1, 2])
     np.put(line, 1.5, 9) | np.put(line, [1.5], 9) | np.put(line, line * 0.5, 9) | np.repeat(line, line * 0.5)
     np.logical_or.reduceat(line, line[:0] * 0.5) | np.add.reduceat(line, [1.5]) | np.add.reduceat(line, line > 9)
+    line[0] = np.array(nan) | line[:1] = np.array(nan) | line[0] = (line * nan)[:1].reshape(())
+    line[:1] = np.ma.masked
     line[0] *= nan | line[0] = line[0] * nan | line[0] /= 0.3 | line[:2] *= 1.5 | line[[0, 1]] = line[0] * 0.5
     np.add.at(line.astype('i1'), slice(1), 300) | np.add.at(line, slice(1), line[:1][None]) | line.flat[[0, 99]] = []
     line.flat[[0, 99]] = line[:0] | line.flat[0] = line[:0] | np.copyto(line, line, casting='x')

@@ -13,6 +13,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of
 from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
+from jmars.tensor.ops.index.setitem import is_element
 from jmars.tensor.protocols import FUNCTIONS, set_mask_hook
 
 __all__ = ["dispatch"]
@@ -45,6 +46,10 @@ def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return FUNCTIONS[f"ma.{name}"](*args, **kwargs)
     if name in _OF_THE_DATA:
         plain = {key: _plain(value) for key, value in kwargs.items()}
+        if name == "method.setitem" and args[2] is np.ma.masked and is_element(*args[:2]):
+            number = np.zeros((), args[0].dtype)
+            number[()] = np.ma.masked  # raises NumPy's error for integers, and warns for floats
+            args = (*args[:2], number[()])
         return FUNCTIONS[name](*map(_plain, args), **plain)
     known = f"ma.{name}" in FUNCTIONS
     raise UnsupportedError(

@@ -222,3 +222,13 @@ def test_flat_mask_follows_the_order_of_the_data(order):
     lost = np.array([[0, 1, 0], [1, 0, 0]], bool)
     theirs = np.ma.array(data, mask=lost)
     same(ma.array(mt.asarray(data), mask=lost).ravel(order), theirs.ravel(order))
+
+
+def test_masked_written_to_an_element_without_mask_is_refused_or_nan():
+    x = mt.asarray([1, 2, 3])
+    with pytest.raises(np.ma.MaskError, match="masked element"):
+        x[0] = np.ma.masked
+    y = mt.asarray([1.0, 2.0])
+    with pytest.warns(UserWarning, match="nan"):
+        y[1] = np.ma.masked
+    np.testing.assert_array_equal(y.fetch(), [1.0, np.nan])

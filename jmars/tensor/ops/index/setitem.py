@@ -61,7 +61,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
         return reshape(setitem(*without_bools(x, index), value), x.shape)
     basic = Index.of(index, x.shape) if basic_index(index) is not None else None  # whose faults NumPy finds first
     is_tuple = x.dtype.names is not None and isinstance(value, tuple)
-    if _is_element(x, index) and not is_tuple and (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
+    if is_element(x, index) and not is_tuple and (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
         value = _as_element(value, x.dtype)
     if hasattr(value, "dtype") and np.ndim(value) and loses_imaginary(value.dtype, x.dtype):
         result = setitem(x, index, call("real", value))
@@ -91,7 +91,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
     return set_by_arrays(x, meaning, as_tensor(written))
 
 
-def _is_element(x: Tensor, index: Any) -> bool:
+def is_element(x: Tensor, index: Any) -> bool:
     """Whether an index has an int for every axis, and no other entry."""
     entries = index if isinstance(index, tuple) else (index,)
     return len(entries) == x.ndim and all(
