@@ -80,11 +80,11 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Round the elements to `decimals` places."""
         return call("round", self, decimals, out=out)
 
-    def conj(self) -> Any:
+    def conj(self, out: Any = None) -> Any:
         """Complex conjugates; a real tensor is returned as it is."""
         if self.dtype.kind not in "biufc":
             raise TypeError("cannot conjugate non-numeric dtype")
-        return call("conjugate", self) if self.dtype.kind == "c" else self
+        return call("conjugate", self, out=out) if self.dtype.kind == "c" or out is not None else self
 
     conjugate = conj
 
@@ -269,9 +269,9 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     def flat(self, value: Any) -> None:
         call("method.set_flat", self, value)
 
-    def choose(self, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    def choose(self, *choices: Any, out: Any = None, mode: str = "raise", **kwargs: Any) -> Any:
         """Choose elements among several arrays; this tensor holds the arrays' numbers."""
-        return call("choose", self, choices, out, mode)
+        return call("choose", self, *(choices if len(choices) == 1 else [choices]), out=out, mode=mode, **kwargs)
 
     def view(self, dtype: Any = _SAME, type: Any = None) -> Any:
         """View the bytes as another dtype of the same size; without a dtype, a new handle."""
@@ -346,9 +346,9 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     # Other
 
-    def dot(self, other: Any, out: Any = None) -> Any:
+    def dot(self, b: Any, out: Any = None) -> Any:
         """Matrix product."""
-        return call("dot", self, other, **({"out": out} if out is not None else {}))
+        return call("dot", self, b, **({"out": out} if out is not None else {}))
 
     def map_blocks(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Apply a function to every chunk."""

@@ -205,3 +205,11 @@ def test_an_element_of_text_is_text():
     assert (len(x[0]), list(x[0]), x[0][1], x[1][-1:], "b" in x[0]) == (2, ["a", "b"], "b", "c", True)
     with pytest.raises(TypeError, match="has no len"):
         len(mt.ones(3)[0])
+
+
+def test_view_that_leaves_bytes_out_is_read_only(engine):
+    x = mt.asarray(np.array([(1, 2), (3, 4)], "i8,i8"), chunk_size=1)
+    second = x.view({"names": ["f1"], "formats": ["i8"], "offsets": [8], "itemsize": 16})
+    assert second["f1"].fetch().tolist() == [2, 4]
+    with pytest.raises(ValueError, match="read-only"):
+        second[:] = 4

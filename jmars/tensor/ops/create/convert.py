@@ -186,9 +186,11 @@ def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
         if len(shape) != x.ndim:
             raise UnsupportedError(f"a view as {kind}, which adds axes, is not in jmars; view the value, x.fetch()")
     own = x.dtype
+    fields = kind.fields or {}
+    has_gaps = bool(fields) and sum(one[0].itemsize for one in fields.values()) < kind.itemsize
     viewing = step(
         lambda whole: _viewed(whole, kind),
-        lambda whole, part: Tensor(rechunked(_viewed(part, own).data, whole.data.chunks)),
+        None if has_gaps else lambda whole, part: Tensor(rechunked(_viewed(part, own).data, whole.data.chunks)),
         lambda array: array.view(kind),
     )
     return share(_viewed(x, kind), x, viewing)

@@ -82,8 +82,9 @@ class Range(Operand):
 
 @offers("arange")
 @takes_like
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None,
-           gpu: bool | None = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+def arange(start_or_stop: Any = None, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, start: Any = None,
+           device: Any = None, gpu: bool | None = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
+           ) -> Tensor:  # fmt: skip
     """`np.arange`, in chunks of `chunk_size`; `gpu` as for `jmars.annotate`.
 
     Examples
@@ -92,6 +93,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     ((4, 4, 2),)
     """
     check_device(device)
+    if stop is None and start_or_stop is None:
+        raise TypeError("arange() requires stop to be specified.")  # NumPy's words
+    if start_or_stop is not None and start is not None:
+        raise TypeError("argument for arange() given by name ('start') and position (position 0)")  # NumPy's words
+    start = start_or_stop if start_or_stop is not None else 0 if start is None else start
     if stop is None:
         if dtype is not None and np.dtype(dtype).kind == "M":
             np.arange(0, dtype=dtype)  # raises NumPy's error
