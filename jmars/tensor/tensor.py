@@ -196,7 +196,9 @@ class Tensor(TensorMethods, TensorOperators):
         return self.fetch()
 
     def __format__(self, spec: str) -> str:
-        return format(self.fetch() if not self.ndim else self, spec) if spec else str(self)
+        if spec and self.ndim:
+            raise TypeError("unsupported format string passed to numpy.ndarray.__format__")  # NumPy's words
+        return format(self.fetch(), spec) if spec else str(self)
 
     def __len__(self) -> int:
         if not self.ndim:

@@ -34,6 +34,8 @@ def stand_in(value: Any) -> Any:
     """What a cell has in the place of a module, function or class of NumPy's; other values as they are."""
     if isinstance(value, ModuleType):
         return _Names.of(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
+    if value is np.ma.mr_:
+        return resolve("numpy.ma.mr_")
     if not callable(value) or isinstance(value, type) and issubclass(value, np.generic | np.dtype):
         return value
     path = _paths().get(id(value))

@@ -7,6 +7,7 @@ folder through the table of protocols.py, under "ma.<name>".
 
 from __future__ import annotations
 
+import builtins
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -297,6 +298,26 @@ class MaskedTensor(MaskedMethods):
         elif self._mask is not None:
             self._mask._assign(_none_masked(self._data) if mask is None else mask)
         return self
+
+    def view(self, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
+        """View data and mask, or the data alone as `numpy.ndarray`.
+
+        Raises
+        ------
+        UnsupportedError
+            For another dtype.
+        """
+        wanted = dtype if type is None else type
+        is_class = isinstance(wanted, builtins.type) and issubclass(wanted, np.ndarray)
+        if dtype is not None and (type is not None or not is_class):
+            raise UnsupportedError("a view of a masked array as another dtype is not in jmars; view its data, x.data")
+        data = call("method.view", self._data)
+        if is_class and not issubclass(wanted, np.ma.MaskedArray):
+            return data
+        made = self._like(data, None if self._mask is None else call("method.view", self._mask))
+        if fill_value is not None:
+            made.fill_value = fill_value
+        return made
 
     # Hard and soft masks
 

@@ -102,7 +102,21 @@ def _write_out(result: Any, name: str, out: Any) -> Any:
     return write_out(data, name, out)
 
 
-_COUNTING = {"sum", "prod", "all", "any", "cumsum", "cumprod", "mean", "round", "dot", "clip"}  # masks are not written
+_COUNTING = {
+    "sum",
+    "prod",
+    "all",
+    "any",
+    "cumsum",
+    "cumprod",
+    "mean",
+    "round",
+    "dot",
+    "clip",
+    "choose",
+    "take",
+    "compress",
+}  # masks are not written
 
 
 def _undefined(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:

@@ -232,3 +232,18 @@ def test_masked_written_to_an_element_without_mask_is_refused_or_nan():
     with pytest.warns(UserWarning, match="nan"):
         y[1] = np.ma.masked
     np.testing.assert_array_equal(y.fetch(), [1.0, np.nan])
+
+
+def test_views_share_data_and_mask():
+    x = ma.array(mt.asarray([1.0, 2.0, 3.0]), mask=[True, False, False])
+    whole, data = x.view(), x.view(np.ndarray)
+    x[2] = np.ma.masked
+    x.data[1] = 7
+    assert whole.fetch().tolist() == [None, 7.0, None]
+    assert data.fetch().tolist() == [1.0, 7.0, 3.0]
+    plain = mt.asarray([1.0, 2.0])
+    plain.view(np.ma.MaskedArray)[0] = 5
+    assert plain.fetch().tolist() == [5.0, 2.0]
+    assert x.view(fill_value=-1).fill_value == -1
+    with pytest.raises(UnsupportedError, match="another dtype"):
+        x.view("f4")
