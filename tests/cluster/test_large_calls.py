@@ -22,7 +22,6 @@ REFUSED = {
 PASSES = {
     "tril_indices_from": "NumPy makes the positions, in the client",
     "triu_indices_from": "NumPy makes the positions, in the client",
-    "hfft": "NumPy makes a further copy of each chunk",
 }
 # Functions that compute no chunks, read or write files, or make NumPy's arrays in the client.
 WITHOUT_CALL = """ndim shape size iscomplexobj isscalar isrealobj result_type common_type can_cast array2string
