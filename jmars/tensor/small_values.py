@@ -139,8 +139,11 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
             one for one in given if one.__class__ is np.ndarray or one.__class__ is list or one.__class__ is tuple
         ]
         return len(arrays) < 2 or math.prod(np.broadcast_shapes(*map(np.shape, arrays))) <= limit
-    if name not in _GROWING:
-        return True
+    if name not in _GROWING:  # arrays in a list, as of `np.stack`, may be many
+        lists = (one for one in given if one.__class__ in (list, tuple) and one)
+        return all(
+            one[0].__class__ not in (np.ndarray, list, tuple) or _nbytes(one) <= SmallValues.limit for one in lists
+        )
     if name in ("matmul", "dot") and all(one.__class__ is np.ndarray and 0 < one.ndim < 3 for one in given):
         a, b = given
         return (a.shape[0] if a.ndim == 2 else 1) * (b.shape[-1] if b.ndim == 2 else 1) <= limit

@@ -129,6 +129,16 @@ def test_each_way_to_make_a_value_counts_for_the_most(engine, monkeypatch, text)
         assert mt.ones(9)._place._memory is not None
 
 
+def test_many_arrays_joined_make_a_node(engine):
+    with small_values():
+        part = np.ones(2**16)
+        for join in (np.stack, np.concatenate, np.vstack):
+            name = join.__name__
+            assert getattr(mt, name)([part] * 9)._place._memory is None
+            assert getattr(mt, name)([part] * 8)._place._memory is not None
+        assert mt.block([[part] * 5, [part] * 5])._place._memory is None
+
+
 def test_positions_that_take_much_make_a_node(engine):
     with small_values():
         x, many = mt.ones((3, 50_000)), np.zeros(500, int)
