@@ -139,7 +139,9 @@ matrix = np.eye(3) * 2
     np.matmul(matrix, matrix, out=(matrix,)) | np.vecmat(matrix[0], matrix, out=np.zeros((1, 3)))
     np.linalg.qr(matrix, mode='raw') | np.linalg.qr(matrix[None, :2], 'raw') | np.linalg.qr(matrix[:, :0])
     np.linalg.pinv(matrix > 1, rtol=None) | np.linalg.pinv(matrix, rcond=[0.1, 0.2]) | np.linalg.pinv(matrix, rtol=())
-turned = np.array([3, 7], '>i4')[::-1]
+turned = np.array([3, 7, 3, 70000, 1], '>i4')[::-1]
+    np.isin(turned, turned) | np.setdiff1d(turned, turned) | np.setdiff1d(turned, turned[:2]) | np.isin(turned, [3, 1])
+    np.setdiff1d(turned * 0.5, (turned * 0.5).astype('>f8')) | np.isin(turned.astype('>U5'), turned.astype('>U5'))
     np.isfortran(turned) | turned[0] | turned.flat[0].dtype | np.unstack(turned) | np.around(turned)
     np.can_cast(turned, turned[0] > 1) | np.put(turned, np.zeros(0, 'S3'), 1) | turned.real = nan | turned.real = 1j
     turned.real = [1, 2, 3] | np.add.at(turned, [], 1j) | np.lexsort(turned, axis=())

@@ -488,7 +488,7 @@ def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: 
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: Any = None) -> Tensor:  # fmt: skip
     """`np.isin`: tests each element for membership in `test_elements`, whose distinct elements are a single chunk."""
-    x, others = as_tensor(element), ravel(test_elements)
+    x, others = native(element), ravel(native(test_elements))
     if _may_be_many(others) and kind is None and x.dtype == others.dtype and is_known([x.data.shape]):
         made = call("cond", _are_many(others), _isin_by_ranges(x, others, invert), _isin_few(x, others, invert, kind))
         return cast(Tensor, made)
