@@ -114,10 +114,10 @@ _SMALL: dict[str, Any] = {
     "method.astype": lambda x, dtype, **options: x.astype(dtype, **options),
 }
 _NEVER_SMALL = frozenset(
-    """apply_along_axis apply_over_axes array2string array_repr array_str broadcast char copyto fill_diagonal frombuffer
+    """apply_along_axis apply_over_axes array2string array_repr array_str broadcast copyto fill_diagonal frombuffer
     fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma may_share_memory memmap method.at
     method.values ndarray ndenumerate ndindex nditer piecewise place polynomial put put_along_axis putmask random save
-    savetxt savez savez_compressed shares_memory strings testing vectorize""".split()  # noqa: SIM905
+    savetxt savez savez_compressed shares_memory testing vectorize""".split()  # noqa: SIM905
 )
 
 

@@ -92,7 +92,9 @@ def small_part(x: Tensor, index: Any) -> Any:
     """
     place = x._place
     memory = place.memory
-    if not SmallValues.limit or memory is None or memory.dtype.names is not None:
+    if not SmallValues.limit or memory is None:
+        return NotImplemented
+    if memory.dtype.names is not None and not getattr(index, "ndim", 0):  # a record, a field or a slice is a view
         return NotImplemented
     kind = index.__class__
     if kind is tuple and _BASIC.issuperset(map(type, index)):

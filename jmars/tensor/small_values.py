@@ -139,6 +139,8 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
             one for one in given if one.__class__ is np.ndarray or one.__class__ is list or one.__class__ is tuple
         ]
         return len(arrays) < 2 or math.prod(np.broadcast_shapes(*map(np.shape, arrays))) <= limit
+    if name.startswith(("char.", "strings.")):  # an integer among the arguments may be the length of the texts
+        return _product((given, options.values())) <= limit
     if name not in _GROWING:  # arrays in a list, as of `np.stack`, may be many
         lists = (one for one in given if one.__class__ in (list, tuple) and one)
         return all(

@@ -17,7 +17,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.numpy_modules import as_values, with_values
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
-from jmars.tensor.protocols import FUNCTIONS, find, offers
+from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["FUNCTIONS_OF_TEXT"]
@@ -89,12 +89,8 @@ def _dtype(name: str, gives: str, x: Tensor, *args: Any, **kwargs: Any) -> np.dt
 for _module in (np.strings, np.char):
     for _name, _gives in FUNCTIONS_OF_TEXT.items():
         if hasattr(_module, _name):
-            _path = f"{_module.__name__.removeprefix('numpy.')}.{_name}"
-            _made = _function(_module, _name, _gives)
-            if find(getattr(_module, _name)) is None:
-                offers(_path)(_made)
-            else:
-                FUNCTIONS[_path] = _made  # np.strings.add is np.add, whose function is not for text alone
+            # np.strings.add is np.add, which the table finds by an earlier registration that is not for text alone
+            offers(f"{_module.__name__.removeprefix('numpy.')}.{_name}")(_function(_module, _name, _gives))
 
 
 for _name in _LISTS:

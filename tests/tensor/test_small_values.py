@@ -55,6 +55,12 @@ PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of th
         "x = np.arange(4).reshape(2, 2)\nx[:] = [x[1], np.array([np.nan, 2])]\ny = np.arange(3)\n"
         "y[y] = np.array([np.nan, 1, 2])\nr = x, y"
     ),
+    "text": "s = np.array(['a ', 'Bc'])\nt = np.char.add('x', np.char.strip(s))\nr = t, np.strings.find(t, 'B')",
+    "text of a case and a width": "r = np.strings.upper(np.array(['a'])), np.char.zfill(np.array(['7']), 3)",
+    "records by a mask": (
+        "x = np.zeros(4, 'i4, U3')\nx['f0'] = [1, 2, 1, 3]\ny = x[x['f0'] == 1]\ny['f0'] = 9\n"
+        "z = x[np.array([3, 0])]\nx[1:3]['f1'] = 'abc'\nr = x, y, z"
+    ),
     "a draw into an array": "x = np.zeros(3)\ny = np.random.default_rng(0).random(None, float, x)\nr = x, y",
 }
 
@@ -94,6 +100,29 @@ def test_a_view_makes_no_node(engine, monkeypatch, text):
         y = eval(text, {"x": x, "np": mt})
         y *= 2
         assert x.sum() == 12 + y.size
+
+
+@pytest.mark.parametrize("text", ["char.add('x', s)", "strings.find(s, 'b')", "char.zfill(s, 9)", "char.split(s)"])
+def test_functions_of_text_make_no_node(engine, monkeypatch, text):
+    with small_values():
+        s = mt.array(["a", "bc"] * 2000)
+        monkeypatch.setattr("jmars.tensor.buffers.new_data", None)
+        assert len(eval(f"mt.{text}", {"mt": mt, "s": s})) == 4000
+
+
+def test_text_that_grows_makes_a_node(engine):
+    with small_values():
+        assert mt.strings.multiply(mt.array(["ab"]), 2_000_000)._place._memory is None
+        assert mt.strings.multiply(mt.array(["ab"]), 2)._place._memory is not None
+
+
+def test_records_by_masks_and_positions_make_no_node(engine):
+    with small_values():
+        x = mt.zeros(5000, "U12, i4, f8")
+        kept = x[x["f1"] == 0][mt.array([3, 4])]
+        assert kept._place._memory is not None
+        kept["f2"] += 1
+        assert kept["f2"].sum() == 2 and x["f2"].sum() == 0
 
 
 @pytest.mark.parametrize(
