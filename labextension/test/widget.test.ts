@@ -106,6 +106,19 @@ describe('the widget', () => {
     expect(calls['change:job_id']).toEqual([]);
     document.removeEventListener('jmars:job', listen);
   });
+  test('the page hears once that a live view is gone, of a view that has ended never', () => {
+    let heard = 0;
+    const listen = () => heard++;
+    document.addEventListener('jmars:left', listen);
+    for (const live of [true, false]) {
+      const { it } = model();
+      const get = it.get.bind(it);
+      it.get = (name: string) => (name === 'snap' ? { ...(get(name) as object), live } : get(name));
+      widget.render({ model: it, el: document.createElement('div') })();
+    }
+    expect(heard).toBe(1);
+    document.removeEventListener('jmars:left', listen);
+  });
   test('a change of any trait is drawn, until it is unmounted', () => {
     const { it, calls } = model();
     const stop = hostOf(it).watch(() => undefined);

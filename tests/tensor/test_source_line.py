@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 
 import jmars.tensor as jt
+from jmars.tensor.source_line import source_line
 
 
 def test_the_line_is_the_first_outside():
@@ -29,3 +30,8 @@ def test_operators_note_it_too():
 def test_operands_of_a_line_share_it():
     first, second = (jt.ones(3).data.op.line for _ in range(2))
     assert first is not None and first is second
+
+
+def test_the_end_of_a_cell_is_no_line_of_ipython():
+    shell = {"__name__": "IPython.core.interactiveshell", "source_line": source_line}
+    assert eval("source_line()", shell) is None

@@ -9,7 +9,7 @@ import { addCommands } from './commands';
 import { editorPlugin } from './editor';
 import { currentKernel } from './notebook';
 import { Ends } from './notices';
-import { JOB, keepOutputs, LIVE } from './outputs';
+import { JOB, keepOutputs, LEFT, LIVE } from './outputs';
 import { Settings } from './settings';
 import { Sidebar } from './sidebar';
 import { StatusItem } from './status';
@@ -42,6 +42,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     addCommands(app, palette, watch, () => sidebar, settings, icon);
     document.addEventListener(LIVE, () => void watch.poll()); // a cell has begun
     document.addEventListener(JOB, () => watch.expect()); // and has a job, seconds later perhaps
+    document.addEventListener(LEFT, () => void watch.poll()); // and has ended
 
     const item = new StatusItem(watch, () => app.shell.activateById(sidebar.id));
     statusBar?.registerStatusItem(ID, {

@@ -8,6 +8,7 @@ import { MIME_TYPE } from '../model/view';
 export const LAST = 'jmars:last'; // of draw/mount.ts
 export const LIVE = 'jmars:live'; // of widgets/index.ts
 export const JOB = 'jmars:job'; // of widgets/index.ts
+export const LEFT = 'jmars:left'; // of widgets/index.ts
 const WIDGET = 'application/vnd.jupyter.widget-view+json';
 
 interface Output {

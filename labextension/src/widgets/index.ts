@@ -23,6 +23,7 @@ const WATCHED: (keyof Picture | 'frame')[] = ['graph', 'snap', 'operand_states',
 const ANSWER_EVERY = 1000; // ms
 const LIVE = 'jmars:live'; // event with the message id of the cell and the display id of the view
 const JOB = 'jmars:job'; // event: the view shows another job from now on
+const LEFT = 'jmars:left'; // event: a live view is gone, as at the end of its cell
 const LOST = 'comm_live_update'; // of ipywidgets: the comm is closed, as it is when the kernel restarts
 
 /** Makes a host of a widget's model. */
@@ -104,6 +105,9 @@ function announce(el: HTMLElement, model: Model): () => void {
   model.on('change:job_id', tellJob);
   tell();
   return () => {
+    if (!over) {
+      document.dispatchEvent(new CustomEvent(LEFT)); // `el` may stand in the page no more
+    }
     over = true;
     model.off('change:job_id', tellJob);
   };
