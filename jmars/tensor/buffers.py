@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from jmars.model.fork_locks import free_in_child
 from jmars.model.record import record
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData, new_data
@@ -63,9 +64,10 @@ class SmallValues:
     limit = 0
     chosen = 0  # limit of the cell that runs
     _paused = 0  # number of functions that work
-    _lock = threading.Lock()
+    _lock = free_in_child(threading.Lock())
     bytes = 0  # of the living values of at least COUNTED bytes
-    writing = threading.RLock()  # held between `unlock` and `lock`, so that threads of a cell write one by one
+    # Held between `unlock` and `lock`, and while a write makes a node, so that threads of a cell write one by one.
+    writing = free_in_child(threading.RLock())
     tensor: ClassVar[type[Tensor]]  # set by tensor.py
     index_step: ClassVar[Callable[[tuple[Any, ...]], ViewStep]]  # of tensor.py
     _living: ClassVar[dict[int, weakref.ref[Buffer]]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -223,6 +225,22 @@ def test_threads_write_to_elements_while_nodes_are_made(engine):
         finally:
             sys.setswitchinterval(interval)
     assert x.tolist() == [300] * 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_forked_while_a_thread_writes_may_write(engine):
+    with small_values(), ThreadPoolExecutor(1) as pool:
+        x = mt.zeros(3)
+        pool.submit(SmallValues.writing.acquire).result()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of forks beside threads
+            child = os.fork()
+        if not child:
+            signal.alarm(5)
+            x[0] = 1
+            os._exit(x.tolist() != [1, 0, 0])
+        pool.submit(SmallValues.writing.release).result()
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_filters_of_warnings_are_as_before():
