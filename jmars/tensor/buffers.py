@@ -51,6 +51,7 @@ ADDRESS = _MEMORY.ctypes.data  # readable, since NumPy 2.1.0 read the first elem
 _CopyMode: Any = np._CopyMode
 GAPS = 4  # times its elements that memory with gaps may take
 _OF_MEMORY = (-1,)  # strides that are to be read from the memory
+DEEP = 16  # steps from a buffer to a view; a loop of `x = x[1:]` sets views of more steps apart, where no other is left
 COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
 MOST = 2**28  # bytes of all values that live here; beyond this, new ones of at least COUNTED bytes are nodes
 
@@ -311,7 +312,8 @@ class View:
     writeable: bool
     _memory: Array | None
 
-    __slots__ = ("_memory", "_node", "_step", "_version", "_whole", "buffer", "is_array", "parent", "writeable")
+    __slots__ = ("_memory", "_node", "_step", "_version", "_whole", "buffer", "depth", "is_array", "parent",
+                 "writeable")  # fmt: skip
 
     def __init__(self, parent: Place, step: ViewStep, node: TensorData) -> None:
         self._begin(parent, step, node, parent.buffer.version, None, None)
@@ -319,9 +321,15 @@ class View:
 
     @classmethod
     def of(
-        cls, parent: Place, made_by: tuple[Any, ...] | Callable[[Tensor], Tensor], whole: Array, part: Array
+        cls,
+        parent: Place,
+        made_by: tuple[Any, ...] | Callable[[Tensor], Tensor],
+        whole: Array | None,
+        part: Array | None,
     ) -> View:
-        """The view by a basic index or a function, without a node yet; `part` is its part of the memory `whole`."""
+        """The view by a basic index or a function, without a node yet; `part` is its part of the memory `whole`, or
+        both are None.
+        """
         made = cls.__new__(cls)
         made._begin(parent, made_by, None, -1, whole, part)
         return made
@@ -329,6 +337,7 @@ class View:
     def _begin(self, parent: Place, step: Any, node: TensorData | None, version: int, whole: Any, memory: Any) -> None:
         self.parent, self._step, self.is_array = parent, step, True
         self.buffer: Buffer = parent.buffer
+        self.depth: int = parent.depth + 1 if parent.__class__ is View else 1
         self._node, self._version, self._whole, self._memory = node, version, whole, memory
         self.writeable = bool(parent.writeable)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import (
+    DEEP,
     Buffer,
     Place,
     SmallValues,
@@ -310,8 +311,15 @@ class Tensor(TensorMethods, TensorOperators):
     def _viewed(self, made_by: tuple[Any, ...] | Callable[[Tensor], Tensor], memory: Array) -> Tensor:
         """The view by a basic index or a function; `memory` is its part of the elements; a node is made when needed."""
         place = self._place
-        assert place.memory is not None
-        view = Tensor.at(View.of(place, made_by, place.memory, memory))
+        whole, part, writeable = place.memory, cast("Array | None", memory), place.writeable
+        assert whole is not None
+        if isinstance(place, View) and place.depth >= DEEP:
+            if (alone := self._alone()) is not place:
+                place, whole, part = alone, None, None  # of the new memory, when somebody reads
+            elif (joined := _joined(place.step.key, made_by, place.parent.memory)) is not None:
+                whole, made_by, place = place.parent.memory, joined, place.parent
+        view = Tensor.at(View.of(place, made_by, whole, part))
+        view._place.writeable = writeable
         if not place.buffer.shared:
             place.buffer.share(self)
         place.buffer.share(view)
@@ -436,6 +444,14 @@ def index_step(entries: tuple[Any, ...]) -> ViewStep:
         lambda array: array[entries if Ellipsis in entries else (*entries, ...)],  # no element is read
         entries,
     )
+
+
+def _joined(first: Any, second: Any, memory: Array | None) -> tuple[slice] | None:
+    """The slice that two slices of memory make, one after the other, along the first axis; None for other steps."""
+    if memory is None or not all(one.__class__ is tuple and list(map(type, one)) == [slice] for one in (first, second)):
+        return None
+    found = range(len(memory))[first[0]][second[0]]
+    return (slice(found.start, found.stop if found.stop >= 0 else None, found.step) if found else slice(0, 0),)
 
 
 def _is_scalar(part: Tensor, index: Any) -> bool:

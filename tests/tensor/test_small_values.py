@@ -94,6 +94,38 @@ def test_a_program_leaves_what_numpy_leaves(engine, text):
         assert left_by(text, mt, mt.asarray) == expected
 
 
+@pytest.mark.parametrize("text", ["x[1:]", "np.flip(x)[1:]", "x[::-1][:-1].reshape(-1)"])
+def test_a_loop_of_views_keeps_few_steps_and_leaves_the_first_array(engine, text):
+    start = np.arange(3000)
+    theirs, kept, deepest = start, [], 0
+    with small_values():
+        x = whole = mt.arange(3000)
+        for k in range(2500):
+            x, theirs = eval(text, {"np": mt, "x": x}), eval(text, {"np": np, "x": theirs})
+            if k == 0:
+                kept.append((x[:3], theirs[:3]))
+            if k == 50:
+                del whole, kept[:]
+            deepest = max(deepest, x._place.depth if k > 80 else 0)
+            x[0] = theirs[0] = -k
+    assert x.tolist() == theirs.tolist() and deepest < 25
+
+
+@pytest.mark.parametrize("text", ["x[1:]", "x[::-1][1:]", "x[:-1:1]", "x[-2::-1]", "x[3:3]"])
+def test_a_loop_of_slices_shares_memory_with_the_first_array(engine, text):
+    theirs = start = np.arange(1200).reshape(600, 2)
+    with small_values():
+        x = whole = mt.array(start)
+        for k in range(1100):
+            x, theirs = eval(text, {"x": x}), eval(text, {"x": theirs})
+            if len(theirs):
+                x[0] = theirs[0] = -k
+        assert x._place.depth < 25 and x.shape == theirs.shape
+        whole[300:] += 1
+        start[300:] += 1
+    assert whole.tolist() == start.tolist() and x.tolist() == theirs.tolist()
+
+
 @pytest.mark.parametrize("text", ["x.T", "x.reshape(-1)", "np.moveaxis(x, 0, 1)", "x.ravel()[2:]", "np.flip(x)[0]"])
 def test_a_view_makes_no_node(engine, monkeypatch, text):
     with small_values():
