@@ -3,10 +3,14 @@
 `D[i, j] = min(D[i - 1, j], D[i, j - 1]) + cost[i, j]` in a loop would make five nodes a turn. Where the engine gives
 the value of a small array, an element is read from the value, and a write makes a node of a new value. The steps of a
 view are the same on the value as in NumPy (buffers.py), so a view reads and writes the value of its buffer.
+
+Rows of an array of any size, read one after the other by a loop that looks at values in each turn, come with their
+values: `RowReader` fetches them by the megabyte.
 """
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +23,12 @@ from jmars.tensor.operand import TensorData, new_data
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["read_element", "truth", "write_element"]
+__all__ = ["read_element", "rows", "truth", "write_element"]
 
 Array = np.ndarray[Any, Any]
 COPIED_FOR_AN_ELEMENT = 2**16  # bytes of an array that a write to an element copies
+READ_AHEAD = 2**24  # bytes of rows that are read at once
+LOOKED_AT = 2  # turns of a loop with a look at values, after which rows are read ahead
 NUMBERS = bool | int | float | complex | np.generic
 
 
@@ -64,6 +70,47 @@ def write_element(x: Tensor, index: Any, value: Any) -> bool:
     node = buffer.node
     buffer.put(new_data(FromArray(array=whole, line=node.op.line), node.shape, node.dtype, node.chunks))
     return True
+
+
+class RowReader:
+    """Reads rows ahead for a loop, such as `for row in x: if row.sum() > 0: ...`, after two turns with a look.
+
+    One loop at a time reads ahead; a write to the array makes another node, whose rows are not known.
+    """
+
+    def __init__(self) -> None:
+        self.looks = 0  # of the cell so far
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the rows that were read ahead."""
+        self._of: weakref.ref[TensorData] | None = None
+        self._last, self._looks, self._turns, self._start = -2, 0, 0, 0
+        self._block: Array | None = None
+
+    def row(self, x: Tensor, i: int) -> Array | None:
+        """The value of `x[i]`; None where the loop has not looked at rows so far."""
+        node = x.data
+        if self._of is None or self._of() is not node:
+            self.forget()
+            self._of = weakref.ref(node)
+        is_next = i == self._last + 1
+        if not is_next:
+            self._turns = 0
+        elif self._block is None:  # rows with values give the loop no cause to ask for values
+            self._turns = self._turns + 1 if self.looks > self._looks else 0
+        self._last, self._looks = i, self.looks
+        if self._block is None or not 0 <= i - self._start < len(self._block):
+            self._block = None
+            if self._turns < LOOKED_AT or not can_compute():
+                return None
+            length = max(1, READ_AHEAD // max(1, x.nbytes // len(x)))
+            self._start, self._block = i, np.ascontiguousarray(x[i : i + length].fetch(copy=False))
+        row: Array = self._block[i - self._start]
+        return row
+
+
+rows = RowReader()
 
 
 def truth(x: Tensor) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 
 from jmars.config import config
 from jmars.tensor.buffers import Buffer, SmallValues
+from jmars.tensor.known_elements import rows
 from jmars.tensor.protocols import set_small_hook
 from jmars.tensor.small_parts import AwayError, here, repeated
 from jmars.tensor.source_line import warn_user
@@ -266,4 +267,5 @@ def small_values() -> Iterator[None]:
         if not before and ours in warnings.filters:
             warnings.filters.remove(ours)  # type: ignore[attr-defined]  # a list
         SmallValues.choose(before)
+        rows.forget()
         set_small_hook(_compute if before else None)

@@ -31,7 +31,7 @@ from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray, is_own, plain_array
 from jmars.tensor.implicit_arrays import check_size
 from jmars.tensor.infer import cast_dtype, check_dtype
-from jmars.tensor.known_elements import read_element, write_element
+from jmars.tensor.known_elements import read_element, rows, write_element
 from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.operators import TensorOperators
@@ -147,6 +147,7 @@ class Tensor(TensorMethods, TensorOperators):
         if place.memory is not None and copy and device == "cpu":
             own = np.array(place.memory, order="C")
             return own if own.ndim else cast(Array, own[()])
+        rows.looks += 1
         value = get_engine().fetch(place.node, copy)
         return value if device == "cpu" else call("method.on_device", value, device)
 
@@ -271,7 +272,17 @@ class Tensor(TensorMethods, TensorOperators):
             return part
         part._as_view_of(self, index_step((*entries, ...) if is_scalar else entries))  # a record is a view of its array
         part._place.is_array = not is_scalar
+        if (index.__class__ is int or isinstance(index, np.integer)) and index >= 0 and self.dtype.names is None:
+            self._know_row(int(index), part)
         return part
+
+    def _know_row(self, i: int, row: Tensor) -> None:
+        """Give a row its value, if a loop over rows has read it ahead."""
+        if self.data.has_unknown_lengths or self._place.memory is not None:
+            return
+        node, value = row._place.node, rows.row(self, i)
+        if value is not None and not isinstance(node.op, FromArray):
+            node.op = FromArray(array=value, line=node.op.line)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not self._place.is_array and self.dtype.names is None:

@@ -62,6 +62,31 @@ def test_elements_and_rows_of_an_array_of_the_kernel_take_no_job(notebook, lengt
         assert jobs() == before
 
 
+LOOPS = {
+    "rows": "n = 0\nfor row in z:\n    if row.sum() > 600: n += 1",
+    "positions": "n = 0\nfor i in range(len(z)):\n    if z[i].max() > 0.999: n += i",
+    "an end": "for k, row in enumerate(z):\n    if row.mean() > 0.51 and k > 40: break\nn = k",
+    "a view": "n = sum(1 for row in z[::-1, 2:] if row.min() < 1e-3)",
+    "writes": (
+        "n = 0\nfor i in range(60):\n    if z[i].sum() > 0:\n        z[i + 1] = -1\n        n += 1\nn += float(z.sum())"
+    ),
+    "writes to rows": "for row in z[:50]:\n    if row[0] < 0.5: row *= 2\nn = float(z[:50].sum())",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_over_rows_of_a_large_array_fetches_them_together(notebook, name):
+    loop = LOOPS[name]
+    setup = "z = np.sqrt(np.arange(1_000_000.0).reshape(1000, 1000) % 991 / 991)\n"
+    before = len(jobs())
+    ours, numpys = both(notebook, setup + loop)
+    np.testing.assert_allclose(ours["n"], numpys["n"], rtol=1e-12)
+    notebook("%%jmars\n" + setup)
+    notebook("%%jmars\n" + loop)  # of an array that an earlier cell made
+    np.testing.assert_allclose(notebook["n"], numpys["n"], rtol=1e-12)
+    assert len(jobs()) - before < (400 if "writes" in name else 30)
+
+
 def test_elements_are_numpys_scalars_once_the_value_is_known(notebook):
     ours, numpys = both(notebook, "x = np.arange(5) % 3\nseen = [x[i] for i in range(-5, 5)]\nlast = seen[-5:]")
     assert [type(one) for one in ours["last"]] == [type(one) for one in numpys["last"]]
