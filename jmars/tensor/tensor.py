@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from jmars.config import config
 from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import (
     DEEP,
@@ -278,10 +279,11 @@ class Tensor(TensorMethods, TensorOperators):
 
     def _know_row(self, i: int, row: Tensor) -> None:
         """Give a row its value, if a loop over rows has read it ahead."""
-        if self.data.has_unknown_lengths or self._place.memory is not None:
+        node = row._place.node
+        is_known = self._place.memory is not None or isinstance(node.op, FromArray)
+        if is_known or self.data.has_unknown_lengths or config.local_seconds <= 0:
             return
-        node, value = row._place.node, rows.row(self, i)
-        if value is not None and not isinstance(node.op, FromArray):
+        if (value := rows.row(self, i)) is not None:
             node.op = FromArray(array=value, line=node.op.line)
 
     def __setitem__(self, index: Any, value: Any) -> None:

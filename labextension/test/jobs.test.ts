@@ -22,6 +22,7 @@ const texts = (selector: string) => [...document.querySelectorAll(selector)].map
 const button = (name: string) => [...document.querySelectorAll('button')].find(node => node.textContent === name) as HTMLButtonElement;
 
 beforeEach(() => {
+  delete (globalThis as { [key: symbol]: unknown })[Symbol.for('jmars.opened')]; // choices of other tests in this process
   shown = picture();
   HTMLCanvasElement.prototype.getContext = (() => null) as never; // jsdom draws nothing
 });

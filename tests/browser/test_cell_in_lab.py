@@ -122,7 +122,7 @@ BOXES = """() => {
 
 def test_the_graph_of_a_cell_that_has_ended_takes_the_colours_of_another_theme(lab, lab_page):
     flags = "%%jmars -w 2 --memory 512MiB --view full"
-    cell = f"{flags}\nnp.random.default_rng(1).random((800, 800), chunk_size=400).sum()"
+    cell = f"{flags}\nnp.random.default_rng(1).random((800, 800), chunk_size=800).sum()"  # boxes with names
     lab.write("rethemed.ipynb", [SETUP, cell])
     with lab_page.opened("rethemed.ipynb") as notebook:
         notebook.run(0, wait=True)

@@ -99,7 +99,7 @@ def test_vectorize_is_numpys():
     same(mt.vectorize(lambda v: v.mean(), signature="(n)->()")(x), a.mean(-1))
     with pytest.raises(KeyError):
         mt.vectorize(lambda v: {}[v])(x)
-    with pytest.raises(ValueError, match="3 dtypes are given for 2 outputs"):
+    with pytest.raises(ValueError, match="wrong number of outputs: 3 dtypes are given for 2"):
         mt.apply_gufunc(both, "(),()->(),()", x, x, output_dtypes=["f8"] * 3)
 
 

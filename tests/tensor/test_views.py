@@ -121,7 +121,7 @@ STARTS = (
 )
 STATEMENTS = st.tuples(
     st.integers(0, 50),
-    st.sampled_from([*MAKES, *(f"write {name}" for name in WRITES), *(f"between {name}" for name in BETWEEN)]),
+    st.sampled_from([*MAKES, "drop", *(f"write {name}" for name in WRITES), *(f"between {name}" for name in BETWEEN)]),
     st.integers(0, 5),
 )
 
@@ -134,6 +134,10 @@ def run(names, number, what, n):
         return found[n % len(found)] if isinstance(found, list) else found
 
     kind, _, name = what.partition(" ")
+    if what == "drop":  # a name, so that a view may be the last handle of its memory
+        if len(names) > 1:
+            del names[number % len(names)]
+        return
     with np.errstate(all="ignore"):
         if kind == "write":
             write(name, chosen(number), n)
