@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pickle import whichmodule  # type: ignore[attr-defined]
@@ -64,8 +65,10 @@ def reference_to(ufunc: Any) -> UfuncReference | PythonUfunc:
 def _reference(ufunc: Any) -> UfuncReference:
     name = str(ufunc.__name__)
     try:
-        blob = cloudpickle.dumps(ufunc)
-        module: str = whichmodule(ufunc, name) if isinstance(ufunc, np.ufunc) else ""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of modules such as numpy.core, which are searched
+            blob = cloudpickle.dumps(ufunc)
+            module: str = whichmodule(ufunc, name) if isinstance(ufunc, np.ufunc) else ""
         if module == "__main__":
             raise pickle.PicklingError("no module has it")
     except Exception as error:

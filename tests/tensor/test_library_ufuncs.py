@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from fractions import Fraction
 from typing import Any
@@ -193,3 +195,21 @@ def test_casts_that_objects_do_not_take() -> None:
     with pytest.raises(UnsupportedError, match="does not write into tensors"):
         np.frompyfunc(hex, 1, 1)(mt.arange(3), out=mt.zeros(3))
     assert found.astype(object) is found
+
+
+def test_a_deprecated_module_among_those_searched_gives_no_error():
+    program = """
+import sys, warnings
+warnings.simplefilter("error")
+with warnings.catch_warnings(action="ignore"):
+    import numpy.core
+from numpy._core._umath_tests import cumsum
+from jmars.tensor.ufunc_references import reference_to
+others = {name: module for name, module in sys.modules.items() if name != "numpy.core"}
+core = sys.modules["numpy.core"]
+sys.modules.clear()
+sys.modules.update({"numpy.core": core, **others})
+print(reference_to(cumsum).name)
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert told.stdout == "numpy._core._umath_tests.cumsum\n", told.stderr
