@@ -30,7 +30,7 @@ class _Looked:
 
     Examples
     --------
-    >>> looked(1, "a"), looked.text(("x = ", (1.5, -1, ".2f"), ", ", ("a", 114, "")))
+    >>> looked(1, "a"), looked.text(("x = ", looked.field(1.5, -1, ".2f"), ", ", looked.field("a", 114, "")))
     ((1, 'a'), "x = 1.50, 'a'")
     """
 
@@ -39,13 +39,21 @@ class _Looked:
         _compute(values)
         return values
 
-    def text(self, parts: Sequence[Any]) -> str:
-        """The text of an f-string of constants, and of values with conversion and format."""
+    def field(self, value: Any, conversion: int, spec: str) -> Any:
+        """The text of a value of an f-string, at once, since a later field may change the value; of a tensor without
+        a value, the tensor as it is now, with conversion and format.
+        """
         __tracebackhide__ = True
-        for part in parts:
-            if part.__class__ is tuple and part[0].__class__ is Tensor:
-                _compute([one[0] for one in parts if one.__class__ is tuple])
-                break
+        if value.__class__ is not Tensor or value._place.memory is not None:
+            return _formatted(value, conversion, spec)
+        now = Tensor(value.data)
+        now._place.is_array = value._place.is_array
+        return now, conversion, spec
+
+    def text(self, parts: Sequence[Any]) -> str:
+        """The text of an f-string of constants and fields."""
+        __tracebackhide__ = True
+        _compute([one[0] for one in parts if one.__class__ is tuple])
         return "".join([part if part.__class__ is str else _formatted(*part) for part in parts])
 
     def __reduce__(self) -> Any:
@@ -80,8 +88,11 @@ def _for_workers() -> bytes:
         def __call__(self, *values: Any) -> tuple[Any, ...]:
             return values
 
-        def text(self, parts: Sequence[Any]) -> str:
-            return "".join([part if part.__class__ is str else formatted(*part) for part in parts])
+        def field(self, value: Any, conversion: int, spec: str) -> str:
+            return str(formatted(value, conversion, spec))
+
+        def text(self, parts: Sequence[str]) -> str:
+            return "".join(parts)
 
     Looked.__module__ = "__main__"  # cloudpickle would else refer to this module
     return bytes(cloudpickle.dumps(Looked()))
@@ -94,7 +105,7 @@ def with_looks(tree: ast.Module) -> ast.Module:
     --------
     >>> print(ast.unparse(with_looks(ast.parse("print(a, b, sep='')\\nt = f'{a}: {b:.1f}'"))))
     print(*__jmars_looked__(a, b), sep='')
-    t = __jmars_looked__.text(((a, -1, ''), ': ', (b, -1, f'.1f')))
+    t = __jmars_looked__.text((__jmars_looked__.field(a, -1, ''), ': ', __jmars_looked__.field(b, -1, f'.1f')))
     """
     return _Looks().visit(tree)  # type: ignore[no-any-return]
 
@@ -121,12 +132,15 @@ class _Looks(ast.NodeTransformer):
         if sum(isinstance(part, ast.FormattedValue) for part in node.values) < 2:
             return node
         parts = [
-            ast.Tuple([part.value, ast.Constant(part.conversion), part.format_spec or ast.Constant("")], ast.Load())
+            _call("field", part.value, ast.Constant(part.conversion), part.format_spec or ast.Constant(""))
             if isinstance(part, ast.FormattedValue) else part
             for part in node.values
         ]  # fmt: skip
-        text = ast.Attribute(ast.Name(LOOKED, ast.Load()), "text", ast.Load())
-        return _placed(ast.Call(text, [ast.Tuple(parts, ast.Load())], []), node)
+        return _placed(_call("text", ast.Tuple(parts, ast.Load())), node)
+
+
+def _call(method: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(ast.Name(LOOKED, ast.Load()), method, ast.Load()), list(args), [])
 
 
 def _placed(made: Any, node: ast.AST) -> Any:

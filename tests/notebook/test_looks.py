@@ -45,9 +45,18 @@ def test_texts_are_pythons(notebook):
     assert shown == plain and jobs == 0
 
 
+def test_fields_show_values_before_later_fields_change_them(notebook):
+    text = (
+        "names = ['a', 'b']\nprint(f'{names} without {names.pop()}')\nv = np.arange(3)\n"
+        "print(f'{v} {v.fill(7)} {v}')\nw = big[:3].copy()\nprint(f'{w} {w.fill(2)} {w}')"
+    )
+    shown, _, plain = texts_of(notebook, text)
+    assert shown == plain
+
+
 def test_functions_for_workers_and_of_decorators_stay_as_they_are():
     code = "@njit\ndef f(a, b):\n    print(a, b)\n    return f'{a}{b}'"
     assert ast.unparse(with_looks(ast.parse(code))) == ast.unparse(ast.parse(code))
     there = pickle.loads(pickle.dumps(looked))
-    assert there(1, 2) == (1, 2) and there.text((("a", 114, ""), "-", (2, -1, "03"))) == "'a'-002"
+    assert there(1, 2) == (1, 2) and there.text((there.field("a", 114, ""), "-", there.field(2, -1, "03"))) == "'a'-002"
     assert LOOKED.startswith("__jmars_")
