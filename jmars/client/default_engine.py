@@ -56,7 +56,7 @@ class DefaultEngine:
         return cluster is not None and (cluster.retains(data) or cluster.local.has(data))
 
     def look(self, data: Sequence[TensorData]) -> None:
-        """Compute nodes together, but those that this process computes."""
+        """Compute nodes without a value in this process, together."""
         local = self._cluster().local
         self.execute([one for one in data if local.fetch(one, False) is None])
 

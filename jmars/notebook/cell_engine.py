@@ -180,7 +180,7 @@ class CellEngine:
         return self._engine.held(data)
 
     def look(self, data: Sequence[TensorData]) -> None:
-        """Computes nodes as one job of the cell, but those that this process computes."""
+        """Computes nodes without a value in this process, as a single job of the cell."""
         __tracebackhide__ = True
         left = [one for one in data if self._cluster.local.fetch(one, False) is None]
         if left:

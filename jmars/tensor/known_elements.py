@@ -10,6 +10,7 @@ values: `RowReader` fetches them by the megabyte.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -72,14 +73,14 @@ def write_element(x: Tensor, index: Any, value: Any) -> bool:
     return True
 
 
-class RowReader:
+class RowReader(threading.local):
     """Reads rows ahead for a loop, such as `for row in x: if row.sum() > 0: ...`, after two turns with a look.
 
-    One loop at a time reads ahead; a write to the array makes another node, whose rows are not known.
+    In each thread a single loop at a time reads ahead. A write to the array makes another node, without known rows.
     """
 
     def __init__(self) -> None:
-        self.looks = 0  # of the cell so far
+        self.looks = 0  # at values, by this thread
         self.forget()
 
     def forget(self) -> None:
@@ -93,7 +94,7 @@ class RowReader:
         node = x.data
         if self._of is None or self._of() is not node:
             self.forget()
-            self._of = weakref.ref(node)
+            self._of = weakref.ref(node, lambda _: self.forget())
         is_next = i == self._last + 1
         if not is_next:
             self._turns = 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +15,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.tensor.buffers import SmallValues
+from jmars.tensor.known_elements import rows
 from jmars.tensor.small_values import small_values
 
 PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of the user
@@ -301,3 +304,25 @@ def test_an_out_without_axes_does_not_reach_numpys_cumsum_which_crashes() -> Non
             mt.cumsum(x, axis=0, out=y)
         y += 1
         assert float(x) == 4.0
+
+
+def test_a_thread_leaves_the_rows_that_another_thread_reads_ahead(engine):
+    x = mt.arange(1_000_000.0, chunk_size=250_000).reshape(1000, 1000)
+    y = -x
+    sums = []
+    for i in range(6):
+        sums.append(float(x[i].sum()))
+        thread = threading.Thread(target=lambda i=i: [float(y[k].sum()) for k in range(i, i + 3)])
+        thread.start()
+        thread.join()
+    assert rows.row(x, 6) is not None
+    assert sums == [float(np.arange(1000.0).sum() + 1e6 * i) for i in range(6)]
+
+
+def test_rows_that_were_read_ahead_go_with_their_array(engine):
+    x = mt.arange(1_000_000.0, chunk_size=250_000).reshape(1000, 1000)
+    seen = [float(x[i].sum()) for i in range(5)]
+    assert len(seen) == 5 and rows._block is not None
+    del x
+    gc.collect()
+    assert rows._block is None
