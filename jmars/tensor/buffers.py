@@ -204,25 +204,31 @@ class Buffer:
         """The current value, as a node."""
         node = self._node
         if node is None:
-            memory = self._memory
-            assert memory is not None
-            splits = decide_splits(memory.shape, memory.dtype)
-            node = self._node = new_data(FromArray(array=memory), memory.shape, memory.dtype, splits)
+            with SmallValues.writing:  # of another thread is over
+                node, memory = self._node, self._memory
+                if node is None:
+                    assert memory is not None
+                    splits = decide_splits(memory.shape, memory.dtype)
+                    node = self._node = new_data(FromArray(array=memory), memory.shape, memory.dtype, splits)
         return node
 
     @property
     def memory(self) -> Array | None:
         """The elements of a small value in this process; else None."""
-        memory = self._memory
-        if memory is None and SmallValues.limit:
-            assert self._node is not None
-            node, op = self._node, self._node.op
-            if op.__class__ is not FromArray or op.checksum is not None or op.array.nbytes > SmallValues.limit:
+        memory, node = self._memory, self._node
+        if memory is not None or not SmallValues.limit or node is None or node.op.__class__ is not FromArray:
+            return memory
+        with SmallValues.writing:  # of another thread is over
+            node = self._node
+            if self._memory is not None or node is None or (op := node.op).__class__ is not FromArray:
+                return self._memory
+            if op.checksum is not None or op.array.nbytes > SmallValues.limit:
                 return None
             if op.array.shape == node.shape and op.array.dtype == node.dtype:
-                memory = self._memory = _in_order(op.array, self._strides)
+                memory = _in_order(op.array, self._strides)
                 if memory is not None:
                     memory.flags.writeable = False
+                self._memory = memory
         return memory
 
     def unlock(self) -> Array | None:
@@ -381,8 +387,9 @@ class View:
     @property
     def node(self) -> TensorData:
         """The current value, read from the buffer after writes by other handles."""
-        if self._version != self.buffer.version:
-            self._node, self._version = self.step.read(self.parent.node), self.buffer.version
+        if self._version != (version := self.buffer.version):
+            self._node = self.step.read(self.parent.node)
+            self._version = version
         assert self._node is not None
         return self._node
 
@@ -398,13 +405,17 @@ class View:
             return self._array_of_node() if SmallValues.limit else None
         if whole is self._whole:
             return self._memory
-        step = self.step  # which may replace the parent
-        whole = self.parent.memory
-        assert whole is not None
-        part = None if self.copies_parts else step.layout(whole)
-        shares = part is not None and (not part.size or np.may_share_memory(part, whole))
-        self._whole, self._memory = whole, part if shares else None
-        return self._memory
+        with SmallValues.writing:  # of another thread is over
+            step = self.step  # which may replace the parent
+            whole = self.parent.memory
+            if whole is None:
+                return None
+            part = None if self.copies_parts else step.layout(whole)
+            shares = part is not None and (not part.size or np.may_share_memory(part, whole))
+            self._whole = None
+            self._memory = part if shares else None
+            self._whole = whole
+            return self._memory
 
     def _array_of_node(self) -> Array | None:
         if self.copies_parts or self.permuted:

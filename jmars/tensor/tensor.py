@@ -325,7 +325,8 @@ class Tensor(TensorMethods, TensorOperators):
         """The view by a basic index or a function; `memory` is its part of the elements; a node is made when needed."""
         place = self._place
         whole, part, writeable = place.memory, cast("Array | None", memory), place.writeable
-        assert whole is not None
+        if whole is None:  # since another thread wrote
+            part = None
         if isinstance(place, View) and place.depth >= DEEP:
             if (alone := self._alone()) is not place:
                 place, whole, part = alone, None, None  # of the new memory, when somebody reads

@@ -250,8 +250,9 @@ def test_threads_write_to_elements_while_nodes_are_made(engine):
         x, large = mt.zeros(4), mt.arange(100, chunk_size=10)
 
         def add(k):
+            y, j = (x[::-1], 3 - k) if k % 2 else (x, k)
             for i in range(300):
-                x[k] += 1
+                y[j] += 1
                 if k == 0 and i % 20 == 0:
                     assert (large[:4] + x)[3] >= 3
 
