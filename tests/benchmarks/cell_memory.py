@@ -1,7 +1,7 @@
 """Memory and descriptors of a Jupyter kernel over many cells: python -m tests.benchmarks cell_memory.
 
 The kernel and each process of its cluster: resident memory, as it grew since the first line, and open descriptors.
-`--views` shows the live view in each cell, `--new` makes each cell a graph of a new structure, and `--trace` prints the
+`--views` shows the live view in each cell, `--plain` has NumPy alone compute the cells, `--new` makes each cell a graph of a new structure, and `--trace` prints the
 lines that allocated what the kernel holds at the end and did not hold at the first line.
 """
 
@@ -48,17 +48,20 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--every", type=int, default=200)
     parser.add_argument("--views", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="the same cells without jmars")
     parser.add_argument("--new", action="store_true")
     parser.add_argument("--local", action="store_true", help="cells so small that the kernel computes them")
     parser.add_argument("--trace", type=int, default=0, metavar="LINES")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, running_kernel(Path(folder), "newest") as kernel:
         kernel.run(SETUP.format(display="widget" if asked.views else "none", size=4000 if asked.local else 4_000_000))
-        kernel.run("%%jmars -w 2 --memory 512MiB\nnp.ones(3).sum()")
+        if not asked.plain:
+            kernel.run("%%jmars -w 2 --memory 512MiB\nnp.ones(3).sum()")
         if asked.trace:
             kernel.run("tracemalloc.start(12)")
         first: dict[str, int] = {}
-        for done in _cells(kernel, asked.cells, asked.every, NEW if asked.new else CELL):
+        text = NEW if asked.new else CELL
+        for done in _cells(kernel, asked.cells, asked.every, text.removeprefix("%%jmars\n") if asked.plain else text):
             found = _sizes(int(kernel.run("print(os.getpid())")))
             first = first or {name: resident for name, (resident, _) in found.items()}
             grown = [
