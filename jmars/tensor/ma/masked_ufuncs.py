@@ -241,7 +241,9 @@ def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     UnsupportedError
         For ufuncs that jmars lacks or that are not elementwise, such as matmul.
     """
-    found = find(getattr(np, name))
+    found, n_inputs = find(getattr(np, name)), getattr(np, name).nin
+    if len(inputs) > n_inputs:
+        inputs, out = inputs[:n_inputs], inputs[n_inputs]
     if found is None or name not in _KNOWN:
         raise UnsupportedError(f"np.{name} of masked arrays is not in jmars; use it on x.data or x.filled()")
     given = [data_of(one) if hasattr(one, "__array__") or isinstance(one, list | tuple) else one for one in inputs]

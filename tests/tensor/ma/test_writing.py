@@ -247,3 +247,11 @@ def test_views_share_data_and_mask():
     assert x.view(fill_value=-1).fill_value == -1
     with pytest.raises(UnsupportedError, match="another dtype"):
         x.view("f4")
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_the_mask_of_out_is_no_mask_of_an_input(by_name):
+    x = ma.array(mt.asarray([1.0, 2.0, 3.0]), mask=[True, False, False])
+    out = ma.array(mt.asarray([0.0, 0.0, 0.0]), mask=[False, False, True])
+    found = np.add(x, x, out=out) if by_name else np.add(x, x, out)
+    assert found is out and out.fetch().tolist() == [None, 4.0, 6.0]
