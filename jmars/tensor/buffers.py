@@ -56,42 +56,47 @@ COUNTED = 2**16  # bytes of a small value that counts for `SmallValues.bytes`
 MOST = 2**28  # bytes of all values that live here; beyond this, new ones of at least COUNTED bytes are nodes
 
 
-class SmallValues:
+class _SmallValues(threading.local):
     """Limit of small values: at most `limit` bytes; 0 where no value is computed at once.
 
-    While a function of jmars works for a call of the user, its own calls make nodes.
+    While a function of jmars works for a call of the user in a thread, its own calls in this thread make nodes: an
+    attribute `limit` of the thread, 0, hides the attribute of the class, which is the limit of the cell that runs.
     """
 
     limit = 0
-    chosen = 0  # limit of the cell that runs
-    _paused = 0  # number of functions that work
-    _lock = free_in_child(threading.Lock())
     bytes = 0  # of the living values of at least COUNTED bytes
     # Held between `unlock` and `lock`, and while a write makes a node, so that threads of a cell write one by one.
     writing = free_in_child(threading.RLock())
     tensor: ClassVar[type[Tensor]]  # set by tensor.py
-    index_step: ClassVar[Callable[[tuple[Any, ...]], ViewStep]]  # of tensor.py
+    index_step: ClassVar[staticmethod[[tuple[Any, ...]], ViewStep]]  # of tensor.py
     _living: ClassVar[dict[int, weakref.ref[Buffer]]] = {}
 
-    @classmethod
-    def choose(cls, limit: int) -> None:
+    def __init__(self) -> None:
+        self._working = 0  # number of functions that work in this thread
+
+    @property
+    def chosen(self) -> int:
+        """Limit of the cell that runs."""
+        return type(self).limit
+
+    def choose(self, limit: int) -> None:
         """Set the limit; an interrupt may have left functions of an earlier cell as if they worked."""
-        with cls._lock:
-            cls._paused = cls._paused if cls.chosen else 0
-            cls.chosen = limit
-            cls.limit = 0 if cls._paused else limit
+        if not self.chosen:
+            self._working = 0
+        type(self).limit = limit
+        self.count(0)
 
-    @classmethod
-    def count(cls, change: int) -> None:
+    def count(self, change: int) -> None:
         """Note that a function begins to work, by 1, or ends, by -1."""
-        with cls._lock:
-            cls._paused = max(0, cls._paused + change)
-            cls.limit = 0 if cls._paused else cls.chosen
+        self._working = max(0, self._working + change)
+        if self._working:
+            self.limit = 0
+        else:
+            vars(self).pop("limit", None)
 
-    @classmethod
-    def largest(cls) -> int:
+    def largest(self) -> int:
         """Bytes of the largest new value that is small now."""
-        return cls.limit if cls.bytes <= MOST else min(cls.limit, COUNTED - 1)
+        return self.limit if self.bytes <= MOST else min(self.limit, COUNTED - 1)
 
     @classmethod
     def keep(cls, buffer: Buffer, nbytes: int) -> None:
@@ -104,6 +109,9 @@ class SmallValues:
 
         cls._living[key] = weakref.ref(buffer, forget)
         cls.bytes += nbytes
+
+
+SmallValues = _SmallValues()
 
 
 @record

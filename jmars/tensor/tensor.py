@@ -474,7 +474,7 @@ def _is_scalar(part: Tensor, index: Any) -> bool:
     return part.dtype.names is None and entries is not None and not part.data.shape and Ellipsis not in entries
 
 
-SmallValues.index_step, SmallValues.tensor = index_step, Tensor
+type(SmallValues).index_step, type(SmallValues).tensor = staticmethod(index_step), Tensor
 
 
 def _is_int_or_slice(index: Any) -> bool:

@@ -1,8 +1,9 @@
 """Memory and descriptors of a Jupyter kernel over many cells: python -m tests.benchmarks cell_memory.
 
 The kernel and each process of its cluster: resident memory, as it grew since the first line, and open descriptors.
-`--views` shows the live view in each cell, `--plain` has NumPy alone compute the cells, `--new` makes each cell a graph of a new structure, and `--trace` prints the
-lines that allocated what the kernel holds at the end and did not hold at the first line.
+`--views` shows the live view in each cell, `--plain` has NumPy alone compute the cells, `--new` makes each cell a graph
+of a new structure, and `--trace` prints the lines that allocated what the kernel holds at the end and did not hold at
+the first line.
 """
 
 from __future__ import annotations
