@@ -12,17 +12,21 @@ config.py    all settings
 """
 
 import sys as _sys
-from typing import Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
 
 if _sys.platform == "win32":
     raise ImportError("jmars runs on Linux, and on Windows in WSL 2: install it there")
 
-from jmars import array_api, errors, remote, tensor
-from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
-from jmars.client.notebook_views import loader as _loader
-from jmars.client.reporting import performance_report
+from jmars import errors
 from jmars.config import config
-from jmars.tensor.annotations import annotate
+from jmars.model.notebook_part import loader as _loader
+
+if TYPE_CHECKING:
+    from jmars import array_api, remote, tensor
+    from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
+    from jmars.client.reporting import performance_report
+    from jmars.tensor.annotations import annotate
 
 __all__ = [
     "Cluster",
@@ -43,6 +47,28 @@ __all__ = [
     "tensor",
 ]
 __version__ = "0.1.0"
+
+# Names that are loaded at their first use, since processes of a cluster need few of them.
+_HOMES = {
+    **dict.fromkeys(
+        ("Cluster", "Job", "Session", "connect", "dask_scheduler", "execute", "new_session", "plan_of"), "jmars.client"
+    ),
+    "performance_report": "jmars.client.reporting",
+    "annotate": "jmars.tensor.annotations",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("array_api", "remote", "tensor"):
+        return _import_module(f"jmars.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'jmars' has no attribute {name!r}")
+    globals()[name] = found = getattr(_import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def replay(*paths: Any) -> Any:

@@ -9,7 +9,7 @@ from jmars.__main__ import run
 PROGRAM = """
 import gc, sys, types
 from jmars.__main__ import run
-import jmars
+import jmars.tensor
 
 told = types.ModuleType("told")
 told.main = lambda: print(gc.isenabled(), gc.get_freeze_count() > 10_000)

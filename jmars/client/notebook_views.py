@@ -1,7 +1,6 @@
 """How clusters and jobs show themselves in a notebook: by `jmars.notebook.controls`, loaded on first use.
 
-The notebook part stands above this floor, so `jmars/__init__.py` puts a function that loads that part into `loader`.
-Outside a Jupyter kernel the function is not called.
+Outside a Jupyter kernel the notebook part is not loaded.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jmars.config import config
+from jmars.model.notebook_part import loader
 
-__all__ = ["Shown", "has_bar", "in_kernel", "loader", "wait_with_bar"]
+__all__ = ["Shown", "has_bar", "in_kernel", "wait_with_bar"]
 
 FIRST_SECONDS = 0.5
-
-loader: list[Any] = []  # a function that returns jmars.notebook.controls
 
 
 def in_kernel() -> bool:

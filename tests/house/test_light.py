@@ -18,9 +18,16 @@ CLUSTERS = {"notebook", "optimize", "plan", "scheduler", "web", "worker"}  # fol
 
 
 def _loaded_by_an_import() -> list[str]:
-    program = "import sys, jmars; print(*sys.modules)"
+    program = "import sys, jmars; jmars.Cluster; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
     return answer.stdout.split()
+
+
+def test_names_of_jmars_are_loaded_at_their_first_use() -> None:
+    program = (
+        "import sys, jmars; assert 'jmars.tensor' not in sys.modules; print(*[getattr(jmars, n) for n in dir(jmars)])"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_importing_jmars_loads_nothing_heavy() -> None:
@@ -61,8 +68,9 @@ def test_a_cluster_of_one_host_loads_nothing_of_several_hosts_engines_or_gpus() 
     answer = subprocess.run(
         [sys.executable, "-c", CLUSTER], check=True, capture_output=True, text=True, timeout=60, env=environment
     )
-    for process in answer.stderr.split("control process\n"):
+    processes = answer.stderr.split("control process\n")
+    for process, own in zip(processes, ("jmars.client.cluster", "jmars.deploy.host_machine"), strict=True):
         loaded = [line.rpartition("|")[2].strip() for line in process.splitlines() if line.startswith("import time:")]
-        assert "jmars.client.cluster" in loaded, process[-2000:]
+        assert own in loaded, process[-2000:]
         extra = [name for name in loaded if SEVERAL_HOSTS.match(name) or GPUS.match(name)]
         assert not extra + [name for name in loaded if name.split(".")[0] in LIBRARIES]

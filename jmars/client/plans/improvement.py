@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jmars.client.notebook_views import Shown, in_kernel, loader
+from jmars.client.notebook_views import Shown, in_kernel
 from jmars.client.plans.named_policies import plan_by
 from jmars.errors import JmarsError
+from jmars.model.notebook_part import loader
 from jmars.plan.improve import anneal
 from jmars.units import format_seconds
 
