@@ -367,6 +367,7 @@ CALLS: dict[str, Call] = {
     "fft of columns": lambda d: np.fft.fft(d.square[:, : d.side // 2], axis=0),
     "fft2": lambda d: np.fft.fft2(d.square[: d.side // 2, : d.side // 2]),
     "rfft": lambda d: np.fft.rfft(d.table, axis=1),
+    "rfft of a line": lambda d: np.fft.rfft(d.line),
     "irfft": lambda d: np.fft.irfft(d.table, axis=1),
     "fftfreq": lambda d: mt.fft.fftfreq(d.n),
     "fftshift": lambda d: np.fft.fftshift(d.line),

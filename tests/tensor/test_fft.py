@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.ops.signal.fft import FourierTransform
 from tests.tensor.cut import cut, same, shapes
+from tests.tensor.engine import OneByOne
 
 ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
 MANY = ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"]
@@ -33,6 +35,29 @@ def test_one_axis(data):
         "norm": data.draw(st.sampled_from(NORMS)),
     }
     same(getattr(mt.fft, name)(x, **options), getattr(np.fft, name)(a, **options), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ONE)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_lines_beyond_a_process_are_cut(name, dtype):
+    if dtype == "c16" and name in ("rfft", "ihfft"):
+        pytest.skip("of real values")
+    a, before = signal((2, 361), dtype), current_engine()
+    set_engine(OneByOne(limit=8 * 800))
+    try:
+        for shape, axis, n, norm in [
+            ((2, 361), 1, None, None),
+            ((361, 2), 0, 350, "ortho"),
+            ((722,), 0, 725, "forward"),
+        ]:
+            x = mt.tensor(a.reshape(shape), chunk_size=90)
+            found = getattr(mt.fft, name)(x, n, axis, norm)
+            assert max(found.chunks[axis]) <= 200
+            wanted = getattr(np.fft, name)(a.reshape(shape), n, axis, norm)
+            same(found, wanted, rtol=1e-4 if dtype == "f4" else 1e-9)
+        assert len(mt.fft.fft(mt.arange(359.0)).chunks[0]) == 1  # a prime: no matrix
+    finally:
+        set_engine(before)
 
 
 @given(st.data())

@@ -2,10 +2,14 @@
 
 A transform over several axes rechunks for an axis at a time, in NumPy's order, so that no process holds the whole
 array and values equal NumPy's. NumPy writes its result to the chunk.
+
+A line beyond a process's memory is transformed as a matrix: its columns, a rotation of each element, its rows.
+Source: Bailey, FFTs in external or hierarchical memory, J. Supercomputing 4 (1990), "The four-step FFT algorithm".
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -16,6 +20,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
@@ -25,6 +30,7 @@ from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import normal_axis
+from jmars.tensor.ops.shape.concatenate import concatenate
 from jmars.tensor.ops.shape.roll import roll
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.source_line import warn_user
@@ -56,11 +62,48 @@ def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = 
         raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
     gives = length // 2 + 1 if name in _HALVED else length
     dtype = _TRANSFORMS[name](np.ones(2, x.dtype)).dtype
+    if length > 1 and _is_long(there * x.dtype.itemsize + gives * dtype.itemsize):
+        columns = _divisor(length)
+        if not _is_long(2 * length // columns * np.dtype("c16").itemsize):
+            return _written(_long_transform(name, x, length, columns, axis, norm, dtype), name, out, "same_kind")
     x = single_chunk_along(x, [axis])
     chunks = tuple((gives,) if i == axis else cut for i, cut in enumerate(x.data.chunks))
     op = FourierTransform(name, length, axis, norm, inputs=(x.data,))
     result = Tensor(new_data(op, tuple(map(axis_length, chunks)), dtype, chunks))
     return _written(result, name, out, "same_kind")
+
+
+def _is_long(size: float) -> bool:
+    """Whether bytes of a line and of its transform are too many for one process; NaN, an unknown length, is not."""
+    engine = current_engine()
+    return engine is not None and size > engine.limits()[0] / 4
+
+
+def _divisor(n: int) -> int:
+    """The largest divisor of `n` that is at most its root."""
+    return next(d for d in range(math.isqrt(n), 0, -1) if n % d == 0)
+
+
+def _long_transform(name: str, x: Tensor, n: int, columns: int, axis: int, norm: str | None, dtype: Any) -> Tensor:
+    """Transforms lines of `n` elements as matrices of `n / columns` rows, whose axes are transformed one by one."""
+    inverse, there = name in ("ifft", "irfft", "ihfft"), n // 2 + 1 if name in _DOUBLED else n
+    x = FUNCTIONS["moveaxis"](x, axis, -1)
+    if x.shape[-1] < there:
+        x = FUNCTIONS["pad"](x, [(0, 0)] * (x.ndim - 1) + [(0, there - x.shape[-1])])
+    x = x[..., :there]
+    if name in _DOUBLED:  # the other half of the frequencies are conjugates
+        x = concatenate([x, FUNCTIONS["conj"](x[..., n - there : 0 : -1])], axis=-1)
+    part, scaled = ("ifft", "forward") if inverse else ("fft", "backward")  # without NumPy's factor
+    x = _transform_axis(part, x.reshape((*x.shape[:-1], n // columns, columns)), None, -2, scaled)
+    turns = arange(n // columns)[:, None] * arange(columns) * ((2j if inverse else -2j) * np.pi / n)
+    x = x * astype(FUNCTIONS["exp"](turns), x.dtype)
+    x = _transform_axis(part, x, None, -1, scaled)
+    x = FUNCTIONS["swapaxes"](x, -1, -2).reshape((*x.shape[:-2], n))
+    power = {"backward": float(inverse), "ortho": 0.5, "forward": float(not inverse)}[norm or "backward"]
+    if power:
+        x = x * np.asarray(n**-power, dtype.type(0).real.dtype)
+    x = x.real if name in _DOUBLED else x[..., : n // 2 + 1] if name in _HALVED else x
+    return FUNCTIONS["moveaxis"](x, -1, axis)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
