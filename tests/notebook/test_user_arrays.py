@@ -162,6 +162,14 @@ def test_records_with_bytes_between_their_fields_are_written(notebook):
     assert notebook["r"]["b"][:3].tolist() == [0, 4, 0]
 
 
+def test_a_record_of_an_array_is_numpys_record_after_the_cell(notebook):
+    notebook("import numpy as np\nr = np.array([(1, 'x'), (5, 'y')], [('a', 'i4'), ('n', 'U4')])")
+    notebook("%%jmars\noldest = r[r['a'].argmax()]\nboth = [r[0], oldest]")
+    assert type(notebook["oldest"]) is type(notebook["both"][0]) is np.void and notebook["oldest"]["n"] == "y"
+    notebook["oldest"]["a"] = 7  # of the array's memory, as in NumPy
+    assert notebook["r"]["a"].tolist() == [1, 7]
+
+
 def test_writes_of_other_code_meanwhile_are_not_lost(notebook):
     notebook("import numpy as np\na = np.arange(6.0)\nrows = [a]")
     error = notebook.run("%%jmars\na[0] = 1\nrows[0][1] = 5").error
