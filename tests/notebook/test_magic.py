@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from jmars import native
 from jmars.client.cluster import Cluster, default_cluster, open_clusters
 from jmars.config import config
 from tests.notebook.shells import Notebook, new_shell
@@ -231,6 +232,13 @@ def test_loading_again_prints_nothing_and_keeps_the_clusters(notebook):
     assert notebook.run("%reload_ext jmars").text == ""
     assert open_clusters() == before != []
     assert notebook("%%jmars\nx.sum()") == 6.0
+
+
+@pytest.mark.parametrize(("language", "times"), [("python", 1), ("c", 0)])
+def test_status_says_that_plans_are_made_in_python(notebook, language, times):
+    with native.forced(language):
+        assert notebook.run("%jmars").text.count("plans are made in Python") == times
+        assert "in Python" not in notebook.run("%jmars why").text
 
 
 def test_status_and_stop(notebook, other):  # the last one: it closes the cluster of them all
