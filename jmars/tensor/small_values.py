@@ -54,8 +54,8 @@ _PRODUCTS = frozenset(
 _BY_VALUES = frozenset({"bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "pad"})
 # Functions of which the result is a view of the first argument that may be written, unless it is a copy.
 _VIEWS = frozenset(
-    """atleast_1d atleast_2d atleast_3d expand_dims flip fliplr flipud linalg.matrix_transpose matrix_transpose moveaxis
-    permute_dims ravel reshape rollaxis squeeze swapaxes transpose""".split()  # noqa: SIM905
+    """atleast_1d atleast_2d atleast_3d broadcast_arrays expand_dims flip fliplr flipud linalg.matrix_transpose
+    matrix_transpose moveaxis permute_dims ravel reshape rollaxis squeeze swapaxes transpose""".split()  # noqa: SIM905
 )
 
 
@@ -72,7 +72,8 @@ def _compute(
             options = {key: here(one) for key, one in kwargs.items() if key != "out" or one is None}
             out = kwargs.get("out")
     except AwayError:
-        return NotImplemented
+        is_of_text = name in _VIEWS and all(one.__class__ is np.ndarray and one.dtype.kind in "SU" for one in args)
+        return theirs(*args, **kwargs) if is_of_text else NotImplemented  # arrays of text are NumPy's in cells
     if out is not None:
         return _compute_into(out, theirs, given, options)
     if SmallValues.largest() < SmallValues.limit and _nbytes(given) > SmallValues.largest():
@@ -94,9 +95,13 @@ def _compute(
         if "read-only" in str(error):  # of a function that writes to an argument
             return NotImplemented
         raise
-    if name in _VIEWS and result.__class__ is np.ndarray and _shares(result, given[:1]):
+    if name in _VIEWS and result.__class__ is np.ndarray and _shares(result, given[:1]) and args[0].__class__ is Tensor:
         return args[0] if result is given[0] else _view(args[0], ours, given, options, result)
-    return _wrapped(result, [*given, *options.values()] if options else given, (*args, *kwargs.values()))
+    values = (*args, *kwargs.values())
+    found = _wrapped(result, [*given, *options.values()] if options else given, values)
+    if found is NotImplemented and name in _VIEWS and not _has_tensor(values):
+        return result  # of arrays that the cell has as NumPy's, such as arrays of text
+    return found
 
 
 def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], options: dict[str, Any]) -> Any:
@@ -135,7 +140,7 @@ def _is_small(found: Any) -> bool:
 def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> bool:
     """Whether a result is certainly small, by the sizes of the arguments."""
     limit = SmallValues.largest() // 16
-    if theirs.__class__ is np.ufunc and name != "matmul" or name == "where":
+    if theirs.__class__ is np.ufunc and theirs.signature is None or name == "where":
         arrays = [
             one for one in given if one.__class__ is np.ndarray or one.__class__ is list or one.__class__ is tuple
         ]
@@ -212,7 +217,7 @@ def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
 def _view(x: Any, ours: Callable[..., Any], given: list[Any], options: dict[str, Any], memory: Array) -> Any:
     """The view of a tensor that a function makes; NotImplemented where the graph makes it now."""
     rest = [tuple(one) if one.__class__ is list else one for one in (*given[1:], *options.values())]
-    if x.__class__ is not Tensor or any(one.__class__ is np.ndarray for one in rest):
+    if any(one.__class__ is np.ndarray for one in rest):
         return NotImplemented
     positional, named = rest[: len(given) - 1], dict(zip(options, rest[len(given) - 1 :]))
     return x._viewed(lambda whole: ours(whole, *positional, **named), memory)
@@ -225,6 +230,13 @@ def _shares(result: Array, given: list[Any]) -> bool:
         if (one.__class__ is list or one.__class__ is tuple) and _shares(result, list(one)):
             return True
     return False
+
+
+def _has_tensor(values: Iterable[Any]) -> bool:
+    return any(
+        one.__class__ is Tensor or (one.__class__ is list or one.__class__ is tuple) and _has_tensor(one)
+        for one in values
+    )
 
 
 def _tensor(array: Array) -> Any:

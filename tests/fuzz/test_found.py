@@ -156,7 +156,8 @@ gaps = np.array([[nan, 1.0], [nan, 2.0], [nan, 1.0]])
     np.dot(gaps, 0, out=np.zeros((3, 2)))
 times = np.array(['NaT', 1, 'NaT', 2], 'm8[ns]')
     np.arange(times[1], times[3]) | np.arange(times[1]) | np.unique(times, equal_nan=False) | np.unique_all(times)
-    np.array_equal(times, times, equal_nan=True) | np.array_equal(times, times)
+    np.array_equal(times, times, equal_nan=True) | np.array_equal(times, times) | np.sort_complex(times)
+    np.array(times, ndmin=1.5)
 """
 
 

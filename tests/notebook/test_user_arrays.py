@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jmars.client import uploads
+from jmars.config import config
 from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.notebook import user_arrays
 from jmars.notebook.view_steps import host_of, path_to
@@ -233,3 +234,30 @@ def test_an_empty_array_that_a_cell_reads_may_be_written_afterwards(notebook):
     assert notebook("a.flags.writeable")
     notebook("%%jmars\nc = np.maximum(-2.0, a, out=a.T)")
     assert notebook["a"].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "make", ["np.atleast_1d(words, 1.0)[0]", "np.squeeze(words[None])", "np.broadcast_arrays(words, words)[1]",
+             "np.ravel(words)"],
+)  # fmt: skip
+@pytest.mark.parametrize("length", [3, 500_000])
+def test_a_view_of_an_array_of_text_is_a_view_of_the_users_array(notebook, make, length):
+    notebook(f"import numpy as np\nwords = np.full({length}, 'ab')")
+    notebook(f"%%jmars\nview = {make}")
+    notebook("%%jmars\nnp.putmask(words, words == 'ab', 'c')")
+    assert notebook["view"].dtype == "U2" and set(notebook["view"].tolist()) == {"c"}
+
+
+def test_functions_of_vectors_broadcast_axes_before_the_last(notebook):
+    notebook("import numpy as np\na = np.zeros((2, 0, 3))")
+    notebook("%%jmars\nfound = np.vecmat([], a)")
+    assert notebook["found"].tolist() == [[0.0] * 3] * 2
+
+
+def test_members_among_elements_of_unknown_number_are_found(notebook):
+    notebook("import numpy as np\nb = np.array([2, 2, 2, -1, 2, 0], 'f2').reshape(3, 2)")
+    with config.using(chunk_size_limit=4):
+        notebook("%%jmars\nfound = np.intersect1d(b, 2, return_indices=True)")
+        notebook("%%jmars\nnone = np.intersect1d(b, 3, return_indices=True)")
+    assert [one.tolist() for one in notebook["found"]] == [[2], [0], [0]]
+    assert [one.tolist() for one in notebook["none"]] == [[], [], []]

@@ -107,7 +107,9 @@ class Blockwise(Operand):
             read = [tuple(axis[j] for axis in kinds[k] if axis[j] is not None) for j in range(len(cuts))]
             out = output.chunks[0][:1] if self.flat else read.pop()
             types = [
-                chunk_type(one if g.ids.ndim == len(shape) else tuple(map(sum, g.splits)), g.dtype)
+                chunk_type(
+                    one if g.ids.ndim == len(shape) else [length_kind(axis_length(a)) for a in g.splits], g.dtype
+                )
                 for one, g in zip(read, grids)
             ]
             kind = chunk_type(out, output.dtype)

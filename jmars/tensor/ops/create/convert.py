@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from typing import Any, cast
 
 import numpy as np
@@ -152,7 +153,7 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
     >>> array([[1, 2], [3, 4]], chunk_size=1).chunks
     ((1, 1), (1, 1))
     """
-    copy = normal_copy(copy)
+    copy, ndmin = normal_copy(copy), operator.index(ndmin)
     if ndmax is not np._NoValue:
         checked = np.array(
             np.zeros((1,) * a.ndim, a.dtype) if isinstance(a, Tensor) else a, dtype, ndmin=ndmin, ndmax=ndmax

@@ -115,7 +115,7 @@ def sort_complex(a: Any) -> Tensor:
     x = as_tensor(a)
     kind = np.sort_complex(np.zeros(0, x.dtype)).dtype
     if exceeds_chunk(x, -1):
-        return sort(astype(x, kind))
+        return astype(sort(x), kind)  # times: NaT, a number among complex numbers, is the last
     return map_along("sort_complex", np.sort_complex, x, [x.ndim - 1], dtype=kind)
 
 

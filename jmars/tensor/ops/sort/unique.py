@@ -496,9 +496,15 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 
 def _isin_few(x: Tensor, others: Tensor, invert: bool, kind: Any) -> Tensor:
-    if len(others.chunks[0]) > 1:
+    if len(others.data.chunks[0]) > 1:
         others = Tensor(_fields(others, (0,), True, Origin.of(new_group()))[0])
-    return blockwise("isin", _isin, [x, others.rechunk(-1)], x.chunks, bool, (bool(invert), kind))
+    params = (bool(invert), kind)
+    return blockwise("isin", _isin, [x, others], x.chunks, bool, params, scratch=_isin_scratch)
+
+
+def _isin_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    """Two copies of all; a number of test elements that is not known counts as a chunk of them."""
+    return 2 * (out.nbytes + sum(one.nbytes if one.has_bound else chunk_bytes() for one in blocks))
 
 
 def _isin_by_ranges(x: Tensor, others: Tensor, invert: bool) -> Tensor:
