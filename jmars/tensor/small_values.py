@@ -225,7 +225,7 @@ def _view(x: Any, ours: Callable[..., Any], given: list[Any], options: dict[str,
 
 def _shares(result: Array, given: list[Any]) -> bool:
     for one in given:
-        if one.__class__ is np.ndarray and np.may_share_memory(one, result):
+        if one is result or one.__class__ is np.ndarray and np.may_share_memory(one, result):
             return True
         if (one.__class__ is list or one.__class__ is tuple) and _shares(result, list(one)):
             return True

@@ -248,6 +248,12 @@ def test_a_view_of_an_array_of_text_is_a_view_of_the_users_array(notebook, make,
     assert notebook["view"].dtype == "U2" and set(notebook["view"].tolist()) == {"c"}
 
 
+def test_an_empty_array_of_text_that_a_function_gives_back_stays_writeable(notebook):
+    notebook("import numpy as np\nwords = np.zeros((0, 4), 'S3')")
+    notebook("%%jmars\nsame = np.atleast_2d(words)")
+    assert notebook["words"].flags.writeable and notebook["same"] is notebook["words"]
+
+
 def test_functions_of_vectors_broadcast_axes_before_the_last(notebook):
     notebook("import numpy as np\na = np.zeros((2, 0, 3))")
     notebook("%%jmars\nfound = np.vecmat([], a)")
