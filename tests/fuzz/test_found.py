@@ -158,6 +158,16 @@ times = np.array(['NaT', 1, 'NaT', 2], 'm8[ns]')
     np.arange(times[1], times[3]) | np.arange(times[1]) | np.unique(times, equal_nan=False) | np.unique_all(times)
     np.array_equal(times, times, equal_nan=True) | np.array_equal(times, times) | np.sort_complex(times)
     np.array(times, ndmin=1.5)
+signs = np.array([-0.0, -0.0, -0.0])
+    np.signbit(np.sum(signs, initial=-0.0)) | np.signbit(np.sum(signs[:0], initial=-0.0)) | np.signbit(np.sum(signs))
+    np.signbit(np.nansum(signs, initial=-0.0)) | np.signbit(np.sum(signs.astype('f2'), initial=-0.0))
+    np.signbit(np.sum(signs, initial=-0.0, where=[True, False, True])) | np.signbit(np.add.reduce(signs, initial=None))
+    np.signbit(np.sum(signs, initial=-0.0, where=False)) | np.signbit(np.sum([0, 0], initial=-0.0, dtype='f8'))
+    np.signbit(np.cumsum(signs)) | np.signbit(np.sum(signs * [-1, 1, 1], initial=-0.0))
+large = np.array([1e200, 1e200, 1e-300, 0.0, 2.0, 1e-200, 1e-200, 1e300])
+    np.cumprod(large) | np.cumprod(large[::-1]) | np.cumprod(large[3:]) | np.cumprod(large[2::-1])
+    np.cumprod(large[5:]) | np.cumsum([1e308, 1e308, -1e308, -1e308])
+    np.cumprod(large.reshape(4, 2), axis=0) | np.nancumprod(large[::-1])
 """
 
 

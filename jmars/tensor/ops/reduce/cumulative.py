@@ -31,6 +31,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ediff1d"]
 
 Array = np.ndarray[Any, Any]
+BLOCK = 2**16  # elements that are added to a total at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +93,22 @@ class Scan(Operand):
 def scan(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
     """Accumulates a chunk; starts from the second input, if given."""
     ufunc, axis = getattr(np, params[0]), params[1]
-    if out.dtype == np.dtype("f2"):
-        np.copyto(out, inputs[0], casting="unsafe")
-        if len(inputs) > 1 and out.size:
-            first = out[(slice(None),) * axis + (slice(0, 1),)]
-            ufunc(inputs[1], first, out=first)
-        ufunc.accumulate(out, axis=axis, out=out)
-        return
-    ufunc.accumulate(inputs[0], axis=axis, dtype=_dtype_argument(out), out=out)
-    if len(inputs) > 1:
-        ufunc(inputs[1], out, out=out)
+    source = inputs[0]
+    if out.dtype == np.dtype("f2") or len(inputs) > 1:
+        np.copyto(out, source, casting="unsafe")
+        _begin_with(ufunc, inputs[1:], out, axis)
+        source = out
+    ufunc.accumulate(source, axis=axis, dtype=_dtype_argument(out), out=out)
+
+
+def _begin_with(ufunc: np.ufunc, before: Sequence[Array], values: Array, axis: int) -> None:
+    """Apply the ufunc to the total before and the first elements, so that no total is computed apart.
+
+    A product that is 0 stays 0 though later elements, multiplied apart, would overflow.
+    """
+    if before and values.size:
+        first = values[(slice(None),) * axis + (slice(0, 1),)]
+        ufunc(before[0], first, out=first)
 
 
 def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
@@ -115,9 +122,16 @@ def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any
         scan(scanned, inputs, params, arg)
         np.copyto(out, scanned[(slice(None),) * axis + (slice(-1, None),)])
         return
-    ufunc.reduce(inputs[0], axis=axis, dtype=_dtype_argument(out), out=out, keepdims=True)
-    if len(inputs) > 1:
-        ufunc(inputs[1], out, out=out)
+    source, before = inputs[0], [*inputs[1:]]
+    start = {"initial": out.dtype.type(-0.0)} if params[0] == "add" and out.dtype.kind == "f" else {}  # keeps -0.0
+    length = max(1, BLOCK * source.shape[axis] // max(1, source.size))
+    for at in range(0, max(1, source.shape[axis]), length):
+        part = source[(slice(None),) * axis + (slice(at, at + length),)]
+        if before:
+            part = part.astype(out.dtype)
+            _begin_with(ufunc, before, part, axis)
+        ufunc.reduce(part, axis=axis, dtype=_dtype_argument(out), out=out, keepdims=True, **start)
+        before = [out]
 
 
 def _dtype_argument(out: Array) -> np.dtype[Any] | None:
@@ -178,13 +192,13 @@ def _without_nan(a: Any, value: int) -> Tensor:
 
 
 @offers("diff")
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Tensor:
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Any:
     """`np.diff`: differences of neighbours along an axis, repeated `n` times."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     x = as_tensor(a)
     if n == 0:
-        return x
+        return x if isinstance(a, np.ndarray) else a  # as it is, in NumPy too
     if not x.ndim:
         raise ValueError("diff requires input that is at least one dimensional")
     axis = normal_axis(axis, x.ndim)

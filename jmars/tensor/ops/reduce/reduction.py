@@ -33,6 +33,7 @@ from jmars.tensor.ops.reduce.where_argument import (
     warn_where,
 )
 from jmars.tensor.ops.shape.axes import names_no_axis
+from jmars.tensor.ops.written_values import element
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
@@ -232,13 +233,26 @@ def accumulated(
     initial: Any = np._NoValue,
 ) -> Tensor:
     """Sum ("add") or product ("multiply") in the dtype `loop`; that of float16 is rounded once, at the end."""
+    given = x
     x = apply_where(name, x, where, 0 if ufunc == "add" else 1)
     inner = loop
     if loop == np.dtype("f2"):  # NumPy computes in float32
         inner = np.dtype("f4")
         x = astype_unsafe(x, loop)
     total: Tensor = reduce(name, x, axis, UfuncReducer(ufunc, inner), inner if is_given(initial) else loop, keepdims)
-    return astype_unsafe(apply_initial(ufunc, total, initial), loop)
+    total = astype_unsafe(apply_initial(ufunc, total, initial), loop)
+    if ufunc == "add" and loop.kind == "f" and _keeps_sign(initial, loop):
+        negative = (given == 0) & call("signbit", given) if given.dtype.kind == "f" else given != given
+        total = call("where", all_(negative, axis, keepdims=keepdims, where=where), loop.type(-0.0), total)
+    return total
+
+
+def _keeps_sign(initial: Any, loop: np.dtype[Any]) -> bool:
+    """Whether a sum of negative zeros is a negative zero: for `initial` of -0.0 or None."""
+    if initial is None or not is_given(initial):
+        return initial is None
+    start = element(initial, loop)
+    return bool(start == 0 and np.signbit(start))
 
 
 @offers("min", "amin")
@@ -278,6 +292,7 @@ def _nan_extreme(name: str, ufunc: str, a: Any, axis: Any, out: Any, keepdims: A
     is_array = a._place.is_array if isinstance(a, Tensor) else isinstance(a, np.ndarray)
     if is_array or not is_given(initial) or x.dtype.kind not in "fc":
         return _extreme(name, ufunc, x, axis, out, keepdims, initial, where)
+    trial(name.removeprefix("nan"), x, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
     least = _extreme(name, ufunc, x, axis, None, keepdims, initial, where)
     empty = all_(call("isnan", x), axis, keepdims=keepdims, where=where)  # NaN in a number or list, whatever `initial`
     return write_out(call("where", empty, least.dtype.type(np.nan), least), name, out)
