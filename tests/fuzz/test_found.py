@@ -158,6 +158,10 @@ times = np.array(['NaT', 1, 'NaT', 2], 'm8[ns]')
     np.arange(times[1], times[3]) | np.arange(times[1]) | np.unique(times, equal_nan=False) | np.unique_all(times)
     np.array_equal(times, times, equal_nan=True) | np.array_equal(times, times) | np.sort_complex(times)
     np.array(times, ndmin=1.5)
+numbers = np.array([3, -1, 7, 8, 0, 2])
+    numbers[np.zeros(0, bool)] | numbers[np.zeros(0, bool)] = 7 | np.add.at(numbers, numbers[:0] > 1, 5)
+    numbers.reshape(2, 3)[np.zeros((2, 0), bool)] | numbers.reshape(2, 3)[..., np.zeros(0, bool)]
+    np.is_busday([]) | numbers.reshape(2, 3)[np.zeros((1, 0), bool)] | numbers[np.zeros(0, bool)] = [1, 2]
 signs = np.array([-0.0, -0.0, -0.0])
     np.signbit(np.sum(signs, initial=-0.0)) | np.signbit(np.sum(signs[:0], initial=-0.0)) | np.signbit(np.sum(signs))
     np.signbit(np.nansum(signs, initial=-0.0)) | np.signbit(np.sum(signs.astype('f2'), initial=-0.0))

@@ -86,7 +86,7 @@ class Index:
             if entry is None:
                 continue
             if isinstance(entry, _Mask):
-                if entry.length != shape[axis]:
+                if entry.length not in (0, shape[axis]):  # in NumPy a mask without elements fits any axis
                     raise IndexError(
                         f"boolean index did not match indexed array along axis {axis}; size of axis is {shape[axis]} "
                         f"but size of corresponding boolean axis is {entry.length}"
@@ -134,7 +134,10 @@ def _axis_entries(entry: Any) -> list[Any]:
         raise UnsupportedError("a bool beside other indices is not in jmars; use x[None] or x[:0]")
     if is_many(entry):
         return [entry]
-    array = entry.fetch() if isinstance(entry, Tensor) else np.asarray(entry)
+    if isinstance(entry, Tensor):
+        array = np.zeros(entry.shape, entry.dtype) if 0 in entry.data.shape else entry.fetch()
+    else:
+        array = np.asarray(entry)
     if array.dtype == bool and array.ndim:
         return [_Mask(at.astype(np.int64), n) for at, n in zip(np.nonzero(array), array.shape)]
     if array.ndim == 0:
@@ -169,6 +172,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     if any(map(is_bool_scalar, entries)):
         return getitem(*without_bools(x, entries))
     masks = [i for i, entry in enumerate(entries) if isinstance(entry, Tensor) and entry.dtype == bool and entry.ndim]
+    masks = [i for i in masks if 0 not in entries[i].data.shape]
     if len(masks) == 1 and all(isinstance(e, _BASIC) or e is None or e is Ellipsis or is_lazy_mask(e) for e in entries):
         return _select_by_lazy_mask(x, entries, masks[0])
     meaning = Index.of(index, x.shape)

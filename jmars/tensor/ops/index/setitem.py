@@ -111,6 +111,8 @@ def _as_element(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
     """`x[mask] = value`; None if the value has an element per true element, so that the mask must be computed first."""
+    if 0 in mask.data.shape:
+        return None
     if x.shape[: mask.ndim] != mask.shape:
         axis = next(i for i, n in enumerate(mask.shape) if i >= x.ndim or x.shape[i] != n)
         raise IndexError(
