@@ -8,7 +8,7 @@ import numpy as np
 
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["assign_core_out", "assign_out", "write_out"]
+__all__ = ["assign_core_out", "assign_out", "without_leading_ones", "write_out"]
 
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
@@ -49,12 +49,21 @@ def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") 
     raise TypeError("return arrays must be of ArrayType")
 
 
-def assign_core_out(result: Tensor, out: Any, name: str, core: int) -> Any:
+def assign_core_out(result: Tensor, out: Any, name: str, core: int, casting: Any = "same_kind") -> Any:
     """As `assign_out`, for ufuncs on matrices and vectors, of which the last `core` axes do not broadcast."""
     there = out[0] if isinstance(out, tuple) else out
-    if there is not None and core and there.shape[-core:] != result.shape[-core:]:
+    if there is None:
+        return result
+    if core and there.shape[-core:] != result.shape[-core:]:
         raise ValueError(f"{name}: out of shape {there.shape} does not fit the product's shape {result.shape}")
-    return assign_out(result, out, name)
+    return assign_out(without_leading_ones(result, there.ndim), out, name, casting)
+
+
+def without_leading_ones(x: Tensor, ndim: int) -> Tensor:
+    """`x` without its first axes of length 1, until `ndim` axes are left."""
+    ones = next((i for i, n in enumerate(x.shape) if n != 1), x.ndim)
+    drop = min(ones, max(x.ndim - ndim, 0))
+    return x[(0,) * drop] if drop else x
 
 
 def write_out(result: Tensor, name: str, out: Any, casting: Any = "unsafe", back: bool = False) -> Any:

@@ -24,8 +24,8 @@ Written = Tensor | Array  # of the dtype asked for; an array has no axes
 def element(value: Any, dtype: np.dtype[Any]) -> Array:
     """The element that `x.fill(value)` repeats; also for `initial=`. Raises NumPy's errors for arrays."""
     found = np.zeros((), dtype)
-    if isinstance(value, Tensor):  # of an array with axes, only its shape and dtype matter
-        value = np.zeros([min(n, 2) for n in value.shape], value.dtype) if value.ndim else value.fetch()
+    if isinstance(value, Tensor):  # of several elements, only shape and dtype matter
+        value = value.fetch() if value.size == 1 else np.zeros([min(n, 2) for n in value.shape], value.dtype)
     found.fill(value)
     return found
 

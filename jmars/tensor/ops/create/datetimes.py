@@ -12,6 +12,7 @@ from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.elementwise.ufuncs import astype
+from jmars.tensor.ops.out_argument import assign_out
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -33,17 +34,29 @@ def _offer_datetime_function(name: str) -> None:
 
     @functools.wraps(theirs)
     def function(*args: Any, **kwargs: Any) -> Any:
-        more = as_values({**dict(zip(others, args[n:])), **kwargs})
-        if not any(isinstance(x, Tensor) for x in args[:n]):
-            return theirs(*args[:n], **more)
-        given = [as_tensor(x) if np.ndim(x) else x for x in args[:n]]
+        more = {**dict(zip(others, args[n:])), **kwargs}
+        out = more.pop("out", None)
+        more = as_values(more)
+        given = [_element(x) for x in args[:n]]
+        if any(isinstance(x, Tensor) for x in given):
+            given = [as_tensor(x) if np.ndim(x) else x for x in given]
         ones = [np.zeros(1, x.dtype) if isinstance(x, Tensor) else x for x in given]  # 1970-01-01, a Thursday
         dtype = theirs(*ones, **more).dtype
+        if isinstance(out, Tensor):
+            theirs(*ones, **more, out=np.zeros(1, out.dtype))  # raises NumPy's error
+        if not any(isinstance(x, Tensor) for x in given):
+            value = theirs(*given, **more)
+            return value if out is None else assign_out(as_tensor(value), out, name, "unsafe")
         if (calendar := more.pop("busdaycal", None)) is not None:  # does not pickle
             more |= {"weekmask": calendar.weekmask, "holidays": calendar.holidays}
-        return map_blocks(theirs, *given, dtype=dtype, name=name, **more)
+        return assign_out(map_blocks(theirs, *given, dtype=dtype, name=name, **more), out, name, "unsafe")
 
     offers(name)(function)
+
+
+def _element(x: Any) -> Any:
+    """A number as NumPy's functions take it, of any dtype; an array without axes stays a tensor."""
+    return x.fetch() if isinstance(x, Tensor) and not x._place.is_array else x
 
 
 for _name in DATETIME_FUNCTIONS:

@@ -25,6 +25,7 @@ from jmars.tensor.ops.create.constants import check_device, shape_of
 from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.index.getitem import diagonal
+from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.axes import broadcast_to, expand_dims, moveaxis
 from jmars.tensor.ops.shape.concatenate import concatenate, stack
 from jmars.tensor.ops.shape.reshape import ravel
@@ -195,10 +196,7 @@ def _between_arrays(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any,
     if endpoint and num > 1:
         y = where(numbers == num - 1, last, y)
     y = moveaxis(y, 0, axis)
-    kinds = {one.dtype for one in (first, last) if isinstance(one, Tensor)}
-    own = next(iter(kinds)) if len(kinds) == 1 else inner
-    inner = own if own.newbyteorder("=") == inner else inner  # the order of bytes stays
-    kind = inner if dtype is None else cast_dtype(inner, dtype)
+    kind = trial("linspace", start, stop, num=0) if dtype is None else cast_dtype(inner, dtype)
     return astype(ufunc("floor")(y) if kind.kind in "ium" else y, kind), step
 
 

@@ -124,6 +124,8 @@ class Formula:
             probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
             (integers,) = (v for v in values if v.number != -1)  # read for their shape: each equals itself
             return self._node("equal" if getattr(np, str(op))(*probe) else "not_equal", [integers, integers], out)
+        if signature is not None:  # which numbers of Python are cast to, as NumPy casts
+            values = tuple(self.cast(v, loop[i]) if v.kind in (float, complex) else v for i, v in enumerate(values))
         args = [self._as_node(value, loop[i]) for i, value in enumerate(values)]
         if signature is not None:
             args = [self.cast(arg, loop[i]) for i, arg in enumerate(args)]

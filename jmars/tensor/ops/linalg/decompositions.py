@@ -316,6 +316,8 @@ def inv(a: Any) -> Tensor:
 @offers("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
     """`np.linalg.pinv`: Moore-Penrose inverse of each matrix; `rcond` or `rtol` may have an entry per matrix."""
+    if rcond is not None and rtol is not np._NoValue:
+        raise ValueError("`rtol` and `rcond` can't be both set.")  # NumPy's words
     if as_tensor(a).ndim > 1 and 0 in as_tensor(a).shape[-2:]:
         *stack, m, n = as_tensor(a).shape
         return cast(Tensor, call("empty", (*stack, n, m), as_tensor(a).dtype))
@@ -323,8 +325,6 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     if rtol is None:
         np.finfo(as_tensor(a).dtype)  # raises NumPy's error
     more = {} if rtol is np._NoValue else {"rtol": rtol}
-    if rcond is not None and more:
-        raise ValueError("`rtol` and `rcond` can't be both set.")
     least = more.get("rtol", rcond)
     if np.ndim(least) == 0 and not isinstance(least, Tensor):
         if _is_tall(x) and not hermitian:

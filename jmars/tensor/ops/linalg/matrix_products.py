@@ -84,7 +84,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
     result = (*batch, *((row,) if a.ndim > 1 else ()), *((column,) if b.ndim > 1 else ()))
     product = contract("matmul", (a, b), (left, right), result, common)
     product = product if order == "K" else product._laid_out_like([a._place, b._place], order)
-    return assign_core_out(product, out, "matmul", len(result) - len(batch))
+    return assign_core_out(product, out, "matmul", len(result) - len(batch), casting)
 
 
 def write_product(name: str, product: Tensor, out: Any) -> Any:
@@ -162,7 +162,7 @@ def vecdot(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     inner = np.dtype("f4") if dtype == np.dtype("f2") else dtype
     a, b = astype_unsafe(a, inner), astype_unsafe(b, inner)
     product = astype_unsafe(sum_((a.conj() if inner.kind == "c" else a) * b, -1, inner), dtype)
-    return assign_out(product, out, "vecdot")
+    return assign_core_out(product, out, "vecdot", 0, casting)
 
 
 @offers("inner")

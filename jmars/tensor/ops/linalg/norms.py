@@ -31,7 +31,7 @@ def matvec(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     """`np.matvec`: matrices times vectors."""
     kind = trial("matvec", x1, x2, dtype=dtype, casting=casting)
     product = matmul(as_tensor(x1), as_tensor(x2)[..., None], dtype=kind)
-    return assign_core_out(Tensor(product[..., 0].data), out, "matvec", 1)
+    return assign_core_out(Tensor(product[..., 0].data), out, "matvec", 1, casting)
 
 
 @offers("vecmat")
@@ -41,7 +41,7 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, casting: 
     kind = trial("vecmat", x1, x2, dtype=dtype, casting=casting)
     x = as_tensor(x1)
     product = matmul((x.conj() if x.dtype.kind == "c" else x)[..., None, :], as_tensor(x2), dtype=kind)
-    return assign_core_out(Tensor(product[..., 0, :].data), out, "vecmat", 1)
+    return assign_core_out(Tensor(product[..., 0, :].data), out, "vecmat", 1, casting)
 
 
 @offers("linalg.multi_dot")
@@ -51,7 +51,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     if len(tensors) < 2:
         raise ValueError("Expecting at least two arrays.")
     if len(tensors) == 2:
-        return FUNCTIONS["dot"](*tensors, out=out)
+        return FUNCTIONS["dot"](*arrays, out=out)  # which reads an empty list in the dtype of the other array
     if deep := [x.ndim for x in tensors if x.ndim > 2]:
         raise np.linalg.LinAlgError(f"{deep[0]}-dimensional array given. Array must be two-dimensional")
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
@@ -136,6 +136,7 @@ def _extreme(values: Tensor, axis: Any, largest: bool, keepdims: bool = False) -
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """`np.linalg.norm`: vector norm along one axis, matrix norm along two; without `ord` and `axis` of all elements."""
     data = native(x)
+    trial("linalg.norm", data, ord=ord, axis=axis, keepdims=keepdims)
     if axis is None and (ord is None or (ord in ("f", "fro") and data.ndim == 2) or (ord == 2 and data.ndim == 1)):
         return _root_of_dot(data, keepdims)
     axis = tuple(range(data.ndim)) if axis is None else axis if isinstance(axis, tuple) else int(axis)

@@ -104,7 +104,7 @@ def moment(
         )
     distance = call("subtract", x, mean)
     distance = astype_unsafe(distance, x.dtype) if narrow else distance
-    if x.dtype.kind != "c":
+    if x.dtype.kind in "iuf" or distance.dtype.kind != "c":  # NumPy looks at the dtype of `x`, but for booleans
         squares = call("square", distance)  # also where a complex dtype makes them complex
     elif narrow:
         squares = call("multiply", distance, call("conj", distance)).real

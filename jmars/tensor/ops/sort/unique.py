@@ -239,8 +239,11 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 @offers("setdiff1d")
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """`np.setdiff1d`: distinct elements of the first array that the second lacks, sorted unless `assume_unique`."""
-    values = call("ravel", as_tensor(ar1)) if assume_unique else call("unique", as_tensor(ar1))
-    return values[call("isin", values, as_tensor(ar2), invert=True)]
+    x, others = as_tensor(ar1), as_tensor(ar2)
+    if not (assume_unique or _are_alike(x, others)):
+        others = call("unique", others)  # the number of test elements decides how NumPy compares
+    values = call("ravel", x) if assume_unique else call("unique", x)
+    return values[call("isin", values, others, invert=True)]
 
 
 @offers("setxor1d")
@@ -496,15 +499,38 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 
 def _isin_few(x: Tensor, others: Tensor, invert: bool, kind: Any) -> Tensor:
+    np.isin(np.zeros(1, x.dtype), np.zeros(0, others.dtype), kind=kind)  # raises NumPy's errors
+    params = (bool(invert), kind, _one_by_one(x, others))
     if len(others.data.chunks[0]) > 1:
         others = Tensor(_fields(others, (0,), True, Origin.of(new_group()))[0])
-    params = (bool(invert), kind)
     return blockwise("isin", _isin, [x, others], x.chunks, bool, params, scratch=_isin_scratch)
 
 
 def _isin_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
     """Two copies of all; a number of test elements that is not known counts as a chunk of them."""
     return 2 * (out.nbytes + sum(one.nbytes if one.has_bound else chunk_bytes() for one in blocks))
+
+
+def _one_by_one(x: Tensor, others: Tensor) -> bool | None:
+    """Whether NumPy compares with each test element apart; None where both ways find the same, or sizes are unknown.
+
+    NumPy compares so with few test elements, and sorts many in the common dtype, where the number 1 is the text "1".
+
+    Raises
+    ------
+    TypeError
+        NumPy's, if there is no common dtype.
+    """
+    if _are_alike(x, others) or not is_known([x.data.shape, others.data.shape]):
+        return None
+    if others.size < 10 * x.size**0.145:
+        return True
+    np.result_type(x.dtype, others.dtype)
+    return False
+
+
+def _are_alike(x: Tensor, others: Tensor) -> bool:
+    return x.dtype == others.dtype or {x.dtype.kind, others.dtype.kind} <= {*"biufc"}
 
 
 def _isin_by_ranges(x: Tensor, others: Tensor, invert: bool) -> Tensor:
@@ -517,5 +543,13 @@ def _isin_by_ranges(x: Tensor, others: Tensor, invert: bool) -> Tensor:
     return cast(Tensor, call("reshape", inside, x.shape).rechunk(x.chunks))
 
 
-def _isin(block: Array, others: Array, invert: bool, kind: Any) -> Array:
+def _isin(block: Array, others: Array, invert: bool, kind: Any, one_by_one: bool | None) -> Array:
+    if one_by_one:
+        met = np.zeros(block.shape, bool)
+        for one in others:
+            met |= block == one
+        return ~met if invert else met
+    if one_by_one is False:
+        common = np.result_type(block, others)
+        block, others = block.astype(common), others.astype(common)
     return np.isin(block, others, invert=invert, kind=kind)
