@@ -231,6 +231,8 @@ def _all_windows(x: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor
     if min(sizes, default=0) < 0:
         raise ValueError("`window_shape` cannot contain negative values")
     made = Tensor(x.data)
+    if not sizes:
+        return made
     together = [list(axes)] if len(set(axes)) == len(axes) else [[axis] for axis in axes]
     left = iter(sizes)
     for group in together:

@@ -251,6 +251,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
             raise BufferError("DLPack only supports signed/unsigned integers, float and complex dtypes.")
         if not x.dtype.isnative:
             raise BufferError("DLPack only supports native byte order.")  # NumPy's words
+        check_device(device)
         there = x.to_device(device or "cpu")
         return array(there) if copy else view(there)
     return as_tensor(np.from_dlpack(x, device=device, copy=copy))

@@ -18,7 +18,8 @@ from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
-from jmars.tensor.ops.out_argument import assign_out
+from jmars.tensor.ops.out_argument import assign_out, without_leading_ones
+from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.written_values import copied
 from jmars.tensor.overrides import call_numpy, overriding_args
 from jmars.tensor.protocols import call, offers
@@ -253,6 +254,8 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """`np.round`: rounds to `decimals` places, halves to even."""
     decimals = operator.index(decimals)
+    if out is not None:
+        trial("round", as_tensor(a), decimals=decimals, out=out)  # raises NumPy's errors
     formula = Formula("round")
     x = formula.read(a)
     if x.number >= 0 and x.kind.kind == "c" and decimals:  # part by part: an infinite part would spoil the other part
@@ -286,6 +289,7 @@ def _write_rounded(result: Tensor, out: Any) -> Any:
             raise TypeError("output must be an array")
         if out.size != result.size:
             raise ValueError("invalid output shape")
+        result = without_leading_ones(result, out.ndim) if result.dtype.kind in "iu" else result  # NumPy copies these
     return assign_out(result, out, "round")
 
 

@@ -36,6 +36,8 @@ Array = np.ndarray[Any, Any]
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """`np.putmask`: writes values where a mask is true; values of another shape are repeated cyclically."""
     x = _require_tensor("putmask", a)
+    if not x._place.is_array:
+        raise TypeError("putmask: first argument must be an array")  # NumPy's words
     if np.size(mask) != x.size:
         raise ValueError("putmask: mask and data must be the same size")
     put = as_tensor(converted(values, x.dtype, "safe"))

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from jmars.errors import ObjectArrayError
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.concatenate import concatenate, slice_axis
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
-from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["convolve", "correlate"]
 
@@ -37,6 +38,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     >>> convolve(arange(5, chunk_size=2), [1, 1], "valid").fetch().tolist()
     [1, 3, 5, 7]
     """
+    _refuse_objects("convolve", a, v)
     trial("convolve", a, v)
     mode = _known_mode(mode)
     long, short = ravel(a), ravel(v)
@@ -56,6 +58,15 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
         parts.append(blockwise("convolve", _convolve_piece, [piece, kernel], ((size,),), dtype, (start - low, size)))
         start += size
     return concatenate(parts)
+
+
+def _refuse_objects(name: str, a: Any, v: Any) -> None:
+    """Raise ObjectArrayError where the arrays have no common dtype, so that NumPy multiplies objects."""
+    kinds = [np.asarray(one).dtype if isinstance(one, list | tuple) else as_tensor(one).dtype for one in (a, v)]
+    try:
+        np.result_type(*kinds)
+    except TypeError:
+        raise ObjectArrayError(f"np.{name} of {kinds} gives objects, which cannot be distributed") from None
 
 
 def _known_mode(mode: Any) -> str:
@@ -87,6 +98,7 @@ def _convolve_piece(piece: Array, kernel: Array, first: int, size: int) -> Array
 @offers("correlate")
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """`np.correlate`: convolution with the second array reversed and conjugated."""
+    _refuse_objects("correlate", a, v)
     trial("correlate", a, v)
     mode = _known_mode(mode)
     x, y = ravel(a), ravel(v)

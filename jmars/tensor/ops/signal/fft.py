@@ -218,13 +218,18 @@ _NONE_IN_LENGTHS = (
 )
 
 
-def _written(result: Tensor, name: str, out: Any, casting: Any) -> Any:
-    """The result, or `out` after writing it; as of a ufunc, `out` may be a tuple of an array."""
+def _written(result: Tensor, name: str, out: Any, casting: Any, is_read: bool = False) -> Any:
+    """The result, or `out` after writing it; as of a ufunc, `out` may be a tuple of an array.
+
+    With `is_read`, NumPy transforms `out` again, along the other axes.
+    """
     there = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if there is not None and not isinstance(there, Tensor | np.ndarray):
         raise TypeError("return arrays must be of ArrayType")  # NumPy's words
     if there is not None and there.shape != result.shape:
         raise ValueError(f"output array has wrong shape, {there.shape}; the result has {result.shape}")
+    if there is not None and is_read:
+        np.fft.fft(np.zeros(1, there.dtype))  # raises NumPy's errors
     return write_out(result, name, there, casting)
 
 
@@ -267,7 +272,8 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
 def _transform_all(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, False)
-    return _written(_transform_axes(one, x, lengths[::-1], axes[::-1], norm), name, out, "same_kind")
+    result = _transform_axes(one, x, lengths[::-1], axes[::-1], norm)
+    return _written(result, name, out, "same_kind", len(axes) > 1)
 
 
 @offers("fft.rfftn")
@@ -276,7 +282,8 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out:
     x = as_tensor(a)
     lengths, axes = _normalize_axes(x, s, axes, False)
     x = _transform_axis("rfft", x, lengths[-1], axes[-1], norm)
-    return _written(_transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm), "rfftn", out, "same_kind")
+    result = _transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm)
+    return _written(result, "rfftn", out, "same_kind", len(axes) > 1)
 
 
 @offers("fft.irfftn")

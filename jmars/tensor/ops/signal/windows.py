@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.errors import ObjectArrayError
 from jmars.kernels.program import ChunkType
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.ranges import arange
@@ -56,11 +57,15 @@ def _of_block(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
     return 10 * min(out.nbytes, BLOCK * out.dtype.itemsize) + blocks[0].nbytes
 
 
-def _window(name: str, M: Any, *more: Any) -> Tensor:
+def _window(name: str, M: Any, *options: Any) -> Tensor:
     """Makes a window of `M` points, computed from positions."""
-    length = np.array([0.0, M])[1]  # a number of any dtype, in NumPy too
+    values = np.array([0.0, M, *options])  # numbers of any dtype, in NumPy too
+    if values.dtype.hasobject:
+        raise ObjectArrayError(f"np.{name} of {values.dtype!r} gives objects, which cannot be distributed")
+    length, *more = values[1:]
     if length < 2:
         return as_tensor(getattr(np, name)(length, *more))
+    getattr(np, name)(2, *more)  # raises NumPy's errors
     at = arange(math.ceil(length if name == "kaiser" else length - 0.5), dtype=length.dtype)
     params = (name, length, *more)
     return blockwise(name, _window_block, [at], at.chunks, at.dtype, params, writes=True, scratch=_of_block)
@@ -113,5 +118,4 @@ def bartlett(M: Any) -> Tensor:
 @offers("kaiser")
 def kaiser(M: Any, beta: float) -> Tensor:
     """`np.kaiser`: window by a Bessel function."""
-    np.kaiser(2, beta)  # raises NumPy's errors
-    return _window("kaiser", M, float(beta))
+    return _window("kaiser", M, beta)

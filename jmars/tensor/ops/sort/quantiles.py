@@ -14,7 +14,7 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.single_chunk import map_along
 from jmars.tensor.ops.elementwise.ufuncs import native
-from jmars.tensor.ops.out_argument import assign_out, write_out
+from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.reduce.derived_reductions import nanmean
 from jmars.tensor.ops.reduce.reduction import all_, warn_of_few
 from jmars.tensor.ops.reduce.trial import trial
@@ -119,7 +119,7 @@ def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keep
     q = q if isinstance(q, int | float) else np.asarray(q)
     keepdims = False if keepdims is np._NoValue else bool(keepdims)
     if weights is not None:
-        return assign_out(weighted_quantiles(name, a, q, axis, method, keepdims, weights), out, name)
+        return write_out(weighted_quantiles(name, a, q, axis, method, keepdims, weights), name, out)
     x = as_tensor(a)
     if x.dtype.kind in "SUV":
         raise UnsupportedError(f"np.{name} of text and records is not in jmars; sort them, np.sort(x), and index")
