@@ -21,6 +21,7 @@ import numpy as np
 
 from jmars.client.auto_persist import STREAMED
 from jmars.notebook.namespace import tensors_in
+from jmars.tensor.buffers import Buffer
 from jmars.tensor.engine import can_compute, get_engine
 from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
@@ -52,6 +53,8 @@ class _Computed:
         NumPy would have no value, are not computed again at the end of the cell.
     depth
         Number of bodies that run.
+    journal
+        Writes of the bodies that run, each with the value before: a write that fails is taken back.
 
     Examples
     --------
@@ -62,10 +65,12 @@ class _Computed:
     def __init__(self) -> None:
         self.failed: weakref.WeakSet[TensorData] = weakref.WeakSet()
         self.depth = 0
+        self.journal: list[tuple[Buffer, TensorData]] = []
 
     def begin(self) -> None:
         """Note that a cell begins."""
         self.failed.clear()
+        self.journal.clear()
         self.depth = 0
 
     def __enter__(self) -> None:
@@ -73,6 +78,8 @@ class _Computed:
 
     def __exit__(self, *_: object) -> None:
         self.depth = max(0, self.depth - 1)  # a generator of an earlier cell may end in this cell
+        if not self.depth:
+            self.journal.clear()
 
     def note_failure(self, data: Sequence[TensorData], held: Container[str], line: SourceLine | None) -> None:
         """Note a computation that failed at a line of the user; None: at an unknown line."""
@@ -92,10 +99,17 @@ class _Computed:
         large: list[Tensor] = []
         for one in tensors:
             (large if one.data.has_unknown_lengths or one.nbytes > SMALL else small).append(one)
-        if large:
-            get_engine().execute([one.data for one in large])
-        for one in small:
-            one.fetch(copy=False)
+        try:
+            if large:
+                get_engine().execute([one.data for one in large])
+            for one in small:
+                one.fetch(copy=False)
+        except BaseException:
+            nodes = {one.data for one in tensors}
+            for buffer, before in reversed(self.journal.copy()):
+                if buffer.node in nodes:
+                    buffer.take_back(before)
+            raise
         return value
 
     def __reduce__(self) -> Any:
@@ -129,6 +143,7 @@ def errors_at_once() -> Iterator[None]:
     def check(found: Any) -> Any:
         __tracebackhide__ = True
         if not computed.depth and "raise" not in np.geterr().values():
+            computed.journal.clear()
             return found
         risky = [one for one in tensors_in([found]) if _may_raise(one.data, checked)]
         if risky:
@@ -136,9 +151,12 @@ def errors_at_once() -> Iterator[None]:
         return found
 
     set_result_hook(check)
+    Buffer.journal = computed.journal
     try:
         yield
     finally:
+        Buffer.journal = None
+        computed.journal.clear()
         set_result_hook(None)
 
 
@@ -159,7 +177,9 @@ def _is_risky(op: Operand) -> bool:
     if isinstance(op, ElementwiseOperand):
         nodes = op.expression.nodes
         is_text = any(one.dtype.kind in "SU" for one in op.inputs)
-        return is_text or any(one.raises or one.ufunc is not None for one in nodes)
+        return is_text or any(
+            one.raises or one.ufunc is not None or one.op == "power" and one.dtype.kind == "i" for one in nodes
+        )
     return bool(op.inputs) and not isinstance(op, (*STREAMED, Contraction))
 
 

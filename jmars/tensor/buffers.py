@@ -159,6 +159,8 @@ class Buffer:
         Whether NumPy would have an array here though there is no axis, not a read-only scalar.
     is_owned
         Whether NumPy would have an array here that owns the memory, not a view of an array without a name.
+    journal
+        Writes, each with the value before, where code that handles errors may have them taken back; else None.
     touched
         Number of single elements that were read or written: known_elements.py.
     loops
@@ -167,6 +169,8 @@ class Buffer:
 
     __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_strides", "is_array", "is_owned", "loops",
                  "touched", "version", "writeable")  # fmt: skip
+
+    journal: ClassVar[list[tuple[Buffer, TensorData]] | None] = None
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
         self._node: TensorData | None = node
@@ -278,6 +282,8 @@ class Buffer:
         """Write a new value."""
         node.op.note_reader()
         _ = self.strides  # of the memory
+        if Buffer.journal is not None:
+            Buffer.journal.append((self, self.node))
         self._node, self._memory = node, None
         self._note_write()
 

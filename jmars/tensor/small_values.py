@@ -72,8 +72,8 @@ def _compute(
             options = {key: here(one) for key, one in kwargs.items() if key != "out" or one is None}
             out = kwargs.get("out")
     except AwayError:
-        is_of_text = name in _VIEWS and all(one.__class__ is np.ndarray and one.dtype.kind in "SU" for one in args)
-        return theirs(*args, **kwargs) if is_of_text else NotImplemented  # arrays of text are NumPy's in cells
+        is_view = (name in _VIEWS or name in ("diag", "diagonal")) and all(map(_is_text, args))
+        return theirs(*args, **kwargs) if is_view else NotImplemented
     if out is not None:
         return _compute_into(out, theirs, given, options)
     if SmallValues.largest() < SmallValues.limit and _nbytes(given) > SmallValues.largest():
@@ -99,8 +99,8 @@ def _compute(
         return args[0] if result is given[0] else _view(args[0], ours, given, options, result)
     values = (*args, *kwargs.values())
     found = _wrapped(result, [*given, *options.values()] if options else given, values)
-    if found is NotImplemented and name in _VIEWS and not _has_tensor(values):
-        return result  # of arrays that the cell has as NumPy's, such as arrays of text
+    if found is NotImplemented and not _has_tensor(values) and (name in _VIEWS or any(map(_is_text, args))):
+        return result  # a view of an array that the cell has as NumPy's
     return found
 
 
@@ -230,6 +230,11 @@ def _shares(result: Array, given: list[Any]) -> bool:
         if (one.__class__ is list or one.__class__ is tuple) and _shares(result, list(one)):
             return True
     return False
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is an array of text, which is NumPy's in cells."""
+    return value.__class__ is np.ndarray and value.dtype.kind in "SU"
 
 
 def _has_tensor(values: Iterable[Any]) -> bool:

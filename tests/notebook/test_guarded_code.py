@@ -11,6 +11,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from jmars.config import config
 from jmars.notebook.guarded_code import computed, with_guards
 
 START = "import numpy as np, warnings, contextlib\nm = np.ones((3, 3))\nx = np.arange(4.0)"
@@ -193,3 +194,11 @@ it = numbers()
 next(it)""")
     ready("%%jmars\ndel it")
     assert computed.depth == 0
+
+
+@pytest.mark.parametrize("write", ["np.power(a, c, out=b)", "b **= c"])
+def test_what_a_failed_call_of_a_try_wrote_is_taken_back(notebook, write):
+    notebook("import numpy as np\na = np.arange(40).reshape(4, 10)\nb, c = a + 1, -a")
+    with config.using(chunk_size_limit=64):
+        notebook(f"%%jmars\ntry:\n    {write}\nexcept ValueError:\n    error = True\ntotal = b.sum()")
+    assert notebook["error"] and notebook["total"] == 820 and notebook["b"].tolist() == (notebook["a"] + 1).tolist()
