@@ -165,10 +165,12 @@ class Buffer:
         Number of single elements that were read or written: known_elements.py.
     loops
         Loops over elements that run now; a write drops the elements that they have read ahead.
+    writer
+        Writes what a loop of `np.nditer` has written so far; called before each read. None without such a loop.
     """
 
     __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_strides", "is_array", "is_owned", "loops",
-                 "touched", "version", "writeable")  # fmt: skip
+                 "touched", "version", "writeable", "writer")  # fmt: skip
 
     journal: ClassVar[list[tuple[Buffer, TensorData]] | None] = None
 
@@ -180,6 +182,7 @@ class Buffer:
         self.version = self.touched = 0
         self.writeable = self.is_owned = True
         self.loops: tuple[ElementLoop, ...] = ()
+        self.writer: Callable[[], None] | None = None
         # Living owner and views by id, once there are views; the handle of which the first view was made.
         self._handles: dict[int, weakref.ref[Tensor]] | None = None
         self._first: weakref.ref[Tensor] | None = None
@@ -191,7 +194,7 @@ class Buffer:
         made = cls.__new__(cls)
         made._node, made._memory, made._strides, made.is_array = None, memory, _OF_MEMORY, True
         made.version, made.touched, made.writeable, made.is_owned = 0, 0, True, True
-        made.loops, made._handles, made._first = (), None, None
+        made.loops, made.writer, made._handles, made._first = (), None, None, None
         if memory.nbytes >= COUNTED:
             SmallValues.keep(made, memory.nbytes)
         return made
@@ -214,6 +217,8 @@ class Buffer:
     @property
     def node(self) -> TensorData:
         """The current value, as a node."""
+        if self.writer is not None:
+            self.writer()
         node = self._node
         if node is None:
             with SmallValues.writing:  # of another thread is over
@@ -227,6 +232,8 @@ class Buffer:
     @property
     def memory(self) -> Array | None:
         """The elements of a small value in this process; else None."""
+        if self.writer is not None:
+            self.writer()
         memory, node = self._memory, self._node
         if memory is not None or not SmallValues.limit or node is None or node.op.__class__ is not FromArray:
             return memory
@@ -401,6 +408,8 @@ class View:
     @property
     def node(self) -> TensorData:
         """The current value, read from the buffer after writes by other handles."""
+        if self.buffer.writer is not None:
+            self.buffer.writer()
         if self._version != (version := self.buffer.version):
             self._node = self.step.read(self.parent.node)
             self._version = version

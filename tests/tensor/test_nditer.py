@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.errors import UnsupportedError
+from jmars.tensor.small_values import small_values
 
 
 def test_elements_are_those_of_numpy():
@@ -117,3 +120,44 @@ def test_the_end_of_a_loop_takes_back_no_other_write(factor):
         array[0] = 100
         del loop
     assert x.fetch().tolist() == expected.tolist() == [100, 2 * factor, 3 * factor]
+
+
+def _walked(np_, x, order):
+    return [int(v) for v in np_.nditer(x, ["zerosize_ok"], order=order)]
+
+
+TURNED = """
+x.T | x[::-1] | x[:, ::-1] | x.T[::-1] | x[:, 1:] | x.T.copy() | x.T + 0 | x.T.astype('f4') | x.swapaxes(0, 1)[1:]
+np.asfortranarray(x) | np.broadcast_to(x[0], (2, 3)) | np.broadcast_to(x[:, :1], (2, 3)) | x[:0] | x[None].T
+"""
+
+
+@pytest.mark.parametrize("text", [one.strip() for line in TURNED.strip().splitlines() for one in line.split(" | ")])
+@pytest.mark.parametrize("order", ["K", "C", "F"])
+def test_elements_come_in_the_order_of_memory(text, order):
+    a = np.arange(6).reshape(2, 3)
+    ours, theirs = (eval(text, {"np": np_, "x": x}) for np_, x in ((mt, mt.asarray(a, chunk_size=2)), (np, a)))
+    assert _walked(mt, ours, order) == _walked(np, theirs, order)
+
+
+LOOPS = """
+for v in np.nditer(x, op_flags=['readwrite']): v[...] = v + x[0]
+for v in np.nditer(x, op_flags=['readwrite']): v[...] = v + x.sum()
+for v in np.nditer(x[::-1], op_flags=['readwrite']): v[...] = v + x[0]
+for v in np.nditer(x.reshape(2, 2).T, op_flags=['readwrite']): v[...] = v + x[2]
+for v in np.nditer(x, op_flags=['readwrite']): v[...] = v + y[1]
+for v, w in np.nditer([y, y * 2], op_flags=[['readwrite'], ['readonly']]): v[...] = w + x[-1]
+for v in np.nditer(y, op_flags=['readwrite']): v[...] = np.where(x[-1] > 4, v, x.max())
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", LOOPS)
+@pytest.mark.parametrize("is_small", [False, True])
+def test_code_in_the_loop_reads_what_the_loop_has_written(text, is_small):
+    a = np.arange(4.0) + 1
+    spaces = [{"np": np_, "x": x, "y": x[1:]} for np_, x in ((mt, mt.asarray(a.copy(), chunk_size=3)), (np, a))]
+    with small_values() if is_small else nullcontext():
+        exec(text, spaces[0])
+    exec(text, spaces[1])
+    np.testing.assert_array_equal(spaces[0]["x"], spaces[1]["x"])
+    assert spaces[0]["x"]._place.buffer.writer is None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.buffers import layout_of
 from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.protocols import FUNCTIONS
@@ -21,7 +23,8 @@ _WRITES = frozenset({"readwrite", "writeonly"})
 class _TensorIterator:
     """NumPy's iterator over the values of tensors.
 
-    A tensor that may be written gets the elements that the loop wrote when the loop, the `with` or the iterator ends.
+    A tensor that may be written gets the elements that the loop wrote when other code reads the tensor, and when the
+    loop, the `with` or the iterator ends.
     """
 
     ndim = 1  # an iterator, not an array
@@ -31,13 +34,16 @@ class _TensorIterator:
         self._written: list[tuple[Tensor, Any, Any]] = []  # tensors, their values, and the values already written
         may_write = _written_operands(op_flags, len(self._operands))
         self._refuse_overlaps([one for one, writes in zip(self._operands, may_write) if writes])
-        values = [_writable(one) if writes else as_values(one) for one, writes in zip(self._operands, may_write)]
+        values = [_writable(one) if writes else _in_order(one) for one, writes in zip(self._operands, may_write)]
         given = () if op_flags is None else (op_flags,)
         self._iterator = np.nditer(
             values if isinstance(op, list | tuple) else values[0], flags, *given, *args, **kwargs
         )
         self._written = [(one, value, value.copy()) for one, value, writes in zip(self._operands, values, may_write)
                          if writes and isinstance(one, Tensor)]  # fmt: skip
+        this = weakref.ref(self)
+        for one, _, _ in self._written:
+            one._place.buffer.writer = lambda: None if (iterator := this()) is None else iterator._write()
 
     def _refuse_overlaps(self, written: list[Any]) -> None:
         for one in written:
@@ -50,11 +56,13 @@ class _TensorIterator:
 
     def _write(self) -> None:
         """Write changed elements to the tensors; others may have been written by other code meanwhile."""
-        for tensor, value, before in self._written:
+        written, self._written = self._written, []  # a write reads the tensor
+        for tensor, value, before in written:
             changed = _differ(value, before)
             if changed.any():
-                tensor[changed if value.ndim else ...] = value[changed] if value.ndim else value.copy()
                 before[...] = value
+                tensor[changed if value.ndim else ...] = value[changed] if value.ndim else value.copy()
+        self._written = written
 
     @property
     def operands(self) -> tuple[Any, ...]:
@@ -86,6 +94,11 @@ class _TensorIterator:
         """End the loop."""
         self._iterator.close()
         self._write()
+        self._forget()
+
+    def _forget(self) -> None:
+        for tensor, _, _ in self._written:
+            tensor._place.buffer.writer = None
         self._written = []
 
     def __enter__(self) -> _TensorIterator:
@@ -97,6 +110,7 @@ class _TensorIterator:
 
     def __del__(self) -> None:
         self._write()
+        self._forget()
 
     def __len__(self) -> int:
         return len(self._iterator)
@@ -134,11 +148,23 @@ def _differ(value: Any, before: Any) -> Any:
     return (one != other).any(axis=1).reshape(value.shape)
 
 
+def _in_order(value: Any, copies: bool = False) -> Any:
+    """The value of a tensor in the memory order that it has in NumPy, which is the order of the loop."""
+    layout = layout_of(value._place) if isinstance(value, Tensor) and value.ndim else None
+    if layout is None or (layout.flags.c_contiguous and min(layout.strides) > 0):
+        return np.array(as_values(value)) if copies else as_values(value)
+    turned = tuple(slice(None, None, -1 if step < 0 else 1) for step in layout.strides)
+    kept = tuple(slice(None if step else 1) for step in layout.strides)  # an element of each that NumPy broadcasts
+    found = np.empty_like(layout[turned][kept])[turned]
+    np.copyto(found, as_values(value)[kept])
+    return found if found.shape == value.shape else np.broadcast_to(found, value.shape)
+
+
 def _writable(value: Any) -> Any:
     """An array of the value that may be written; read-only where the tensor is."""
     if not isinstance(value, Tensor):
         return value
-    found = np.array(as_values(value))
+    found = _in_order(value, copies=True)
     found.flags.writeable = value.flags.writeable
     return found
 
