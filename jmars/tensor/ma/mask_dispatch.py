@@ -46,10 +46,8 @@ def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return FUNCTIONS[f"ma.{name}"](*args, **kwargs)
     if name in _OF_THE_DATA:
         plain = {key: _plain(value) for key, value in kwargs.items()}
-        if name == "method.setitem" and args[2] is np.ma.masked and is_element(*args[:2]):
-            number = np.zeros((), args[0].dtype)
-            number[()] = np.ma.masked  # raises NumPy's error for integers, and warns for floats
-            args = (*args[:2], number[()])
+        if name == "method.setitem":
+            args = (*args[:2], _written(*args))
         return FUNCTIONS[name](*map(_plain, args), **plain)
     known = f"ma.{name}" in FUNCTIONS
     raise UnsupportedError(
@@ -57,6 +55,24 @@ def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         + (f"np.ma.{name}, or " if known else "")
         + "the values: x.filled(...), x.compressed() or x.data"
     )
+
+
+def _written(x: Any, index: Any, value: Any) -> Any:
+    """The value that `x[index] = value` writes into a plain array: of a masked element what NumPy writes, or its error.
+
+    NumPy raises for integers, writes NaN to floats with a warning, and a text of zero to text.
+    """
+    if isinstance(value, list) and not any(isinstance(one, MaskedTensor) for one in value):
+        return np.array(value, x.dtype)
+    if isinstance(value, MaskedTensor) and not value.ndim and is_element(x, index):
+        found = value.fetch()  # the mask decides what is written
+        is_array = found is np.ma.masked and value._data._place.is_array  # an array without axes keeps its element
+        value = np.ma.array(value._data.fetch(), mask=True) if is_array else found
+    if isinstance(value, np.ma.MaskedArray) and not value.ndim and is_element(x, index):
+        line = np.zeros(1, x.dtype)
+        line[0] = value
+        return line[0]
+    return value
 
 
 def _is_masked(value: Any) -> bool:
@@ -68,6 +84,10 @@ def _is_masked(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
+    if isinstance(value, list) and _is_masked(value):
+        if not any(isinstance(one, MaskedTensor) for one in value):
+            return np.asarray(value)
+        return [data_of(one) if isinstance(one, MaskedTensor) else one for one in value]
     return data_of(value) if isinstance(value, MaskedTensor | np.ma.MaskedArray) else value
 
 

@@ -255,3 +255,21 @@ def test_the_mask_of_out_is_no_mask_of_an_input(by_name):
     out = ma.array(mt.asarray([0.0, 0.0, 0.0]), mask=[False, False, True])
     found = np.add(x, x, out=out) if by_name else np.add(x, x, out)
     assert found is out and out.fetch().tolist() == [None, 4.0, 6.0]
+
+
+MASKED = ("np.ma.masked", "np.ma.array([1], mask=[True])[0]", "np.ma.array([1], mask=[False])[0]",
+          "np.ma.array(3, mask=True)", "[np.ma.masked]")  # fmt: skip
+
+
+@pytest.mark.parametrize("value", MASKED)
+@pytest.mark.parametrize("dtype", ["U4", "S3", "f8", "f2", "i4", "?", "c16", "M8[s]", "m8[s]", "i4,f8"])
+@pytest.mark.filterwarnings("ignore:.*masked element")
+def test_masked_values_written_to_elements_of_plain_arrays(dtype, value):
+    found = []
+    for np_, x in ((mt, mt.asarray(np.arange(3).astype(dtype), chunk_size=2)), (np, np.arange(3).astype(dtype))):
+        try:
+            exec(f"x[{'0:1' if value[0] == '[' else '0'}] = {value}", {"x": x, "np": np_})
+            found.append(repr(np.asarray(x)))
+        except Exception as error:
+            found.append(repr(error))
+    assert found[0] == found[1]
