@@ -150,7 +150,7 @@ def with_values(function: Callable[..., Any]) -> Callable[..., Any]:
 def as_values(value: Any) -> Any:
     """The value with arrays, or NumPy's scalars, in place of tensors, also in tuples, lists and dicts."""
     if isinstance(value, Tensor):
-        return np.asarray(value) if value.ndim else value.fetch()
+        return np.asarray(value) if value._place.is_array else value.fetch()
     if isinstance(value, Composite):
         return value.fetch()  # type: ignore[attr-defined]
     if type(value) is dict:

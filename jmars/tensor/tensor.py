@@ -196,7 +196,7 @@ class Tensor(TensorMethods, TensorOperators):
     def _scalar(self, kind: str) -> Any:
         if self.ndim:
             raise TypeError(f"only 0-dimensional arrays can be converted to {kind}; this one has shape {self.shape}")
-        return self.fetch()
+        return np.asarray(self.fetch()) if self._place.is_array else self.fetch()  # complex arrays are refused
 
     def __format__(self, spec: str) -> str:
         if spec and self.ndim:

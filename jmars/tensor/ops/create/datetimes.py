@@ -35,13 +35,15 @@ def _offer_datetime_function(name: str) -> None:
     @functools.wraps(theirs)
     def function(*args: Any, **kwargs: Any) -> Any:
         more = {**dict(zip(others, args[n:])), **kwargs}
-        out = more.pop("out", None)
+        is_written, out = "out" in more, more.pop("out", None)
         more = as_values(more)
         given = [_element(x) for x in args[:n]]
         if any(isinstance(x, Tensor) for x in given):
             given = [as_tensor(x) if np.ndim(x) else x for x in given]
         ones = [np.zeros(1, x.dtype) if isinstance(x, Tensor) else x for x in given]  # 1970-01-01, a Thursday
         dtype = theirs(*ones, **more).dtype
+        if is_written and not isinstance(out, Tensor | np.ndarray):
+            raise ValueError(f"{name}: must provide a NumPy array for 'out'")  # NumPy's words
         if isinstance(out, Tensor):
             theirs(*ones, **more, out=np.zeros(1, out.dtype))  # raises NumPy's error
         if not any(isinstance(x, Tensor) for x in given):

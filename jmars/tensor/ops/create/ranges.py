@@ -83,9 +83,9 @@ class Range(Operand):
 
 @offers("arange")
 @takes_like
-def arange(start_or_stop: Any = None, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, start: Any = None,
-           device: Any = None, gpu: bool | None = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None
-           ) -> Tensor:  # fmt: skip
+def arange(start_or_stop: Any = np._NoValue, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
+           start: Any = None, device: Any = None, gpu: bool | None = None, chunk_size: ChunkSize = None,
+           chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.arange`, in chunks of `chunk_size`; `gpu` as for `jmars.annotate`.
 
     Examples
@@ -94,11 +94,14 @@ def arange(start_or_stop: Any = None, /, stop: Any = None, step: Any = 1, dtype:
     ((4, 4, 2),)
     """
     check_device(device)
-    if stop is None and start_or_stop is None:
+    is_given = start_or_stop is not np._NoValue
+    if stop is None and not is_given:
         raise TypeError("arange() requires stop to be specified.")  # NumPy's words
-    if start_or_stop is not None and start is not None:
+    if is_given and start is not None:
         raise TypeError("argument for arange() given by name ('start') and position (position 0)")  # NumPy's words
-    start = start_or_stop if start_or_stop is not None else 0 if start is None else start
+    start = start_or_stop if is_given else 0 if start is None else start
+    if start is None:
+        raise TypeError("unsupported operand type(s) for -: 'int' and 'NoneType'")  # NumPy's words
     if stop is None:
         if dtype is not None and np.dtype(dtype).kind == "M":
             np.arange(0, dtype=dtype)  # raises NumPy's error
@@ -236,12 +239,13 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     return result if dtype is None else astype(result, dtype)
 
 
-def _compare_positions(comparison: str, n: int, m: int, shift: int, splits: Splits) -> Tensor:
+def _compare_positions(comparison: str, n: int, m: int, shift: Any, splits: Splits) -> Tensor:
     """Compares row number + shift with the column number, in an (n, m) boolean matrix."""
-    if isinstance(shift, int):
+    if isinstance(shift, int | np.integer):
         shift = min(max(shift, -n), m)  # a larger shift changes no element, and might not fit into int64
-    rows = arange(shift, n + shift, chunks=(splits[0],))
-    columns = arange(m, chunks=(splits[1],))
+        rows, columns = arange(shift, n + shift, chunks=(splits[0],)), arange(m, chunks=(splits[1],))
+    else:  # as NumPy reads a shift by a part of an element
+        rows, columns = arange(n, chunks=(splits[0],)), arange(-shift, m - shift, dtype=np.intp, chunks=(splits[1],))
     result: Tensor = getattr(expand_dims(rows, 1), comparison)(expand_dims(columns, 0))
     return result
 

@@ -52,8 +52,9 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
         raise ValueError("Expecting at least two arrays.")
     if len(tensors) == 2:
         return FUNCTIONS["dot"](*arrays, out=out)  # which reads an empty list in the dtype of the other array
-    if deep := [x.ndim for x in tensors if x.ndim > 2]:
-        raise np.linalg.LinAlgError(f"{deep[0]}-dimensional array given. Array must be two-dimensional")
+    ends = (0, len(tensors) - 1)
+    if wrong := [x.ndim for k, x in enumerate(tensors) if x.ndim != 2 and (x.ndim != 1 or k not in ends)]:
+        raise np.linalg.LinAlgError(f"{wrong[0]}-dimensional array given. Array must be two-dimensional")
     first, last = tensors[0].ndim == 1, tensors[-1].ndim == 1
     tensors[0] = tensors[0][None] if first else tensors[0]
     tensors[-1] = tensors[-1][:, None] if last else tensors[-1]
@@ -113,7 +114,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 @offers("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """`np.linalg.matrix_norm`: norm of each matrix of a stack."""
-    data = native(x)
+    data, keepdims = native(x), bool(keepdims)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
     if ord in (None, "fro", "f"):
         return ufunc("sqrt")(sum_(size * size, (-2, -1), keepdims=keepdims))

@@ -113,8 +113,10 @@ def _loop(ufunc: str, source: np.dtype[Any], wanted: Any, out: np.dtype[Any] | N
     theirs: np.ufunc = getattr(np, ufunc)
     if wanted is None and out is not None:  # the loop is that of `out` and the elements
         found: np.dtype[Any] = theirs.resolve_dtypes((out, source, None), reduction=True, casting="unsafe")[2]
-        if found.kind in "SU" and source.kind not in "SU":
-            raise UnsupportedError(f"np.{ufunc}.reduce of numbers into text is not in jmars; cast the result, .astype")
+        if found.kind in "SUM" and found.kind != source.kind:
+            raise UnsupportedError(
+                f"np.{ufunc}.reduce of {source} into {found} is not in jmars; cast the result, .astype"
+            )
         return found
     return check_dtype(theirs.reduce(_simple((1,), source), dtype=wanted).dtype)
 

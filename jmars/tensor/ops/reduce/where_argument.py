@@ -19,7 +19,7 @@ from jmars.tensor.ops.written_values import element
 from jmars.tensor.protocols import call
 from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.unknown import Unknown
+from jmars.tensor.unknown import Unknown, is_known
 
 __all__ = ["apply_initial", "apply_where", "divide_by_count", "element_count", "is_mask", "moment", "warn_where"]
 
@@ -103,6 +103,10 @@ def moment(
             call("sum", x, axis, dtype, keepdims=True, where=where), element_count(x, axis, True, where)
         )
     distance = call("subtract", x, mean)
+    if narrow and distance.ndim and is_known([x.data.shape, distance.data.shape]) and distance.shape != x.shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {x.shape} doesn't match the broadcast shape {distance.shape}"
+        )
     distance = astype_unsafe(distance, x.dtype) if narrow else distance
     if x.dtype.kind in "iuf" or distance.dtype.kind != "c":  # NumPy looks at the dtype of `x`, but for booleans
         squares = call("square", distance)  # also where a complex dtype makes them complex

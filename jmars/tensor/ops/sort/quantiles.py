@@ -40,12 +40,13 @@ def _warned(name: str, x: Tensor, axis: Any, keepdims: bool, value: Tensor) -> T
     return warn_where(all_(call("isnan", x), axes, keepdims=keepdims), value, "All-NaN slice encountered")
 
 
-def _reduce_lines(name: str, a: Any, axis: Any, keepdims: bool, out: Any, q: Any = None, **options: Any) -> Any:
+def _reduce_lines(name: str, a: Any, axis: Any, keepdims: Any, out: Any, q: Any = None, **options: Any) -> Any:
     """Applies NumPy's function `name` to the axes `axis`, which are merged and brought into a single chunk."""
     x = as_tensor(a)
     trial(name, x, *([] if q is None else [q]), axis=axis, out=out, keepdims=keepdims, **options)
     if name.startswith("nan") and 0 in x.data.shape:
         return nanmean(x, axis, None, out, keepdims)  # NumPy's result, without the axes of `q`
+    keepdims = bool(keepdims) and keepdims is not np._NoValue
     if q is None:
         warn_of_few(x, axis, 0, "Mean of empty slice")
     few = not name.startswith("nan") or np.size(q) <= MOST_QUANTILES  # sorting does not count the elements beside NaN
@@ -111,14 +112,14 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 @offers("nanmedian")
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
     """`np.nanmedian`: median without NaN."""
-    return _reduce_lines("nanmedian", a, axis, bool(keepdims) if keepdims is not np._NoValue else False, out)
+    return _reduce_lines("nanmedian", a, axis, keepdims, out)
 
 
 def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any) -> Any:
     q = q.fetch() if isinstance(q, Tensor) else q  # a few numbers, which NumPy checks
     q = q if isinstance(q, int | float) else np.asarray(q)
-    keepdims = False if keepdims is np._NoValue else bool(keepdims)
     if weights is not None:
+        keepdims = bool(keepdims) and keepdims is not np._NoValue
         return write_out(weighted_quantiles(name, a, q, axis, method, keepdims, weights), name, out)
     x = as_tensor(a)
     if x.dtype.kind in "SUV":
