@@ -74,6 +74,9 @@ class _SmallValues(threading.local):
     def __init__(self) -> None:
         self._working = 0  # number of functions that work in this thread
 
+    def __reduce__(self) -> str:
+        return "SmallValues"  # by name, as functions that are sent along name it
+
     @property
     def chosen(self) -> int:
         """Limit of the cell that runs."""
