@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.ops.signal.fft import FourierTransform
+from jmars.tensor.ops.signal.fft import FourierTransform, _largest_prime, _scratch
 from tests.tensor.cut import cut, same, shapes
 from tests.tensor.engine import OneByOne
 
@@ -55,7 +55,12 @@ def test_lines_beyond_a_process_are_cut(name, dtype):
             assert max(found.chunks[axis]) <= 200
             wanted = getattr(np.fft, name)(a.reshape(shape), n, axis, norm)
             same(found, wanted, rtol=1e-4 if dtype == "f4" else 1e-9)
-        assert len(mt.fft.fft(mt.arange(359.0)).chunks[0]) == 1  # a prime: no matrix
+        prime = a.reshape(-1)[:719]
+        same(
+            getattr(mt.fft, name)(mt.tensor(prime, chunk_size=90), 719),
+            getattr(np.fft, name)(prime, 719),
+            rtol=1e-3 if dtype == "f4" else 1e-9,
+        )
     finally:
         set_engine(before)
 
@@ -108,3 +113,11 @@ def test_what_cannot_be_is_said():
 def test_an_operand_calls_transforms_of_numpy_alone():
     with pytest.raises(ValueError, match="has no transform '_pocketfft'"):
         FourierTransform("_pocketfft", 4, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("n", "largest"), [(1, 1), (2, 2), (2**20, 2), (360, 5), (7 * 11 * 779_221, 779_221), (97, 97)]
+)
+def test_a_large_prime_factor_takes_more_scratch(n, largest):
+    assert _largest_prime(n) == largest
+    assert _scratch("fft", n, 16) == (9 if largest > 64 else 2) * 16 * n

@@ -3,7 +3,8 @@
 A transform over several axes rechunks for an axis at a time, in NumPy's order, so that no process holds the whole
 array and values equal NumPy's. NumPy writes its result to the chunk.
 
-A line beyond a process's memory is transformed as a matrix: its columns, a rotation of each element, its rows.
+A line beyond a process's memory is transformed as a matrix: its columns, a rotation of each element, its rows; of a
+length without divisors as a convolution.
 Source: Bailey, FFTs in external or hierarchical memory, J. Supercomputing 4 (1990), "The four-step FFT algorithm".
 """
 
@@ -13,6 +14,7 @@ import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,10 +64,8 @@ def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = 
         raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
     gives = length // 2 + 1 if name in _HALVED else length
     dtype = _TRANSFORMS[name](np.ones(2, x.dtype)).dtype
-    if length > 1 and _is_long(there * x.dtype.itemsize + gives * dtype.itemsize):
-        columns = _divisor(length)
-        if not _is_long(2 * length // columns * np.dtype("c16").itemsize):
-            return _written(_long_transform(name, x, length, columns, axis, norm, dtype), name, out, "same_kind")
+    if length > 3 and _is_long(name, length, there * x.dtype.itemsize, gives * dtype.itemsize):
+        return _written(_long_transform(name, x, length, axis, norm, dtype), name, out, "same_kind")
     x = single_chunk_along(x, [axis])
     chunks = tuple((gives,) if i == axis else cut for i, cut in enumerate(x.data.chunks))
     op = FourierTransform(name, length, axis, norm, inputs=(x.data,))
@@ -73,10 +73,31 @@ def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = 
     return _written(result, name, out, "same_kind")
 
 
-def _is_long(size: float) -> bool:
-    """Whether bytes of a line and of its transform are too many for one process; NaN, an unknown length, is not."""
+def _is_long(name: str, n: int, before: float, after: float) -> bool:
+    """Whether a line and its transform, of these bytes, are too large for a process; an unknown length, NaN, is not."""
     engine = current_engine()
-    return engine is not None and size > engine.limits()[0] / 4
+    return engine is not None and 2 * before + after + _scratch(name, n, after / n) > engine.limits()[0] * 3 / 4
+
+
+def _scratch(name: str, n: int, size: float) -> int:
+    """Bytes that NumPy takes beside a line and its transform; most for a length with a large prime factor.
+
+    NumPy transforms such a line as one of twice the length (Bluestein's algorithm). Measured with NumPy 2.4.
+    """
+    times = 2 if _largest_prime(n) < 64 else 9
+    return int(times * n * (size if name in ("fft", "ifft") else size / 2))
+
+
+@lru_cache(1000)
+def _largest_prime(n: int) -> int:
+    """The largest prime factor of `n`; 1 of 1."""
+    found, factor = 1, 2
+    while factor * factor <= n:
+        if n % factor:
+            factor += 1
+        else:
+            found, n = factor, n // factor
+    return max(found, n)
 
 
 def _divisor(n: int) -> int:
@@ -84,26 +105,53 @@ def _divisor(n: int) -> int:
     return next(d for d in range(math.isqrt(n), 0, -1) if n % d == 0)
 
 
-def _long_transform(name: str, x: Tensor, n: int, columns: int, axis: int, norm: str | None, dtype: Any) -> Tensor:
-    """Transforms lines of `n` elements as matrices of `n / columns` rows, whose axes are transformed one by one."""
+def _long_transform(name: str, x: Tensor, n: int, axis: int, norm: str | None, dtype: Any) -> Tensor:
+    """Transforms lines of `n` elements that are too long for a process."""
     inverse, there = name in ("ifft", "irfft", "ihfft"), n // 2 + 1 if name in _DOUBLED else n
-    x = FUNCTIONS["moveaxis"](x, axis, -1)
-    if x.shape[-1] < there:
-        x = FUNCTIONS["pad"](x, [(0, 0)] * (x.ndim - 1) + [(0, there - x.shape[-1])])
-    x = x[..., :there]
+    x = _of_length(FUNCTIONS["moveaxis"](x, axis, -1), there)
     if name in _DOUBLED:  # the other half of the frequencies are conjugates
         x = concatenate([x, FUNCTIONS["conj"](x[..., n - there : 0 : -1])], axis=-1)
-    part, scaled = ("ifft", "forward") if inverse else ("fft", "backward")  # without NumPy's factor
-    x = _transform_axis(part, x.reshape((*x.shape[:-1], n // columns, columns)), None, -2, scaled)
-    turns = arange(n // columns)[:, None] * arange(columns) * ((2j if inverse else -2j) * np.pi / n)
-    x = x * astype(FUNCTIONS["exp"](turns), x.dtype)
-    x = _transform_axis(part, x, None, -1, scaled)
-    x = FUNCTIONS["swapaxes"](x, -1, -2).reshape((*x.shape[:-2], n))
+    rows = n // _divisor(n)
+    is_whole = rows > 4 * _divisor(n) and _is_long("fft", rows, 16 * rows, 16 * rows)
+    x = (_chirped if is_whole else _as_matrix)(x, inverse)
     power = {"backward": float(inverse), "ortho": 0.5, "forward": float(not inverse)}[norm or "backward"]
     if power:
         x = x * np.asarray(n**-power, dtype.type(0).real.dtype)
     x = x.real if name in _DOUBLED else x[..., : n // 2 + 1] if name in _HALVED else x
     return FUNCTIONS["moveaxis"](x, -1, axis)  # type: ignore[no-any-return]
+
+
+def _of_length(x: Tensor, n: int) -> Tensor:
+    """Cuts the last axis, or lengthens it by zeros."""
+    if x.shape[-1] < n:
+        x = FUNCTIONS["pad"](x, [(0, 0)] * (x.ndim - 1) + [(0, n - x.shape[-1])])
+    return x[..., :n]
+
+
+def _as_matrix(x: Tensor, inverse: bool) -> Tensor:
+    """The transform, without a factor, of each line as a matrix, whose axes are transformed one by one."""
+    n = x.shape[-1]
+    columns = _divisor(n)
+    part, scaled = ("ifft", "forward") if inverse else ("fft", "backward")  # without NumPy's factor
+    x = _transform_axis(part, x.reshape((*x.shape[:-1], n // columns, columns)), None, -2, scaled)
+    turns = arange(n // columns)[:, None] * arange(columns) * ((2j if inverse else -2j) * np.pi / n)
+    x = _transform_axis(part, x * astype(FUNCTIONS["exp"](turns), x.dtype), None, -1, scaled)
+    return FUNCTIONS["swapaxes"](x, -1, -2).reshape((*x.shape[:-2], n))  # type: ignore[no-any-return]
+
+
+def _chirped(x: Tensor, inverse: bool) -> Tensor:
+    """The transform, without a factor, of lines of a length without divisors, as a convolution of twice the length.
+
+    Source: Bluestein, A linear filtering approach to the computation of the DFT, IEEE Trans. Audio 18 (1970).
+    """
+    n = x.shape[-1]
+    size = 1 << (2 * n - 2).bit_length()
+    k = arange(n)
+    turns = FUNCTIONS["exp"]((k * k % (2 * n)) * ((1j if inverse else -1j) * np.pi / n))
+    back = FUNCTIONS["conj"](turns)
+    around = concatenate([_of_length(back, size - n + 1), back[:0:-1]])
+    found = fft(_of_length(x * turns, size)) * fft(around)
+    return astype(turns * ifft(found)[..., :n], np.result_type(x.dtype, np.complex64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +187,7 @@ class FourierTransform(Operand):
         def program(k: int) -> Program:
             before, after = (chunk_type(lengths, d) for lengths, d in zip(zip(*kinds[k]), (x.dtype, output.dtype)))
             params = (self.function, self.n, self.axis, self.norm)
-            work = before.nbytes  # `hfft` takes conjugates
+            work = before.nbytes + _scratch(self.function, self.n, output.dtype.itemsize)  # `hfft` takes conjugates
             return single(
                 self.function, (before,), Call(transform_block, params, (0,), after, work=work, by_rows=self.axis > 0)
             )
