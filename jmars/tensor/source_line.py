@@ -27,7 +27,7 @@ _OUTERMOST = ("<module>", "<cell line")  # IPython's names of the code of a cell
 _MOST_CALLS = 40  # names and numbers: of 13 callers
 _follow = False  # whether source lines have calls
 _PYTHONS = ("threading", "concurrent.futures.thread", "asyncio.")  # the ends of threads that have no frame of the user
-_SHELL = "IPython.core.interactiveshell"
+_SHELL = "IPython.core."  # runs cells, and shows their values
 _NOT_THE_USERS = (*_OURS, *_PYTHONS)
 
 
@@ -50,7 +50,7 @@ def source_line() -> SourceLine | None:
     None if no line of the user runs, as at the end of a cell: IPython called the magic.
     """
     frame = _users_frame()
-    if frame is None or frame.f_globals.get("__name__") == _SHELL:
+    if frame is None or str(frame.f_globals.get("__name__")).startswith(_SHELL):
         return None
     filename = frame.f_code.co_filename
     calls = _calls(frame) if _follow and not frame.f_code.co_name.startswith(_OUTERMOST) else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import pytest
 
 import jmars.tensor as jt
 from jmars.tensor.source_line import source_line
@@ -32,6 +33,7 @@ def test_operands_of_a_line_share_it():
     assert first is not None and first is second
 
 
-def test_the_end_of_a_cell_is_no_line_of_ipython():
-    shell = {"__name__": "IPython.core.interactiveshell", "source_line": source_line}
+@pytest.mark.parametrize("module", ["interactiveshell", "formatters"])
+def test_the_end_of_a_cell_is_no_line_of_ipython(module):
+    shell = {"__name__": f"IPython.core.{module}", "source_line": source_line}
     assert eval("source_line()", shell) is None
