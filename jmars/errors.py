@@ -126,6 +126,8 @@ class ObjectArrayError(UnsupportedError):
 class ArrayChangedError(JmarsError, ValueError):
     """A NumPy array was changed after it was passed and before it was read, so the old values are lost."""
 
+    line: Any = None  # SourceLine of the code that used the array, where known
+
 
 class NotReadyError(JmarsError, RuntimeError):
     """A value is needed, but there is no engine or cluster to compute it."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from jmars.errors import ArrayChangedError
 from jmars.notebook.cell_error import shorten_traceback
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
 from jmars.notebook.display_hook import compute_displayed_values
@@ -22,7 +23,7 @@ from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names
 from jmars.tensor.engine import Engine, current_engine, set_engine
 from jmars.tensor.small_values import small_values
-from jmars.tensor.source_line import following_calls
+from jmars.tensor.source_line import following_calls, raise_along
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -80,9 +81,14 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
         results = [*assigned.values(), *inside.added, *inside.arrays.written(), value]
         wanted = tensors_in([value] if lazy else results)
         wanted = [tensor for tensor in wanted if tensor.data not in computed.failed]
-        done = engine.finish(wanted)
-        if done and not lazy:
-            value = inside.write_back(engine, wanted, value)
+        try:
+            done = engine.finish(wanted)
+            if done and not lazy:
+                value = inside.write_back(engine, wanted, value)
+        except ArrayChangedError as error:  # the current traceback is at the cell's end: show the line instead
+            if error.line is None:
+                raise
+            raise_along(error, error.line)
     except BaseException as error:
         if hint := note_for_lazy(error):
             error.add_note(hint)

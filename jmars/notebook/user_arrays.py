@@ -234,10 +234,13 @@ class UserArrays:
                 values.append([(w.place, value) for w, value in zip(writes, given, strict=True)])
         for one in written:
             if not one.leaf.is_unchanged(one.array):
-                raise ArrayChangedError(
+                error = ArrayChangedError(
                     f"the cell wrote to {one.name!r}, and so did other code that the cell ran, which works with the "
                     "NumPy array itself; let one of both write"
                 )
+                wrote, first = one.tensor.data.op.line, one.leaf.line  # small arrays are written without an operand
+                error.line = wrote if wrote and first and wrote.filename == first.filename else first
+                raise error
             if not one.array.flags.writeable:
                 raise ValueError(f"{one.name!r} was made read-only while the cell ran that writes to it")
         for one, parts in zip(written, values, strict=True):

@@ -88,10 +88,12 @@ class FromArray(Operand):
         """Raise ArrayChangedError if the array has changed since it was taken."""
         if self.checksum not in (None, PENDING) and _checksum(self.array) != self.checksum:
             where = f" in line {self.line.lineno} ({self.line.text.strip()})" if self.line is not None else ""
-            raise ArrayChangedError(
+            error = ArrayChangedError(
                 f"an array of shape {self.array.shape} was used{where} and changed before its values were sent to the "
                 "cluster; NumPy would have used the old values. Use a copy there, x.copy(), or change it later"
             )
+            error.line = self.line
+            raise error
 
     def is_unchanged(self, array: np.ndarray[Any, Any]) -> bool:
         """Whether an array has the values that this operand took from it."""
