@@ -244,6 +244,8 @@ class RunState:
             state = str(JobState.RUNNING)  # a further job of the cell
         elif run.state == JobState.FAILED and self.cell.caught(run.ended):
             state, error = str(JobState.SUCCEEDED), None
+        elif run.state == self.cell.outcome == JobState.FAILED:
+            error = None  # the traceback below the view tells it
         sums = self.past.plus(run) if self.jobs else self.past
         last = now if self.live else max(run.ended or 0.0, self.cell.ended or 0.0) or now
         eta = run.eta(now)

@@ -280,7 +280,7 @@ def test_an_error_that_the_cell_caught_is_no_failure(outcome, shown):
     run = run_of(log, open=True, cell=CellFacts("cell-1", 7, log.events[0][1]))
     assert (run.snap(log.time)["state"], run.snap(log.time)["error"]) == ("running", None)
     run.close(JobState(outcome), log.time + 1.0)
-    assert (run.snap(0)["state"], run.snap(0)["error"]) == (shown, None if shown == "succeeded" else "singular matrix")
+    assert (run.snap(0)["state"], run.snap(0)["error"]) == (shown, None)  # a traceback below the view tells the error
 
 
 def test_a_job_that_fails_after_its_cell_has_ended_is_a_failure():
