@@ -20,6 +20,10 @@ from jmars.units import format_seconds
 __all__ = ["bar_html", "wait_with_bar"]
 
 STEP_SECONDS = 0.25
+_GONE = {
+    "text/html": '<span class="jmars-gone"></span>',
+    "text/plain": "",
+}  # labextension/style/lab.css gives it no room
 
 
 def wait_with_bar(done: threading.Event, timeout: float | None, describe: Callable[[], Mapping[str, Any]]) -> bool:
@@ -45,7 +49,7 @@ def wait_with_bar(done: threading.Event, timeout: float | None, describe: Callab
         return done.wait(None if end is None else max(0.0, end - time.monotonic()))
     finally:
         if handle is not None:
-            handle.update({"text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
+            handle.update(_GONE, raw=True)  # type: ignore[no-untyped-call]
 
 
 def bar_html(job: Mapping[str, Any]) -> str:

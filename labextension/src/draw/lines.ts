@@ -61,6 +61,10 @@ function lineRow(line: LineCosts, columns: string[], pressed: boolean, marked: b
     ),
     ...columns.slice(1).map(name => {
       const seconds = { kernel: line.kernel, workers: line.busy, waiting: line.idle }[name];
+      if (name === 'workers' && line.idle > 0) {
+        // where the column of waiting has no room its seconds stand here, so that the share is that of what is seen
+        return h('td', {}, h('span', { class: 'jm-spare' }, fine(line.busy)), h('span', { class: 'jm-all' }, fine(line.busy + line.idle)));
+      }
       return seconds !== undefined ? time(seconds, name) : name === 'bytes' ? h('td', { class: LOOKS.bytes }, line.nbytes > 0 ? bytes(line.nbytes) : '–') : h('td', { class: `jm-cell ${LOOKS.state}` }, line.n ? smallBar(line.counts, line.n) : null);
     })
   );
