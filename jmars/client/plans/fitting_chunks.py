@@ -103,7 +103,9 @@ def fitting_chunks(
 def single_chunk_axes(
     data: Sequence[TensorData], held: Container[str], room: int
 ) -> tuple[TensorData, list[int]] | None:
-    """Finds an array brought into a single chunk along some axes that alone exceeds `room`; returns array and axes."""
+    """Finds an array brought into a single chunk along some axes that exceeds `room` with its pieces; returns array and
+    axes.
+    """
     whole: set[Length] = set()  # lengths of axes that were brought into one chunk
     for node in ordered(data, held):
         if not isinstance(node.op, Rechunk | ShuffleJoin) or node.key in held:
@@ -115,7 +117,7 @@ def single_chunk_axes(
         whole |= merged
         axes = [axis for axis, new in enumerate(node.chunks) if len(new) == 1 and new[0] in whole]
         lengths = [node.chunks[axis][0] for axis in axes]
-        if merged and is_known((lengths,)) and math.prod(lengths) * node.dtype.itemsize > room:
+        if merged and is_known((lengths,)) and 2 * math.prod(lengths) * node.dtype.itemsize > room:
             return source, axes
     return None
 
