@@ -7,6 +7,8 @@ Parses the flags, finds or starts the cluster, and runs the cell with its displa
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -35,12 +37,13 @@ from jmars.notebook.error_notes import in_flags
 from jmars.notebook.flags import USAGE, CellFlags
 from jmars.notebook.planning import plan_cell
 from jmars.notebook.running_cell import RunningCell
+from jmars.notebook.widget import is_stale
 from jmars.tensor.engine import get_engine
 from jmars.units import format_bytes, format_seconds
 
 __all__ = ["JmarsMagics", "load_ipython_extension", "unload_ipython_extension"]
 
-_JOBS = 10  # newest jobs of a cluster that `%jmars` lists
+_CELLS = 10  # newest cells of a cluster that `%jmars` lists
 
 
 @magics_class
@@ -130,7 +133,7 @@ def find_cluster(flags: CellFlags) -> Cluster:
         make_default(cluster)
         return cluster
     gpus = "auto" if flags.gpu in ("prefer", "only") else 0
-    lost = take_lost()
+    lost, others = take_lost(), open_clusters()
     if flags.workers is None and flags.memory is None and not gpus:
         started = default_cluster(start=True)
         assert started is not None
@@ -139,6 +142,9 @@ def find_cluster(flags: CellFlags) -> Cluster:
     if lost:
         told = f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} gone"
         print(f"jmars: {told} (stopped, or its process ended); started {summary(started)}")  # noqa: T201
+    if others:
+        stays = f"{summary(others[-1])}, stays open" + (f", and {len(others) - 1} more" if len(others) > 1 else "")
+        print(f"jmars: these flags started {summary(started)}; {stays} (%jmars lists them)")  # noqa: T201
     return started
 
 
@@ -226,20 +232,26 @@ def summary(cluster: Cluster) -> str:
 
 
 def describe(cluster: Cluster) -> str:
-    """Describes a cluster and its newest jobs, a line each: state, seconds, operands, memory and bytes on disk."""
+    """Describes a cluster and its newest cells, a line each: state, seconds, operands, memory and bytes on disk."""
     used = f", {format_bytes(cluster.info()['memory']['resident'])} in use"
     default = "; cells without flags run here" if default_cluster(start=False) is cluster else ""
-    return "\n".join([f"jmars: {summary(cluster)}{used}{default}", *map(_costs, cluster.jobs()[-_JOBS:])])
+    cells = [list(jobs) for _, jobs in groupby(cluster.jobs(), lambda job: job["name"] or job["id"])]
+    return "\n".join([f"jmars: {summary(cluster)}{used}{default}", *map(_costs, cells[-_CELLS:])])
 
 
-def _costs(job: dict[str, Any]) -> str:
-    """A job and what it cost: "  In [3], line 2: succeeded, 0.84 s, 12 operands, peak of chunks 1.5 MiB"."""
-    line = f", line {job['line']}" if job["line"] else ""
-    n, took = job["operands"], job["measured"] or {}
-    costs = [str(job["state"]), format_seconds(job["elapsed"]), f"{n} operand{'' if n == 1 else 's'}"]
-    costs += [f"peak of chunks {format_bytes(took['peak'])}"] if took.get("peak") else []
-    costs += [f"{format_bytes(took['spilled'])} on disk"] if took.get("spilled") else []
-    return f"  {job['name'] or job['id']}{line}: {', '.join(costs)}"
+def _costs(jobs: Sequence[dict[str, Any]]) -> str:
+    """Jobs of a cell and what they cost: "  In [3], lines 2 to 5: 3 jobs succeeded, 0.84 s, 12 operands"."""
+    lines = sorted({job["line"] for job in jobs if job["line"]})
+    where = (
+        f", line{'s' * (len(lines) > 1)} {' to '.join(map(str, dict.fromkeys((lines[0], lines[-1]))))}" if lines else ""
+    )
+    n, took = sum(job["operands"] for job in jobs), [job["measured"] or {} for job in jobs]
+    peak, spilled = max(one.get("peak", 0) for one in took), sum(one.get("spilled", 0) for one in took)
+    costs = [f"{len(jobs)} jobs {jobs[-1]['state']}" if len(jobs) > 1 else str(jobs[0]["state"])]
+    costs += [format_seconds(sum(job["elapsed"] for job in jobs)), f"{n} operand{'' if n == 1 else 's'}"]
+    costs += [f"peak of chunks {format_bytes(peak)}"] if peak else []
+    costs += [f"{format_bytes(spilled)} on disk"] if spilled else []
+    return f"  {jobs[0]['name'] or jobs[0]['id']}{where}: {', '.join(costs)}"
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
@@ -248,6 +260,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     add_completion(shell)
     shorten_plain_tracebacks(shell)
     kernel_access.serve_control(handle_control_request)
+    if is_stale():
+        print("jmars: the built front end is of other sources than labextension/; run `jlpm build:prod` there")  # noqa: T201
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:

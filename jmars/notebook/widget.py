@@ -21,9 +21,22 @@ from jmars.notebook.sampler import Frame
 from jmars.notebook.static_view import summary
 from jmars.notebook.view import TRAITS
 
-__all__ = ["JobView"]
+__all__ = ["JobView", "is_stale"]
 
 STATIC = Path(__file__).parent / "static"  # written by `npm run build:widget` in labextension/
+
+
+def is_stale(sources: Path = Path(__file__).parents[2] / "labextension", built: Path = STATIC) -> bool:
+    """Whether the built front end is of other sources than those of this checkout; False where either is missing."""
+    noted = built / "sources.sha256"  # written by labextension/widget.build.mjs
+    if not noted.exists() or not (sources / "src").exists():
+        return False
+    digest = hashlib.sha256()
+    files = [file for folder in ("src", "style") for file in (sources / folder).rglob("*")]
+    names = {file.relative_to(sources).as_posix(): file for file in files if file.suffix in (".ts", ".js", ".css")}
+    for name in sorted(names):
+        digest.update(f"{name}\n".encode() + names[name].read_bytes())
+    return digest.hexdigest() != noted.read_text(encoding="utf-8").strip()
 
 
 def _built(name: str) -> str:

@@ -55,7 +55,7 @@ def other(notebook):
 def test_a_cell_starts_a_cluster_and_the_next_one_finds_it(notebook, other):
     ran = notebook.run(f"{other}\nx = np.arange(1000.0)\nx.sum()")
     assert float(ran.value) == 499500
-    assert ran.text.startswith("jmars: succeeded")
+    assert "\njmars: succeeded" in f"\n{ran.text}"
     cluster = default_cluster(start=False)
     assert (cluster.n_workers, cluster.memory_limit) == (1, 400 * 2**20)
     notebook("%%jmars\ny = x + 1")
@@ -165,8 +165,13 @@ def test_background_returns_at_once_and_the_values_come(notebook):
 def test_other_flags_start_another_cluster_which_is_the_default(notebook, other):
     notebook(f"%%jmars {FLAGS}\nx = np.ones(3)")
     before = default_cluster()
-    notebook(f"{other}\ny = x + 1")
+    text = notebook.run(f"{other}\ny = x + 1").text
     after = default_cluster()
+    told = (
+        f"jmars: these flags started {after.name}, 1 worker, memory limit 400.0 MiB; {before.name}, 2 workers, memory"
+    )
+    assert told in text and "stays open (%jmars lists them)" in text
+    assert "these flags" not in notebook.run(f"{other}\ny = x + 1").text
     assert (after.n_workers, after.memory_limit) == (1, 400 * 2**20)
     assert notebook["y"].fetch().tolist() == [2, 2, 2]
     assert not before.closed
@@ -239,6 +244,13 @@ def test_status_says_that_plans_are_made_in_python(notebook, language, times):
     with native.forced(language):
         assert notebook.run("%jmars").text.count("plans are made in Python") == times
         assert "in Python" not in notebook.run("%jmars why").text
+
+
+@pytest.mark.usefixtures("only_jobs")
+def test_jobs_of_a_cell_are_listed_in_a_line(notebook, other):
+    notebook(f"{other}\nx = np.ones(3)\nfor k in range(3):\n    print(x.sum() + k)\nx + 1")
+    (line,) = [one for one in notebook.run("%jmars").text.splitlines() if one.startswith("  In [") and "4 jobs" in one]
+    assert re.match(r"  In \[\d+\], lines 4 to 5: 4 jobs succeeded, [\d.]+ m?s, \d+ operands, peak of chunks", line)
 
 
 def test_status_and_stop(notebook, other):  # the last one: it closes the cluster of them all
