@@ -125,7 +125,7 @@ def _of_length(x: Tensor, n: int) -> Tensor:
     """Cuts the last axis, or lengthens it by zeros."""
     if x.shape[-1] < n:
         x = FUNCTIONS["pad"](x, [(0, 0)] * (x.ndim - 1) + [(0, n - x.shape[-1])])
-    return x[..., :n]
+    return x[..., :n]  # type: ignore[no-any-return]
 
 
 def _as_matrix(x: Tensor, inverse: bool) -> Tensor:
