@@ -107,6 +107,8 @@ def test_a_plain_notebook_shows_clusters_jobs_and_progress(lab, lab_page, theme,
         notebook.screenshot(f"controls-{theme}-bar")
         notebook.wait_until_idle()
         assert notebook.text(2).split() == ["500.0"] and "progress" not in str(notebook.outputs(2))
+        shown = notebook.page.locator(".jp-Notebook .jp-Cell").nth(2).locator(".jp-OutputArea-child")
+        assert [one.is_visible() for one in shown.all()] == [False, True]  # the bar that has ended takes no room
         notebook.run(3, wait=True)
         assert len(notebook.outputs(3)) == 1  # a small value shows no bar
         panel.get_by_role("button", name="Stop cluster").click()

@@ -62,3 +62,31 @@ def test_a_line_and_its_operands_mark_each_other(page, dark):
     assert page.locator("tr[data-lit]").count() == 1
     add_axe(page)
     assert page.evaluate(check(".jm")) == []
+
+
+SHOWN = """[...document.querySelectorAll('.jm-code tbody tr')].flatMap(row => {
+  const cells = [...row.querySelectorAll('td:not(.jm-share):not(.jm-cell)')].filter(it => it.offsetParent);
+  const share = row.querySelector('.jm-share span')?.innerText;
+  return share ? [[share, cells.map(it => it.innerText).filter(it => /s$/.test(it))]] : [];
+})"""
+UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+
+
+@pytest.mark.parametrize("width", [280, 540, 1000])
+def test_a_share_is_that_of_the_seconds_that_are_seen_and_code_is_whole(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    open_view(page, width == 540)
+    page.evaluate("p => window.put(p)", json.loads(json.dumps(picture_at(simulate(32), 6.0))))
+    page.get_by_role("tab", name="Lines").click()
+    rows = page.evaluate(SHOWN)
+    took = [sum(float(text.split()[0]) * UNITS[text.split()[1]] for text in seen) for _, seen in rows]
+    for (share, _), seconds in zip(rows, took, strict=True):
+        assert abs(float(share.strip("≈ %")) - 100 * seconds / sum(took)) < 1.5, rows
+    for code in page.locator(".jm-code tbody code").all():
+        assert code.evaluate("it => it.scrollWidth <= it.clientWidth + 1")
+    if width == 280:  # the side bar: the code has the whole width
+        box = page.locator(".jm-code tbody th").first.bounding_box()
+        assert box and box["width"] > 200
+    add_axe(page)
+    assert page.evaluate(check(".jm")) == []
+    look(page, f"lines-{width}")

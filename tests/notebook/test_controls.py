@@ -267,7 +267,7 @@ def test_a_bar_comes_late_and_is_gone_at_the_end(monkeypatch) -> None:
 
     assert wait_with_bar(again, None, describe)
     assert "sum: 25 % after 3.00 s, about 9.00 s left" in made[0]["text/html"]
-    assert made[-1] == {"text/plain": ""} and len(made) == 4
+    assert made[-1]["text/plain"] == "" and "progress" not in made[-1]["text/html"] and len(made) == 4
 
 
 def test_outside_of_a_kernel_there_is_text(monkeypatch) -> None:
