@@ -84,7 +84,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     where_ = np.where(at < 0, at + n, at).reshape(-1).astype(int)
     if single:
         put = expand_dims(put, tuple(range(x.ndim - put.ndim)))
-    if not at.size and not put.size:
+    if not at.size and x.ndim == 1 and put.shape[-1:] == (0,):  # of any number of axes, in NumPy
         return Tensor(x.data)
     if at.ndim == 0:  # NumPy broadcasts values as if the axis came first
         put = moveaxis(put, 0, axis)
