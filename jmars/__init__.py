@@ -20,7 +20,7 @@ if _sys.platform == "win32":
 
 from jmars import errors
 from jmars.config import config
-from jmars.model.notebook_part import loader as _loader
+from jmars.model import upper_floors as _upper_floors
 
 if TYPE_CHECKING:
     from jmars import array_api, remote, tensor
@@ -116,7 +116,8 @@ def _controls() -> Any:
     return controls
 
 
-_loader.append(_controls)
+_upper_floors.notebook.append(_controls)
+_upper_floors.client.append(lambda: _import_module("jmars.client"))
 
 
 def load_ipython_extension(shell: Any) -> None:

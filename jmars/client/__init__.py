@@ -51,7 +51,7 @@ from jmars.client.default_engine import DefaultEngine
 from jmars.client.job import Job
 from jmars.client.session import Session, execute, new_session, plan_of
 from jmars.client.task_api import TaskAPI
-from jmars.tensor.engine import set_engine
+from jmars.tensor.engine import current_engine, set_engine
 
 if TYPE_CHECKING:
     from jmars.client.web_task_api import WebTaskAPI
@@ -71,7 +71,8 @@ __all__ = [
     "plan_of",
 ]
 
-set_engine(DefaultEngine())
+if current_engine() is None:  # processes of a cluster have their own
+    set_engine(DefaultEngine())
 
 
 def __getattr__(name: str) -> Any:

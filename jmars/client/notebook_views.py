@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jmars.config import config
-from jmars.model.notebook_part import loader
+from jmars.model import upper_floors
 
 __all__ = ["Shown", "has_bar", "in_kernel", "wait_with_bar"]
 
@@ -26,7 +26,7 @@ def in_kernel() -> bool:
 
 def has_bar(shown: bool) -> bool:
     """Whether a bar shows the progress of a job that a cell waits for: in a kernel's main thread, without a view."""
-    wanted = config.display in ("", "widget") and not shown and bool(loader)
+    wanted = config.display in ("", "widget") and not shown and bool(upper_floors.notebook)
     return wanted and in_kernel() and threading.current_thread() is threading.main_thread()
 
 
@@ -39,7 +39,7 @@ def wait_with_bar(done: threading.Event, timeout: float | None, describe: Callab
     if done.wait(first):
         return True
     rest = None if timeout is None else timeout - first
-    return False if rest == 0 else bool(loader[0]().wait_with_bar(done, rest, describe))
+    return False if rest == 0 else bool(upper_floors.notebook[0]().wait_with_bar(done, rest, describe))
 
 
 class Shown:
@@ -47,6 +47,6 @@ class Shown:
 
     def _ipython_display_(self) -> None:
         """Show the view; IPython falls back to the text where there is none."""
-        if not loader or not in_kernel() or config.display in ("none", "text"):
+        if not upper_floors.notebook or not in_kernel() or config.display in ("none", "text"):
             raise NotImplementedError
-        loader[0]().show(self)
+        upper_floors.notebook[0]().show(self)

@@ -15,7 +15,7 @@ timing.py    begin and end of operands in the states of a worker
 collector.py  blocks in which the garbage collector is off
 fork_locks.py  locks that are free in a forked child
 versions.py  versions that processes which exchange pickles must share
-notebook_part.py  a function that loads the notebook part, for lower floors
+upper_floors.py  functions that load upper floors, for lower ones
 status.py    status of a host and of jobs at a moment, to explain why a job does not move
 """
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jmars.errors import NotReadyError
+from jmars.model import upper_floors
 from jmars.tensor.operand import TensorData
 from jmars.tensor.unknown import values_forbidden
 
@@ -121,13 +122,16 @@ def set_engine(engine: Engine | None) -> None:
 
 
 def current_engine() -> Engine | None:
-    """Return the engine; None if there is none."""
+    """Return the engine, that of `jmars.client` if no other is set; None if there is none."""
+    if _engine is None and upper_floors.client:
+        upper_floors.client.pop()()
     return _engine
 
 
 def can_compute() -> bool:
     """Return whether values can be computed at present: of all tensors, none of which is a placeholder."""
-    if _engine is None or isinstance(_engine, NoComputeEngine):
+    engine = current_engine()
+    if engine is None or isinstance(engine, NoComputeEngine):
         return False
     return not values_forbidden.get() and not _placeholders.get()
 
@@ -152,8 +156,9 @@ def get_engine() -> Engine:
     """
     if values_forbidden.get():
         raise NotReadyError("this needs the value of a tensor before anything is computed")
-    if _engine is None:
+    engine = current_engine()
+    if engine is None:
         raise NotReadyError(
             "this needs the value of a tensor, and no engine is set that can compute it; `import jmars` sets one"
         )
-    return _engine
+    return engine

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.client.notebook_views import Shown, in_kernel
 from jmars.client.plans.named_policies import plan_by
 from jmars.errors import JmarsError
-from jmars.model.notebook_part import loader
+from jmars.model import upper_floors
 from jmars.plan.improve import anneal
 from jmars.units import format_seconds
 
@@ -69,9 +69,9 @@ class Improvable:
         JmarsError
             Outside a Jupyter kernel.
         """
-        if not loader or not in_kernel():
+        if not upper_floors.notebook or not in_kernel():
             raise JmarsError("sliders need a notebook; call what_if(workers=4) instead")
-        return loader[0]().explore(self)
+        return upper_floors.notebook[0]().explore(self)
 
 
 class Improvement(Shown):
