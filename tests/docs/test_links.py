@@ -10,7 +10,7 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, links, name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "docs" / "llms.txt"], ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     relative = [target for target in links(page) if "://" not in target]
     assert [target for target in relative if not (page.parent / target).exists()] == []
