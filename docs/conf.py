@@ -20,7 +20,7 @@ version = release = jmars.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "changelog.d"]  # lines for the next version, which no page shows yet
 suppress_warnings = ["ref.python"]  # a word in a type, such as "shape", that is the name of several members
 default_role = "code"  # docstrings write code as these pages do: between single backticks
 autodoc_member_order = "bysource"
@@ -40,13 +40,8 @@ class CellLexer(JmarsLexer):
 
 
 def add_menu(app: Sphinx, page: str, text: list[str]) -> None:
-    """The navigation below a section's index has the pages that the index links to, in its order.
-
-    Parts of the changelog have no title: they get one.
-    """
-    if page.startswith("changelog.d/"):
-        text[0] = f"# Changes: {page.split('/')[1].replace('-', ' ')}\n\n{text[0]}"
-    if page.endswith("/index") or page == "changelog":
+    """The navigation below a section's index has the pages that the index links to, in its order."""
+    if page.endswith("/index"):
         pages = re.findall(r"\]\(([\w./-]+)\.md\)", text[0])
         below = [name for name in dict.fromkeys(pages) if not name.startswith("..")]
         text[0] += "\n\n:::{toctree}\n:hidden:\n" + "\n".join(below) + "\n:::\n"

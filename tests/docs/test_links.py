@@ -24,7 +24,8 @@ def test_every_page_can_be_reached_from_readme() -> None:
         if page not in reached and page.suffix == ".md" and page.exists():
             reached.add(page)
             todo += [(page.parent / target).resolve() for target in links(page) if "://" not in target]
-    assert set(PAGES) - reached == set()
+    fragments = {page for page in PAGES if page.parent.name == "changelog.d"}  # of the next version
+    assert set(PAGES) - fragments - reached == set()
 
 
 @pytest.mark.parametrize("index", sorted((ROOT / "docs").glob("*/**/index.md")), ids=name)
