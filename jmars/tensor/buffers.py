@@ -168,12 +168,13 @@ class Buffer:
         Number of single elements that were read or written: known_elements.py.
     loops
         Loops over elements that run now; a write drops the elements that they have read ahead.
-    writer
-        Writes what a loop of `np.nditer` has written so far; called before each read. None without such a loop.
+    writer, reader
+        Of a loop of `np.nditer`, else None: `writer` writes what the loop has written, before each read; `reader` gives
+        the loop the elements that other code has written, after each write.
     """
 
     __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_strides", "is_array", "is_owned", "loops",
-                 "touched", "version", "writeable", "writer")  # fmt: skip
+                 "reader", "touched", "version", "writeable", "writer")  # fmt: skip
 
     journal: ClassVar[list[tuple[Buffer, TensorData]] | None] = None
 
@@ -186,6 +187,7 @@ class Buffer:
         self.writeable = self.is_owned = True
         self.loops: tuple[ElementLoop, ...] = ()
         self.writer: Callable[[], None] | None = None
+        self.reader: Callable[[], None] | None = None
         # Living owner and views by id, once there are views; the handle of which the first view was made.
         self._handles: dict[int, weakref.ref[Tensor]] | None = None
         self._first: weakref.ref[Tensor] | None = None
@@ -197,7 +199,7 @@ class Buffer:
         made = cls.__new__(cls)
         made._node, made._memory, made._strides, made.is_array = None, memory, _OF_MEMORY, True
         made.version, made.touched, made.writeable, made.is_owned = 0, 0, True, True
-        made.loops, made.writer, made._handles, made._first = (), None, None, None
+        made.loops, made.writer, made.reader, made._handles, made._first = (), None, None, None, None
         if memory.nbytes >= COUNTED:
             SmallValues.keep(made, memory.nbytes)
         return made
@@ -272,6 +274,8 @@ class Buffer:
         """End a write to the memory."""
         if self._memory is not None:
             self._memory.flags.writeable = False
+        if self.reader is not None:
+            self.reader()
 
     def _note_write(self) -> None:
         self.version += 1
@@ -296,6 +300,8 @@ class Buffer:
             Buffer.journal.append((self, self.node))
         self._node, self._memory = node, None
         self._note_write()
+        if self.reader is not None:
+            self.reader()
 
     def restore(self, node: TensorData) -> None:
         """Keep the same value as a new node."""

@@ -148,6 +148,8 @@ for v in np.nditer(x.reshape(2, 2).T, op_flags=['readwrite']): v[...] = v + x[2]
 for v in np.nditer(x, op_flags=['readwrite']): v[...] = v + y[1]
 for v, w in np.nditer([y, y * 2], op_flags=[['readwrite'], ['readonly']]): v[...] = w + x[-1]
 for v in np.nditer(y, op_flags=['readwrite']): v[...] = np.where(x[-1] > 4, v, x.max())
+for v in np.nditer(x, op_flags=['readwrite']): x[3] = 9; v[...] = v + 1
+for v in np.nditer(x, op_flags=['readwrite']): y += 1; v[...] = 2 * v
 """.strip().splitlines()
 
 
@@ -161,3 +163,16 @@ def test_code_in_the_loop_reads_what_the_loop_has_written(text, is_small):
     exec(text, spaces[1])
     np.testing.assert_array_equal(spaces[0]["x"], spaces[1]["x"])
     assert spaces[0]["x"]._place.buffer.writer is None
+
+
+@pytest.mark.parametrize("is_small", [False, True])
+def test_a_loop_in_a_loop_over_the_same_array(is_small):
+    x, a = mt.asarray(np.arange(4.0), chunk_size=3), np.arange(4.0)
+    for np_, one in ((mt, x), (np, a)):
+        with small_values() if is_small else nullcontext():
+            for v in np_.nditer(one, op_flags=["readwrite"]):
+                for w in np_.nditer(one, op_flags=["readwrite"]):
+                    w[...] = w + 1
+                v[...] = v + 10
+    np.testing.assert_array_equal(x, a)
+    assert x._place.buffer.writer is None and x._place.buffer.reader is None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class _TensorIterator:
 
     def __init__(self, op: Any, flags: Any = (), op_flags: Any = None, *args: Any, **kwargs: Any) -> None:
         self._operands = list(op) if isinstance(op, list | tuple) else [op]
-        self._written: list[tuple[Tensor, Any, Any]] = []  # tensors, their values, and the values already written
+        self._written: list[_Written] = []
         may_write = _written_operands(op_flags, len(self._operands))
         self._refuse_overlaps([one for one, writes in zip(self._operands, may_write) if writes])
         values = [_writable(one) if writes else _in_order(one) for one, writes in zip(self._operands, may_write)]
@@ -39,11 +40,14 @@ class _TensorIterator:
         self._iterator = np.nditer(
             values if isinstance(op, list | tuple) else values[0], flags, *given, *args, **kwargs
         )
-        self._written = [(one, value, value.copy()) for one, value, writes in zip(self._operands, values, may_write)
-                         if writes and isinstance(one, Tensor)]  # fmt: skip
+        self._written = [
+            _Written(one, value)
+            for one, value, writes in zip(self._operands, values, may_write)
+            if writes and isinstance(one, Tensor)
+        ]
         this = weakref.ref(self)
-        for one, _, _ in self._written:
-            one._place.buffer.writer = lambda: None if (iterator := this()) is None else iterator._write()
+        for one in self._written:
+            one.watch(lambda: None if (iterator := this()) is None else iterator._write())
 
     def _refuse_overlaps(self, written: list[Any]) -> None:
         for one in written:
@@ -55,13 +59,10 @@ class _TensorIterator:
                     )
 
     def _write(self) -> None:
-        """Write changed elements to the tensors; others may have been written by other code meanwhile."""
+        """Write changed elements to the tensors."""
         written, self._written = self._written, []  # a write reads the tensor
-        for tensor, value, before in written:
-            changed = _differ(value, before)
-            if changed.any():
-                before[...] = value
-                tensor[changed if value.ndim else ...] = value[changed] if value.ndim else value.copy()
+        for one in written:
+            one.write()
         self._written = written
 
     @property
@@ -97,8 +98,8 @@ class _TensorIterator:
         self._forget()
 
     def _forget(self) -> None:
-        for tensor, _, _ in self._written:
-            tensor._place.buffer.writer = None
+        for one in self._written:
+            one.forget()
         self._written = []
 
     def __enter__(self) -> _TensorIterator:
@@ -131,6 +132,60 @@ class _TensorIterator:
             super().__setattr__(name, value)
         else:
             setattr(self._iterator, name, value)
+
+
+class _Written:
+    """A tensor that a loop may write, the value that the loop writes, and the value as the tensor has it."""
+
+    def __init__(self, tensor: Tensor, value: Any) -> None:
+        self.tensor, self.value, self.before = tensor, value, value.copy()
+        self._buffer = tensor._place.buffer
+        self._outer = self._buffer.writer, self._buffer.reader  # of a loop around this loop
+        self._is_busy = False
+
+    def watch(self, writer: Callable[[], None]) -> None:
+        """Call `writer` before other code reads the tensor, and `read` after other code has written it."""
+        this = weakref.ref(self)
+        own = writer, lambda: None if (one := this()) is None else one.read()
+        self._buffer.writer, self._buffer.reader = map(_both, self._outer, own)
+
+    def write(self) -> None:
+        """Write changed elements; other code may have written others."""
+        changed = _differ(self.value, self.before)
+        if changed.any():
+            self.before[...] = self.value
+            with self._busy():
+                self.tensor[changed if changed.ndim else ...] = (
+                    self.value[changed] if changed.ndim else self.value.copy()
+                )
+
+    def read(self) -> None:
+        """Take the elements that the tensor has now."""
+        if not self._is_busy and self.value.flags.writeable:
+            with self._busy():
+                self.value[...] = as_values(self.tensor)
+                self.before[...] = self.value
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
+
+    def forget(self) -> None:
+        """End the loop."""
+        self._buffer.writer, self._buffer.reader = self._outer
+
+
+def _both(one: Callable[[], None] | None, other: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        if one is not None:
+            one()
+        other()
+
+    return both
 
 
 def _written_operands(op_flags: Any, n: int) -> list[bool]:
