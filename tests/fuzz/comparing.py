@@ -50,7 +50,7 @@ LENIENT = (  # words of NumPy's errors where jmars gives a value
     "dispatcher for __array_function__",  # of text without axes, which is no list
     "be a C-Array",  # the layout of `out` in memory, of no matter here
 )  # fmt: skip
-UNORDERED = re.compile(r"sorted=(False|None|\(\))")  # whose elements NumPy gives in the order of a hash table
+UNORDERED = ("sorted=False", "sorted=None", "sorted=()")  # whose elements NumPy gives in the order of a hash table
 
 
 @dataclass
@@ -130,7 +130,7 @@ def _comparable(value: Any, line: str) -> Any:
         return value[0], values[inverse]
     if kind in ("SVDResult", "EighResult"):
         return value[kind == "SVDResult"], *(one.shape for one in value)
-    return np.sort(value) if UNORDERED.search(line) and not isinstance(value, tuple) else value
+    return np.sort(value) if any(words in line for words in UNORDERED) and not isinstance(value, tuple) else value
 
 
 _SETS = ("isin", "setdiff1d")
