@@ -58,13 +58,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("array_api", "remote", "tensor"):
-        return _import_module(f"jmars.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'jmars' has no attribute {name!r}")
-    globals()[name] = found = getattr(_import_module(_HOMES[name]), name)
-    return found
+if not TYPE_CHECKING:  # so that type checkers find misspelt names
+
+    def __getattr__(name: str) -> Any:
+        if name in ("array_api", "remote", "tensor"):
+            return _import_module(f"jmars.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'jmars' has no attribute {name!r}")
+        globals()[name] = found = getattr(_import_module(_HOMES[name]), name)
+        return found
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ import math
 import operator
 import pickle
 import threading
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from jmars.tensor.aliases import Aliases
 from jmars.tensor.memory_attributes import MemoryAttributes
 from jmars.tensor.planned import Planned
 from jmars.tensor.protocols import call
+
+if TYPE_CHECKING:
+    from jmars.tensor.tensor import Tensor
 
 __all__ = ["TensorMethods"]
 
@@ -64,23 +67,23 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
-    ) -> Any:
+    ) -> Tensor:
         """Cast the elements to a dtype; the tensor itself with `copy=False` where dtype and order fit."""
         return call("method.astype", self, dtype, casting=casting, copy=copy, order=order)
 
-    def copy(self, order: str = "C") -> Any:
+    def copy(self, order: str = "C") -> Tensor:
         """Copy: writes to the copy do not change this tensor."""
         return call("copy", self, order)
 
-    def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Tensor:
         """Limit the elements to [min, max]."""
         return call("clip", self, min, max, out=out, **kwargs)
 
-    def round(self, decimals: int = 0, out: Any = None) -> Any:
+    def round(self, decimals: int = 0, out: Any = None) -> Tensor:
         """Round the elements to `decimals` places."""
         return call("round", self, decimals, out=out)
 
-    def conj(self, out: Any = None) -> Any:
+    def conj(self: Any, out: Any = None) -> Tensor:
         """Complex conjugates; a real tensor is returned as it is."""
         if self.dtype.kind not in "biufc":
             raise TypeError("cannot conjugate non-numeric dtype")
@@ -89,7 +92,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     conjugate = conj
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Tensor:
         """Real parts."""
         return call("real", self)
 
@@ -98,7 +101,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         call("copyto", self.real, np.asanyarray(value), casting="unsafe")
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Tensor:
         """Imaginary parts."""
         return call("imag", self)
 
@@ -110,17 +113,21 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     # Reductions
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+    def sum(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
+    ) -> Tensor:
         """Sum along axes."""
         return call("sum", self, axis, dtype, out, keepdims, **kwargs)
 
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+    def prod(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
+    ) -> Tensor:
         """Product along axes."""
         return call("prod", self, axis, dtype, out, keepdims, **kwargs)
 
     def mean(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
-    ) -> Any:
+    ) -> Tensor:
         """Mean along axes."""
         return call("mean", self, axis, dtype, out, keepdims, where=where)
 
@@ -134,7 +141,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         *,
         where: Any = True,
         mean: Any = None,
-    ) -> Any:
+    ) -> Tensor:
         """Variance along axes, over n - ddof."""
         return call("var", self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
@@ -148,68 +155,68 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         *,
         where: Any = True,
         mean: Any = None,
-    ) -> Any:
+    ) -> Tensor:
         """Standard deviation along axes, over n - ddof."""
         return call("std", self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Tensor:
         """Smallest element along axes."""
         return call("min", self, axis, out, keepdims, **kwargs)
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Tensor:
         """Largest element along axes."""
         return call("max", self, axis, out, keepdims, **kwargs)
 
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
         """Whether any element is true."""
         return call("any", self, axis, out, keepdims, where=where)
 
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
         """Whether all elements are true."""
         return call("all", self, axis, out, keepdims, where=where)
 
-    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
         """Position of the smallest element."""
         return call("argmin", self, axis, out, keepdims=keepdims)
 
-    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
         """Position of the largest element."""
         return call("argmax", self, axis, out, keepdims=keepdims)
 
-    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
         """Cumulative sums."""
         return call("cumsum", self, axis, dtype, out)
 
-    def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
         """Cumulative products."""
         return call("cumprod", self, axis, dtype, out)
 
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
         """Sum along a diagonal."""
         return call("trace", self, offset, axis1, axis2, dtype, out)
 
     # Shape
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tensor:
         """The tensor with its axes reversed."""
         return call("transpose", self)
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Tensor:
         """The tensor with the last two axes swapped."""
         return call("swapaxes", self, -1, -2)
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any) -> Tensor:
         """Reorder the axes."""
         order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
         return call("transpose", self, order)
 
-    def swapaxes(self, axis1: int, axis2: int, /) -> Any:
+    def swapaxes(self, axis1: int, axis2: int, /) -> Tensor:
         """Swap two axes."""
         return call("swapaxes", self, axis1, axis2)
 
-    def reshape(self, *shape: Any, order: str = "C", **kwargs: Any) -> Any:
+    def reshape(self, *shape: Any, order: str = "C", **kwargs: Any) -> Tensor:
         """Reshape in C order."""
         return call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order, **kwargs)
 
@@ -228,19 +235,19 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         if shape and lengths is not None:
             self._place = call("method.resized", self, lengths)._place
 
-    def ravel(self, order: str = "C") -> Any:
+    def ravel(self, order: str = "C") -> Tensor:
         """Flatten to a single axis."""
         return call("ravel", self, order)
 
-    def flatten(self, order: str = "C") -> Any:
+    def flatten(self, order: str = "C") -> Tensor:
         """Flatten to a single axis, as a copy."""
         return call("copy", call("ravel", self, order))
 
-    def squeeze(self, axis: Any = None) -> Any:
+    def squeeze(self, axis: Any = None) -> Tensor:
         """Remove axes of length 1."""
         return call("squeeze", self, axis)
 
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """Elements of a diagonal of two axes."""
         return call("diagonal", self, offset, axis1, axis2)
 
@@ -248,15 +255,15 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Positions of the nonzero elements, as an array of positions per axis."""
         return call("nonzero", self)
 
-    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Tensor:
         """Select slices of an axis where `condition` is true."""
         return call("compress", condition, self, axis, out=out)
 
-    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Tensor:
         """Take elements at positions along an axis."""
         return call("take", self, indices, axis, out, mode)
 
-    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+    def repeat(self, repeats: Any, axis: Any = None) -> Tensor:
         """Repeat elements."""
         return call("repeat", self, repeats, axis)
 
@@ -293,7 +300,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Sort along an axis in place."""
         self[...] = call("sort", self, operator.index(axis), kind, order, stable=stable)
 
-    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
         """Positions that sort along an axis."""
         return call("argsort", self, axis, kind, order, stable=stable)
 
@@ -301,11 +308,11 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Move element `kth` to its sorted position in place, smaller elements before, larger elements after."""
         self[...] = call("partition", self, kth, operator.index(axis), kind, order)
 
-    def argpartition(self, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    def argpartition(self, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
         """Positions of the elements in the order of `partition`."""
         return call("argpartition", self, kth, axis, kind, order)
 
-    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
         """Positions at which to insert values into this sorted tensor."""
         return call("searchsorted", self, v, side, sorter)
 
@@ -343,17 +350,17 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         self[...] = swapped
         return self
 
-    def rechunk(self, chunk_size: Any = None, chunks: Any = None) -> Any:
+    def rechunk(self, chunk_size: Any = None, chunks: Any = None) -> Tensor:
         """Change the chunk sizes."""
         return call("rechunk", self, chunk_size, chunks)
 
     # Other
 
-    def dot(self, b: Any, out: Any = None) -> Any:
+    def dot(self, b: Any, out: Any = None) -> Tensor:
         """Matrix product."""
         return call("dot", self, b, **({"out": out} if out is not None else {}))
 
-    def map_blocks(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def map_blocks(self, function: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Apply a function to every chunk."""
         return call("map_blocks", function, self, *args, **kwargs)
 

@@ -7,7 +7,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy._core._exceptions import _UFuncNoLoopError as UFuncNoLoopError  # type: ignore[attr-defined,unused-ignore]
@@ -18,9 +18,12 @@ from jmars.tensor.engine import can_compute
 from jmars.tensor.protocols import call
 from jmars.tensor.small_parts import small_operation, write_small_operation
 
+if TYPE_CHECKING:
+    from jmars.tensor.tensor import Tensor
+
 __all__ = ["TensorOperators"]
 
-Operator = Callable[[Any, Any], Any]
+Operator = Callable[[Any, Any], "Tensor"]  # for type checkers; NumPy's scalars and arrays in cells
 
 
 def _of_numpy(name: str) -> Any:
@@ -50,7 +53,7 @@ def _reflected(name: str) -> Operator:
     return method
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[[Any], Tensor]:
     numpys = _of_numpy(name)
 
     def method(self: Any) -> Any:
@@ -96,7 +99,7 @@ def _repeating(direction: Callable[[str], Operator]) -> Operator:
     return method
 
 
-def _equality(name: str) -> Operator:
+def _equality(name: str) -> Callable[[Any, Any], Any]:
     compare = _forward(name)
 
     def method(self: Any, other: Any) -> Any:
@@ -125,6 +128,8 @@ class TensorOperators:
     __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
     __ifloordiv__ = _in_place("floor_divide")
     __mod__, __rmod__, __imod__ = _forward("remainder"), _reflected("remainder"), _in_place("remainder")
+    __divmod__: Callable[[Any, Any], Any]
+    __rdivmod__: Callable[[Any, Any], Any]
     __divmod__, __rdivmod__ = _forward("divmod"), _reflected("divmod")
     __pow__, __rpow__, __ipow__ = _forward("method.pow"), _reflected("method.pow"), _in_place("method.pow")
     __matmul__, __rmatmul__, __imatmul__ = _forward("matmul"), _reflected("matmul"), _in_place("matmul")

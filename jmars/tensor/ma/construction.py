@@ -97,7 +97,7 @@ def _mask_for(mask: Any, x: Tensor) -> Tensor:
     if given.data.shape != x.data.shape:
         if given.size == 1:
             one: Tensor = call("broadcast_to", call("reshape", given, (1,) * x.ndim), x.shape)
-            return one.rechunk(chunks=x.chunks)  # type: ignore[no-any-return]
+            return one.rechunk(chunks=x.chunks)
         if given.size != x.size:
             raise np.ma.MaskError(f"Mask and data not compatible: data size is {x.size}, mask size is {given.size}.")
         given = call("reshape", given, x.shape)

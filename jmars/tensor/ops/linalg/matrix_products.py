@@ -273,7 +273,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K",
     labels, numbers = _renumber(labels)
     value = contract("einsum", tensors, labels, tuple(numbers[ord(c)] for c in result), kind)
     if dtype is None and len(tensors) == 1 and set(result) == set(given) and not tensors[0].dtype.isnative:
-        value = cast(Tensor, value.astype(tensors[0].dtype))  # a view in NumPy
+        value = value.astype(tensors[0].dtype)  # a view in NumPy
     if order != "K":
         value._laid_out_like([x._place for x in tensors], order)
     return write_out(value, "einsum", out, casting)

@@ -97,7 +97,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     """`np.corrcoef`: covariances divided by products of standard deviations."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
-        return c / c  # type: ignore[no-any-return]
+        return c / c
     d = np.diagonal(c)
     root = ufunc("sqrt")(d.real if c.dtype.kind == "c" else d)
     c = c / root[:, None] / root[None, :]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -300,7 +300,7 @@ def _search_long(data: Tensor, where: Tensor, side: str) -> Tensor:
     order = argsort_long_axis([concatenate([line, data] if side == "left" else [data, line])])
     is_data = order >= m if side == "left" else order < n
     found = put_back(cumsum(is_data, dtype=np.intp), order)
-    return cast(Tensor, reshape(found[:m] if side == "left" else found[n:], where.shape).rechunk(where.chunks))
+    return reshape(found[:m] if side == "left" else found[n:], where.shape).rechunk(where.chunks)
 
 
 def _search_chunk(block: Array, line: Array, side: Any) -> Array:

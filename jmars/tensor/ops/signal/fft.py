@@ -404,7 +404,7 @@ def _shift(x: Any, axes: Any, shift: Any) -> Tensor:
     data = as_tensor(x)
     axes = range(data.ndim) if axes is None else [axes] if isinstance(axes, int | np.integer) else axes
     axes = [normal_axis(axis, data.ndim) for axis in axes]
-    return roll(data, tuple(shift(data.shape[axis]) for axis in axes), tuple(axes)).rechunk(data.chunks)  # type: ignore[no-any-return]
+    return roll(data, tuple(shift(data.shape[axis]) for axis in axes), tuple(axes)).rechunk(data.chunks)
 
 
 def _check_count(n: Any) -> int:
