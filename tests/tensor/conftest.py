@@ -11,6 +11,14 @@ from tests.tensor.engine import OneByOne
 
 
 @pytest.fixture(autouse=True)
+def engine_as_before() -> Iterator[None]:
+    """Tests that set an engine leave none to the tests of other folders."""
+    before = current_engine()
+    yield
+    set_engine(before)
+
+
+@pytest.fixture(autouse=True)
 def engine() -> Iterator[OneByOne]:
     before = current_engine()
     here = OneByOne()

@@ -19,6 +19,7 @@ __all__ = ["assigned", "converted", "copied", "element"]
 
 Array = np.ndarray[Any, Any]
 Written = Tensor | Array  # of the dtype asked for; an array has no axes
+_HAS_NDMAX = np.lib.NumpyVersion(np.__version__) >= "2.4.0"  # which refuses lists that are nested too deep for a part
 
 
 def element(value: Any, dtype: np.dtype[Any]) -> Array:
@@ -41,7 +42,8 @@ def assigned(value: Any, dtype: np.dtype[Any], ndim: int) -> Written:
         number = np.zeros((), dtype)
         number[...] = value
         return number
-    return _written(np.array(value, dtype, ndmax=ndim))
+    deepest: dict[str, Any] = {"ndmax": ndim} if _HAS_NDMAX else {}
+    return _written(np.array(value, dtype, **deepest))
 
 
 def _as_number(value: Array, dtype: np.dtype[Any]) -> Array:
