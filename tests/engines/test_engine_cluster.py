@@ -16,6 +16,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.deploy.engine_host import EngineHost
 from jmars.errors import ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
+from jmars.model.states import JobState
 from jmars.plan import Profile
 from jmars.remote import spawn
 from tests.engines.in_process import InProcessEngine, on_engine, until
@@ -155,6 +156,7 @@ def test_cancel_ends_running_and_queued_tasks(cluster, gate):
     job = cluster.submit(mt.map_blocks(waits, mt.ones(20, chunk_size=1), dtype=float).sum())
     assert ENTERED.wait(60)
     job.cancel()
+    until(lambda: job.state != JobState.RUNNING)  # else the tasks may end before the order to cancel arrives
     GO.set()
     with pytest.raises(JobCancelledError):
         job.result(60)
