@@ -30,6 +30,20 @@ def test_names_of_jmars_are_loaded_at_their_first_use() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+FIRST_USE = """
+import sys, threading, jmars.tensor
+from concurrent.futures import ThreadPoolExecutor
+from jmars.tensor.engine import get_engine
+together = threading.Barrier(4)
+with ThreadPoolExecutor(4) as pool:
+    assert len({*pool.map(lambda k: (together.wait(), get_engine())[1], range(4))}) == 1
+"""
+
+
+def test_threads_that_compute_the_first_value_wait_for_the_engine() -> None:
+    subprocess.run([sys.executable, "-c", FIRST_USE], check=True, timeout=60)
+
+
 def test_importing_jmars_loads_nothing_heavy() -> None:
     assert not {name.split(".")[0] for name in _loaded_by_an_import()} & HEAVY
 
