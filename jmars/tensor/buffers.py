@@ -432,16 +432,16 @@ class View:
         Without memory there it is the array of a small node, as of rows of a large array; None for other nodes.
         """
         whole: Array | None = self.parent.memory
-        if whole is None:
-            self._whole = self._memory = None
+        if whole is None and self._whole is None:
             return self._array_of_node() if SmallValues.limit else None
-        if whole is self._whole:
+        if whole is not None and whole is self._whole:
             return self._memory
         with SmallValues.writing:  # of another thread is over
             step = self.step  # which may replace the parent
             whole = self.parent.memory
             if whole is None:
-                return None
+                self._whole = self._memory = None
+                return self._array_of_node() if SmallValues.limit else None
             part = None if self.copies_parts else step.layout(whole)
             shares = part is not None and (not part.size or np.may_share_memory(part, whole))
             self._whole = None

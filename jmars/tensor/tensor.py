@@ -325,7 +325,7 @@ class Tensor(TensorMethods, TensorOperators):
         """The view by a basic index or a function; `memory` is its part of the elements; a node is made when needed."""
         place = self._place
         whole, part, writeable = place.memory, cast("Array | None", memory), place.writeable
-        if whole is None:  # since another thread wrote
+        if whole is None or (memory.size and not np.may_share_memory(memory, whole)):  # since another thread wrote
             part = None
         if isinstance(place, View) and place.depth >= DEEP:
             if (alone := self._alone()) is not place:

@@ -265,6 +265,17 @@ def test_threads_write_to_elements_while_nodes_are_made(engine):
     assert x.tolist() == [300] * 4
 
 
+def test_a_view_of_memory_that_a_thread_has_replaced_meanwhile_writes_to_the_new_memory(engine):
+    with small_values():
+        x = mt.zeros(4)
+        found = x._place.memory[::-1]
+        assert x._place.node.shape == (4,)  # reads the memory, so that the next write copies it
+        x[0] = 1
+        view = x._viewed((slice(None, None, -1),), found)
+        view[0] = 5
+    assert x.tolist() == [1, 0, 0, 5]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_child_forked_while_a_thread_writes_may_write(engine):
     with small_values(), ThreadPoolExecutor(1) as pool:
