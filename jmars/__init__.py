@@ -46,7 +46,7 @@ __all__ = [
     "replay",
     "tensor",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names that are loaded at their first use, since processes of a cluster need few of them.
 _HOMES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import tomllib
-from importlib.metadata import version
 from pathlib import Path
 
 import jmars
@@ -43,17 +43,31 @@ def test_what_is_built_is_not_committed() -> None:
 
 
 def test_versions_agree() -> None:
+    """`jmars/__init__.py` owns the version, pyproject.toml reads it there; `.ci/release --set` writes all three."""
+    assert "version" in PROJECT["project"]["dynamic"]
     package = json.loads((ROOT / "labextension" / "package.json").read_text())
-    assert package["version"] == version("jmars") == jmars.__version__
-    changelog = (ROOT / "docs" / "changelog.md").read_text()
-    assert f"## {jmars.__version__}" in changelog
+    assert package["version"] == jmars.__version__
+    assert f"\nversion: {jmars.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {jmars.__version__} " in (ROOT / "docs" / "changelog.md").read_text()
+
+
+def test_one_command_sets_the_version(tmp_path: Path) -> None:
+    release = runpy.run_path(str(ROOT / ".ci" / "release"))
+    names = list(release["_VERSIONS"])
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    release["set_version"].__globals__["ROOT"] = tmp_path
+    release["set_version"]("9.8.7")
+    for name in names:
+        expected = (ROOT / name).read_text().replace(jmars.__version__, "9.8.7")
+        assert (tmp_path / name).read_text() == expected and "9.8.7" in expected
 
 
 def test_the_licence_is_stated() -> None:
     assert PROJECT["project"]["license"] == "BSD-3-Clause"
     assert "BSD-3-Clause" in (ROOT / "README.md").read_text()
     assert (ROOT / "LICENSE").read_text().startswith("BSD 3-Clause License")
-    assert f"version: {jmars.__version__}" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_commands_are_executable() -> None:
