@@ -331,6 +331,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     def tobytes(self, order: str = "C") -> bytes:
         """Compute the tensor and return the bytes of its elements."""
+        np.empty(0).tobytes(order)  # type: ignore[arg-type]  # raises NumPy's errors
         value = self.ravel(order) if order in ("A", "F") else self
         return np.asarray(value.fetch(), self.dtype if self._place.is_array else None).tobytes()
 

@@ -41,6 +41,7 @@ CLEAR = (  # words of other errors by which jmars refuses a value that NumPy doc
     "booleans have no decimals",  # NumPy rounds them into an `out` of another dtype
     "does not fit into shape",  # a replacement for NaN with more axes than the array
     "malformed string",  # text as the element of an array without elements
+    "arrays used as indices must be of integer",  # times as positions, of which NumPy takes a single one as a number
     "Cannot cast ufunc 'is",  # times tested into an array of another dtype, for which NumPy checks no rule
 )
 LENIENT = (  # words of NumPy's errors where jmars gives a value
@@ -48,6 +49,8 @@ LENIENT = (  # words of NumPy's errors where jmars gives a value
     "is a malformed string",
     "ISO datetime formatting was too short",  # likewise
     "dispatcher for __array_function__",  # of text without axes, which is no list
+    "Cannot cast scalar from",  # NaN as the median, by its value
+    "has no attribute 'flat'",  # a number in place of an array
     "be a C-Array",  # the layout of `out` in memory, of no matter here
 )  # fmt: skip
 UNORDERED = ("sorted=False", "sorted=None", "sorted=()")  # whose elements NumPy gives in the order of a hash table
@@ -160,7 +163,8 @@ def differs(ours: Any, theirs: Any, coarse: float = 0) -> str:
         return "" if value.dtype.kind == expected.dtype.kind and value == expected else f"{value!r}, not {expected!r}"
     if isinstance(ours, Tensor) and (ours.dtype, ours.shape) != (value.dtype, value.shape):
         return f"announced {ours.dtype} {ours.shape}, computed {value.dtype} {value.shape}"
-    if isinstance(theirs, np.floating) and np.isnan(theirs) and value.dtype.kind == "f" and np.isnan(value).all():
+    is_nan = isinstance(theirs, np.floating | np.timedelta64) and np.isnan(expected)
+    if is_nan and value.dtype.kind == expected.dtype.kind and np.isnan(value).all():
         return ""  # the quantile of a line with NaN is an element of the line, so that elements decide the dtype
     if (value.dtype, value.shape) != (expected.dtype, expected.shape):
         kinds = f"{value.dtype.str} {value.shape} in place of {expected.dtype.str} {expected.shape}"
@@ -240,7 +244,9 @@ class Tried:
     def _transforms(self) -> bool:
         """Whether a Fourier transform has an axis, and the function passes `out` on."""
         first = self.line.partition("(")[2]
-        there = all(one.array.ndim for name, one in self.arrays.items() if first.startswith(name))
+        there = all(
+            one.array.ndim - ("..., 0]" in first) for name, one in self.arrays.items() if first.startswith(name)
+        )
         ignores = re.match(r"np.fft.(hfft|ifft2|irfft2)\(", self.line)
         return there and not ignores and "axes=()" not in self.line and first[0] in "abc["
 
@@ -249,6 +255,7 @@ class Tried:
         used = [one.array for name, one in self.arrays.items() if re.search(rf"\b{name}\b", self.line)]
         kinds = {one.dtype.kind for one in used}
         function = self.line.partition("(")[0].removeprefix("np.")
+        has_steps = not all(one.flags.contiguous for one in used)
         return (
             (function.startswith("fft.") and any(not one.size for one in used))  # NumPy reads memory nobody wrote
             or (function.startswith("fft.") and "out=" in self.line and not self._transforms())  # leaves `out` as it is
@@ -259,14 +266,13 @@ class Tried:
             or bool(re.match(r"np.vecdot\(.*\b(\w)\b.*out=\(?\1\b", self.line))  # reads what it wrote
             or (function == "unpackbits" and any(not one.size for one in used))  # memory that nobody wrote
             or ("'x'" in self.line and function in ("lexsort", "trim_zeros"))  # text as a sequence of letters
-            or (
-                function in ("isnan", "isinf") and "out=" in self.line and not all(one.flags.contiguous for one in used)
-            )
             # NumPy 2.4 errs for a number and an `out` with steps
+            or (function in ("isnan", "isinf", "signbit") and "out=" in self.line and has_steps)
             or ("nan" in self.line and "casting='unsafe'" in self.line)  # NaN as an integer
             or (function in ("nanmedian", "nanpercentile", "nanquantile") and "M" in kinds)  # refused but for NaT
             or (function == "einsum" and any(one.dtype == np.dtype("f2") and np.isinf(one).any() for one in used))
-            or (function.startswith("nan") and "axis=()" in self.line and "[[" in self.line)  # axes of `q` mixed up
+            or (function.startswith("nan") and "axis=(" in self.line and "[[" in self.line)  # axes of `q` mixed up
+            or (function.startswith("nanm") and "initial=nan" in self.line)  # by the class of the argument
             or (function.startswith(("nanq", "nanp")) and "[]" in self.line)  # no quantiles: NaN decides the dtype
             or (self.line.startswith("np.add.at") and "nan" in self.line and bool(kinds & {"i", "u"}))  # NaN as integer
             or (function == "gradient" and kinds & {"m", "M"} and not all(one.dtype.isnative for one in used))
@@ -275,7 +281,8 @@ class Tried:
             or bool(re.match(r"(\w)\.flat\[.*\] = .*\b\1\b", self.line))  # NumPy reads what it has written
             or bool(re.match(r"np.copyto\((\w)(\[::-1\])?, \1\W", self.line))  # returns before NumPy reads `where`
             or (function == "vecmat" and "out=" in self.line and "c" in kinds)  # NumPy 2.4 errs unless in C order
-            or (function == "rollaxis" and bool(re.search(r"start=[abc]", self.line)))  # NumPy writes to `start`
+            # NumPy writes to `start`, or takes a float
+            or (function == "rollaxis" and bool(re.search(r"start=([abc]|-?[0-9]+[.])", self.line)))
             or (function == "linalg.pinv" and bool(re.search(r"(rcond|rtol)=0\b", self.line)))  # inverts roundings
             or (function == "gradient" and "1j" in self.line and "edge_order=2" in self.line)  # by a number's class
             or (function in _ON_SCALARS and bool(re.match(r"[^(]*\((\w) > \1, .*out=", self.line)))  # a scalar of `out`
@@ -290,6 +297,7 @@ class Tried:
         names = [name for name in self.arrays if name in self.line]
         theirs, ours = (attempt(self.line, space, names) for space in (pair.theirs, pair.ours))
         kinds = [one.array.dtype.str[1:] for name, one in self.arrays.items() if name in names]
+        kinds += re.findall(r"astype\('(\w+)'", self.line)
         coarse = max((FINE.get(kind, 0) for kind in kinds), default=0) if "out=" in self.line else 0
         if found := compare(self.line, ours, theirs, tally, coarse):
             return found

@@ -144,7 +144,7 @@ turned = np.array([3, 7, 3, 70000, 1], '>i4')[::-1]
     np.setdiff1d(turned * 0.5, (turned * 0.5).astype('>f8')) | np.isin(turned.astype('>U5'), turned.astype('>U5'))
     np.isfortran(turned) | turned[0] | turned.flat[0].dtype | np.unstack(turned) | np.around(turned)
     np.can_cast(turned, turned[0] > 1) | np.put(turned, np.zeros(0, 'S3'), 1) | turned.real = nan | turned.real = 1j
-    turned.real = [1, 2, 3] | np.add.at(turned, [], 1j) | np.lexsort(turned, axis=())
+    turned.real = [1, 2, 3] | np.add.at(turned, [], 1j) | np.lexsort(turned, axis=()) | np.arange(-1, -1, dtype='u1')
     np.histogram_bin_edges(turned, bins=turned[0])
     np.quantile(turned[None], 1, axis=0) | np.percentile(turned[None], 50, axis=0, method='lower')
     np.median(turned[None], axis=0) | np.quantile(turned, 1)
@@ -210,6 +210,15 @@ large = np.array([1e200, 1e200, 1e-300, 0.0, 2.0, 1e-200, 1e-200, 1e300])
     np.cumprod(large) | np.cumprod(large[::-1]) | np.cumprod(large[3:]) | np.cumprod(large[2::-1])
     np.cumprod(large[5:]) | np.cumsum([1e308, 1e308, -1e308, -1e308])
     np.cumprod(large.reshape(4, 2), axis=0) | np.nancumprod(large[::-1])
+few = np.array([[3, 4, 5], [6, 7, 8]], '>u8')
+    np.choose(1, few) | np.choose([1, 0, 1], few) | np.choose([1, 0, 1], [few[0], 3]) | few.tobytes(order=())
+    np.array(few, order=()) | np.zeros(3, order=()) | np.eye(3, order=())
+    np.trim_zeros([[1.5, 2.0], [0.0, 1]], axis=()) | np.arange(-1, -1, dtype='u1')
+    np.arange(-few[0, 0].astype('i8'), 3, dtype='u1') | np.arange(255, 300, 600, dtype='u1')
+    np.arange(np.int8(-3), 3, dtype='u1') | np.arange(np.float32(-3), 3, dtype='u1') | np.arange(-5, -7, dtype='u1')
+lines = np.zeros((5, 4, 0))
+    np.take(lines, 9, axis=1) | lines.take([9], axis=1) | np.take(lines, -9, axis=0) | np.take(lines[:0], 9, axis=1)
+    np.take(lines, 9, axis=1, mode='wrap') | np.take(lines[:0], [9], axis=1)
 """
 
 

@@ -62,7 +62,7 @@ def ones(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None
     """
     check_device(device)
     with annotate(gpu=gpu):
-        return _constant("ones", shape, 1, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
+        return _constant("ones", shape, 1, dtype, chunk_size, chunks)._laid_out_like((), known_order(order))
 
 
 @offers("zeros")
@@ -72,7 +72,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
     """`np.zeros`, in chunks of `chunk_size`."""
     check_device(device)
     with annotate(gpu=gpu):
-        return _constant("zeros", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
+        return _constant("zeros", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), known_order(order))
 
 
 @offers("empty")
@@ -82,7 +82,7 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
     """`np.empty`, filled with zeros, so that repeated runs agree."""
     check_device(device)
     with annotate(gpu=gpu):
-        return _constant("empty", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), _known_order(order))
+        return _constant("empty", shape, 0, dtype, chunk_size, chunks)._laid_out_like((), known_order(order))
 
 
 @offers("full")
@@ -106,7 +106,7 @@ def _filled(shape: Any, fill_value: Any, dtype: Any, order: str, chunk_size: Chu
     else:
         value = np.asarray(value)
         made = _constant("full", shape, value, value.dtype, chunk_size, chunks)
-    return made._laid_out_like((), _known_order(order))
+    return made._laid_out_like((), known_order(order))
 
 
 def _constant_like(
@@ -126,14 +126,15 @@ def _in_order_of(x: Tensor, made: Tensor, order: str) -> Tensor:
     return made._laid_out_like([x._place], "C" if order == "K" and made.ndim != x.ndim else order, is_copy=True)
 
 
-def _known_order(order: str | None) -> str:
+def known_order(order: str | None) -> str:
     """The order of a new array, "C" or "F".
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         NumPy's, for others.
     """
+    np.empty(0, order=order)  # type: ignore[call-overload]  # raises NumPy's errors
     if order not in ("C", "F", None):
         raise ValueError("only 'C' or 'F' order is permitted")
     return order or "C"

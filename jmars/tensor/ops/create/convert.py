@@ -163,7 +163,7 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "
         a = a.copy(order="K")
     if copy:
         x = asarray(a, dtype, chunk_size=chunk_size, chunks=chunks)
-        x = _copied(x)._laid_out_like([x._place], order or "K", is_copy=True)
+        x = _copied(x)._laid_out_like([x._place], "K" if order is None else order, is_copy=True)
     else:
         x = asarray(a, dtype, order, copy=copy, chunk_size=chunk_size, chunks=chunks)
     return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)

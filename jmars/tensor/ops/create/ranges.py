@@ -21,7 +21,7 @@ from jmars.tensor.annotations import annotate
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import cast_dtype, check_dtype
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.create.constants import check_device, shape_of
+from jmars.tensor.ops.create.constants import check_device, known_order, shape_of
 from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
 from jmars.tensor.ops.index.getitem import diagonal
@@ -121,15 +121,22 @@ def arange(start_or_stop: Any = np._NoValue, /, stop: Any = None, step: Any = 1,
         raise ValueError("arange: cannot compute length" if math.isnan(count) else "Maximum allowed size exceeded")
     length = max(0, math.ceil(count))
     kind = check_dtype(np.result_type(int, *map(np.asarray, given)) if dtype is None else dtype)
-    first, second = np.array(start, kind), np.array(start + step, kind)  # NumPy: the gap of the first two
+    first = second = _element(start if length else 0, kind)
+    if length > 1:  # the gap of the first two, as in NumPy
+        second = _element(start + step, kind)
     if kind.kind == "b" and length > 2:
         raise TypeError("arange() is only supported for booleans when the result has at most length 2.")
-    params = (first[()], second[()]) if kind.kind == "b" else (first[()], second[()] - first[()])
+    params = (first, second) if kind.kind == "b" else (first, second - first)
     if kind.kind in "mM" and any(np.asarray(value).dtype.kind == "f" for value in given):
         raise ValueError("Could not convert object to NumPy timedelta")  # NumPy's words
     splits = decide_splits((length,), kind, chunk_size, chunks)
     with annotate(gpu=gpu):
         return Tensor(new_data(Range("arange", open_arange, params, splits), (length,), kind, splits))
+
+
+def _element(value: Any, kind: np.dtype[Any]) -> Any:
+    """A number as a scalar of `kind`; raises NumPy's OverflowError for an integer that does not fit, also NumPy's own."""
+    return np.array(value.item() if isinstance(value, np.generic) else value, kind)[()]
 
 
 def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill:
@@ -256,8 +263,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float, order: str
         chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
     """`np.eye`: a matrix with ones on a diagonal, in chunks of `chunk_size`."""
     check_device(device)
-    if order not in ("C", "F", None):
-        raise ValueError("only 'C' or 'F' order is permitted")
+    known_order(order)
     n, m = shape_of((N, N if M is None else M))
     kind = check_dtype(dtype)
     is_one = _compare_positions("__eq__", n, m, k, decide_splits((n, m), kind, chunk_size, chunks))

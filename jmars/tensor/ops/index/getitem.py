@@ -302,8 +302,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     rule: Any = "same_kind" if isinstance(indices, Tensor | np.ndarray) else "unsafe"
     positions = positions.astype(np.intp, casting=rule, copy=False)
     length = x.shape[axis]
-    if length and not x.size and not isinstance(positions, Tensor):
-        positions = np.zeros_like(positions)  # which NumPy does not look at where there are no elements
+    if length and 0 in x.shape[:axis] and not isinstance(positions, Tensor):
+        positions = np.zeros_like(positions)  # which NumPy does not look at where there are no lines
     if mode == "wrap":
         positions = positions % length
     elif mode == "clip":

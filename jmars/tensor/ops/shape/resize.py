@@ -167,7 +167,7 @@ def write_between(out: Array, inputs: Sequence[Array], params: tuple[int], arg: 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """`np.trim_zeros`: a view without the zeros at the ends of axes; computes at once how many."""
     x, trim = as_tensor(filt), trim.lower()
-    if isinstance(filt, list | tuple) and x.ndim > 1:
+    if isinstance(filt, list | tuple) and x.ndim > 1 and axis != ():
         raise TypeError("list indices must be integers or slices, not tuple")  # NumPy's words
     if trim not in {"fb", "bf", "f", "b"}:
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
@@ -182,4 +182,6 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
         low, high = (first if "f" in trim else 0, x.shape[i] - (last if "b" in trim else 0)) if some else (0, 0)
         cut = slice(low, high)
         x = x[(*[slice(None)] * i, cut)]
-    return filt[cut] if isinstance(filt, list | tuple) and x.ndim == 1 else x
+    if isinstance(filt, list | tuple):
+        return filt[cut] if axis != () and x.ndim == 1 else filt
+    return x
