@@ -15,8 +15,7 @@ from jmars.deploy.hosts_host import host_name
 from jmars.deploy.launch import Launches
 from jmars.deploy.roster import Roster
 from jmars.errors import ClusterError, ClusterStartError, text_of
-from jmars.scheduler.elastic import Demand, Elastic
-from jmars.scheduler.leaving import least_holders
+from jmars.scheduler.elastic import Demand, Elastic, least_holders
 
 __all__ = ["ElasticHosts"]
 

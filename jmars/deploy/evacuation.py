@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from jmars.deploy.roster import Roster
 from jmars.errors import ClusterError, ClusterLostError
-from jmars.scheduler.leaving import Evacuation
+from jmars.scheduler.elastic import Evacuation
 
 __all__ = ["evacuate"]
 

@@ -42,8 +42,8 @@ from jmars.plan import Profile, Workers
 from jmars.plan.cost.gpu_seconds import hosts_with_gpus
 from jmars.plan.cost.signature import is_gpu_key
 from jmars.scheduler import Machine
+from jmars.scheduler.host_jobs import HostRow
 from jmars.scheduler.host_links import HostLinks
-from jmars.scheduler.host_rows import HostRow
 from jmars.scheduler.hosts import Hosts
 from jmars.tensor.engine import NoComputeEngine, set_engine
 

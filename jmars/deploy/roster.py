@@ -19,7 +19,7 @@ from jmars.deploy.host_facts import HostFacts, check_versions, own_facts
 from jmars.errors import ChunkLostError, ClusterLostError, HostRefusedError
 from jmars.model.orders import Order
 from jmars.model.reports import Report
-from jmars.scheduler.host_rows import HostRow
+from jmars.scheduler.host_jobs import HostRow
 from jmars.scheduler.hosts import Hosts
 from jmars.scheduler.membership import Change, HostBack, HostGone, HostSuspect, Membership
 

@@ -22,11 +22,9 @@ from jmars.model import events
 from jmars.model.reports import Report
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
-from jmars.scheduler.journal import Journal, read_journal
-from jmars.scheduler.journaled import JournaledSession
-from jmars.scheduler.remote_shard import RemotePlace
-from jmars.scheduler.remote_workers import RemoteWorkers
-from jmars.scheduler.resuming import Resuming
+from jmars.scheduler.journal import Journal, JournaledSession, read_journal
+from jmars.scheduler.resuming import RemoteWorkers, Resuming
+from jmars.scheduler.shards import RemotePlace
 from jmars.tensor.engine import NoComputeEngine, set_engine
 
 __all__ = ["SchedulerProcess", "main"]

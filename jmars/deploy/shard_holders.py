@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jmars.scheduler.remote_shard import serve_shards
+from jmars.scheduler.shards import serve_shards
 
 __all__ = ["ShardHolders", "hold_shards"]
 

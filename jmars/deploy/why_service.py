@@ -13,7 +13,7 @@ from typing import Any
 from jmars.actors import remote_method
 from jmars.deploy.scheduler_port import ReasonsPort
 from jmars.model.status import HostStatus, Verdict
-from jmars.scheduler.watchdog import CALM, Watchdog
+from jmars.scheduler.why import CALM, Watchdog
 
 __all__ = ["WhyService"]
 

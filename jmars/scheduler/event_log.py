@@ -14,8 +14,6 @@ from typing import Any
 
 from jmars.model.events import Event
 
-__all__ = ["EventLog", "weight"]
-
 SAMPLE = 1_000  # entries of a long list that are weighed for all
 
 

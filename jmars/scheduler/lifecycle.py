@@ -15,8 +15,6 @@ from typing import NamedTuple
 from jmars.errors import ExecutionError
 from jmars.model.states import OperandState as S
 
-__all__ = ["LEGAL", "REPORTS", "Command", "Happened", "IllegalMoveError", "Move", "check", "step", "taken_in"]
-
 
 class Happened(IntEnum):
     """Events of an operand."""

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 
 from jmars.actors.tls import Identity
 
-__all__ = ["Change", "HostBack", "HostGone", "HostHere", "HostSuspect", "Membership", "SilenceLimits"]
-
 JOIN_SECONDS = 60.0
 STALL_SECONDS = 1.0  # a head that looks later than this was stalled itself
 

@@ -4,22 +4,33 @@ The actor holds many operands; an actor or coroutine per operand would cost 12 t
 are the counters of a `flow` instance, a state byte, and the worker that made the chunk. `lifecycle` decides the moves,
 for most batches by tables; StageRun acts on the returned values.
 Source: docs/explanation/seeds.md, "Operand states" and "Execution control".
+
+Chooses the worker of an operand whose inputs are stored: the worker that made most bytes of the inputs.
+
+Among equals the worker with the least load wins. First operands follow the plan.
+Source: docs/explanation/seeds.md, "Choosing workers".
+
+Finds the operands that end workers: an operand is to blame only if a worker died while the operand ran alone.
+
+When a worker dies, any operand of the batch may be the cause, or none (the system killed the worker). All of them run
+again, each alone on a worker; if workers die under an operand again and again, that operand is the cause. Dask counts
+three deaths whatever ran beside an operand, and so blames bystanders too.
+
+Counts losses of operands' chunks; a chunk lost again and again means a broken disk.
+
+A disk that cannot be read for a moment may lose the same chunk many times meanwhile, since computing the chunk again is
+fast; losses in quick succession count once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from jmars.flow.counters import Counters
 from jmars.model.states import OperandState as S
-from jmars.scheduler.assigner import choose_worker
-from jmars.scheduler.blame import Blame
 from jmars.scheduler.lifecycle import Command, Happened, Move, step, taken_in
-from jmars.scheduler.losses import Losses
-
-__all__ = ["Moved", "OperandActor", "Recovery", "Rows"]
-
 
 _TAKES, _ENDS, _FREES = taken_in(Happened.TAKEN), taken_in(Happened.STORED), taken_in(Happened.UNNEEDED)
 _READY, _RUNNING, _FINISHED, _FREED = int(S.READY), int(S.RUNNING), int(S.FINISHED), int(S.FREED)
@@ -311,3 +322,115 @@ class OperandActor(Rows):
             load[worker] += 1
             workers.append(worker)
         return workers
+
+
+def choose_worker(inputs: Sequence[int], owner: Sequence[int], nbytes: Sequence[int], load: Sequence[int]) -> int:
+    """Worker for an operand.
+
+    Parameters
+    ----------
+    inputs
+        Operands that it reads, at least one.
+    owner, nbytes
+        Worker that made each operand's chunk (-1 for none) and the chunk's bytes, by operand.
+    load
+        Operands that wait or run, by worker.
+
+    Examples
+    --------
+    >>> choose_worker([0, 1], owner=[0, 1], nbytes=[10, 90], load=[0, 5])
+    1
+    >>> choose_worker([0, 1], owner=[0, 1], nbytes=[50, 50], load=[7, 5])
+    1
+    """
+    if len(inputs) == 1:
+        only = owner[inputs[0]]
+        return only if only >= 0 else load.index(min(load))
+    bytes_of: dict[int, int] = {}
+    for one in inputs:
+        worker = owner[one]
+        bytes_of[worker] = bytes_of.get(worker, 0) + nbytes[one]
+    bytes_of.pop(-1, None)
+    if not bytes_of:
+        return load.index(min(load))
+    if len(bytes_of) == 1:
+        return next(iter(bytes_of))
+    most = max(bytes_of.values())
+    return min((load[worker], worker) for worker, size in bytes_of.items() if size == most)[1]
+
+
+TOTAL = 3  # workers that an operand may end, with others or alone, before it is held to be the cause
+ALONE = 2  # of them, at least, while it ran alone
+MOST_STOPPED = 5  # workers that may stop answering under an operand while it runs alone
+
+
+@dataclass
+class Deaths:
+    """Workers that died while they held an operand."""
+
+    total: int = 0
+    alone: int = 0  # while they held nothing else
+    by_memory: int = 0  # of the total: ended for the memory that they took
+    stopped: int = 0  # that did not answer any more: counted apart, for that is seldom an operand's doing
+
+
+class Blame:
+    """Counts of worker deaths by operand of one job.
+
+    Examples
+    --------
+    >>> blame = Blame()
+    >>> blame.died([7, 8], "signal"), blame.died([7], "signal"), blame.died([8], "signal"), blame.died([7], "signal")
+    ([], [], [], [7])
+    """
+
+    def __init__(self) -> None:
+        self.deaths: dict[int, Deaths] = {}  # by operand
+
+    def died(self, operands: Sequence[int], how: str, deaths: int = 1) -> list[int]:
+        """Note that workers died with operands; returns the operands that are known to be the cause."""
+        alone, causes = len(operands) == 1, []
+        for operand in operands:
+            known = self.deaths.setdefault(operand, Deaths())
+            if how == "stopped":
+                known.stopped += alone
+            else:
+                known.total += deaths
+                known.alone += deaths * alone
+                known.by_memory += deaths * (how == "memory")
+            if known.stopped >= MOST_STOPPED or (known.total >= TOTAL and known.alone >= ALONE):
+                causes.append(operand)
+        return causes
+
+
+MOST_LOSSES = 5  # how often the chunk of an operand may be lost
+ONE_TROUBLE = 1.0  # seconds in which losses of it count once
+
+
+class Losses:
+    """Counts by operand.
+
+    Examples
+    --------
+    >>> losses = Losses()
+    >>> [losses.worst([3], now) for now in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 4.9, 5.0)]
+    [-1, -1, -1, -1, -1, -1, -1, 3]
+    >>> losses.of(3)
+    6
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[int, tuple[int, float]] = {}  # operand: (how often, when that was counted last)
+
+    def worst(self, operands: Collection[int], now: float) -> int:
+        """Count losses of operands' chunks at a time in seconds; returns an operand with too many losses, or -1."""
+        for operand in operands:
+            count, last = self._counts.get(operand, (0, now - ONE_TROUBLE))
+            if now - last >= ONE_TROUBLE:
+                self._counts[operand] = count + 1, now
+        found = max(operands, key=self.of)
+        return found if self.of(found) > MOST_LOSSES else -1
+
+    def of(self, operand: int) -> int:
+        """Number of losses of an operand's chunk."""
+        return self._counts.get(operand, (0, 0.0))[0]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["Places", "bits"]
-
 
 class Places:
     """Holders of the chunks of a cluster; hosts are numbered from 0.

@@ -19,8 +19,6 @@ from jmars.model.states import OperandState as S
 from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
 from jmars.plan.choice.replan import DONE, READY, RUNNING, WAITS, replan
 
-__all__ = ["JobProgress", "NewPlan", "PlanMonitor", "plan_anew"]
-
 LEAST_SECONDS = 0.5  # of work left, for which another plan is worth its making
 LOOK_SECONDS = 0.25  # between two looks
 MOST_PLANS = 8  # of one job

@@ -10,14 +10,10 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from jmars.scheduler.plan_size import least_plan_size
-from jmars.scheduler.prepare import Prepared, Ready, prepare
+from jmars.scheduler.prepare import Prepared, Ready, least_plan_size, prepare
 from jmars.scheduler.ranking import Machine
 from jmars.tensor.structure import Bindings, bindings, canonical, digest_of
 from jmars.tensor.tensor_graph import TensorGraph
-
-__all__ = ["Plans"]
-
 
 KEPT = 256  # plans: the memory of a kernel that runs ever new cells stays flat
 
@@ -106,7 +102,7 @@ class Plans:
         source, reader
             First workers of the host that is read and of the host that reads.
         """
-        from jmars.scheduler.plan_links import links_of  # only several hosts need it
+        from jmars.scheduler.host_links import links_of  # only several hosts need it
 
         with self._lock:
             for structure, prepared in list(self._kept.items()):

@@ -4,6 +4,25 @@
 lines: runs bring their `Bindings`, so a cell run again with other data is neither tiled nor planned (`plans` keeps
 them). A job of several stages prepares all stages.
 Source: docs/explanation/seeds.md, "Preparing the graph", "Initial worker assignment" and "Execution lifecycle".
+
+Decides how often an operand that raised is tried again, and when.
+
+Under `retries: auto` an error of the environment (OSError) may pass by itself, and a user's function may have read
+anything: both are tried again three times, as in Mars (`retry_num` 4), the function only while that costs little. NumPy
+raises the same error for the same input, so its operands fail at once. A number is for all operands alike.
+Source: docs/explanation/seeds.md, "Execution control"; docs/decisions/0045-which-errors-are-retried.md.
+
+Estimates the bytes that a prepared graph takes while `Plans` keeps it.
+
+Workers that users annotated operands with: `jmars.annotate(worker=...)`, checked against the cluster, and wishes.
+
+Source: `expect_worker` of Mars's operands; docs/explanation/seeds.md, "Initial worker assignment".
+
+The graph for the live view: the chunk graph before and after fusion, and the layers of both.
+
+`graph_built` gives the data of a GraphBuilt event, `prediction` the plan's part, `with_lines` a run's own lines. Small
+graphs travel edge by edge; of large graphs only the graph of layers (a box per tensor operand before, a box per kind of
+fused operand after) travels, with the boxes of all operands.
 """
 
 from __future__ import annotations
@@ -12,31 +31,36 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.errors import GraphError
 from jmars.flow import FlowGraph, Pool
-from jmars.kernels.program import Call
+from jmars.kernels.program import Call, ChunkType, Generate, program_text
+from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan import Plan, PlanGraph, Workers, make_plan
-from jmars.scheduler.device_plan import device_classes, kept_apart
 from jmars.scheduler.event_log import weight
-from jmars.scheduler.fitting import OPERAND_BYTES, TILED_BYTES, Hungriest, hungriest, refuse_many
-from jmars.scheduler.picture import graph_built, prediction, with_lines
-from jmars.scheduler.pins import pinned_workers, preferred_workers
 from jmars.scheduler.plan_monitor import PlanMonitor
-from jmars.scheduler.plan_size import plan_size
-from jmars.scheduler.ranking import Machine, Ranked, rank_operands
-from jmars.scheduler.retries import RetryRule
-from jmars.tensor.chunk import GraphLayer
+from jmars.scheduler.ranking import (
+    OPERAND_BYTES,
+    TILED_BYTES,
+    Hungriest,
+    Machine,
+    Ranked,
+    device_classes,
+    hungriest,
+    kept_apart,
+    rank_operands,
+    refuse_many,
+)
+from jmars.tensor.chunk import ChunkGraph, GraphLayer
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
 from jmars.tensor.tensor_graph import TensorGraph
-
-__all__ = ["Prepared", "Ready", "prepare"]
 
 REFINED = 2  # times that a structure is planned again with what its runs taught
 LEAST_SECONDS = 0.1  # of a run that is worth it
@@ -386,3 +410,287 @@ def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:
         for place, arg in enumerate(row)
         if type(arg) is tuple and arg and type(arg[0]) is Slot
     ]
+
+
+TRIES = 4  # of an operand under `auto`, the first try included
+QUICK = 0.25  # seconds of a failed try of a user's function that is repeated in any case
+SHARE = 0.1  # of the time that the stage has computed: tries up to that are repeated, so the error comes little later
+FIRST_DELAY, DELAY_FACTOR, MOST_DELAY = 0.05, 3.0, 30.0  # seconds before the second try, growth, and the longest
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """The rule for one operand.
+
+    Attributes
+    ----------
+    asked
+        Number of retries that the user gave for this call; -1 if none.
+    setting
+        Value of `task.default_config.retries`: a number, or "auto".
+    """
+
+    asked: int = -1
+    setting: int | str = "auto"
+
+    def most(self, failure: Failure, computed: float) -> int:
+        """Number of tries that may follow the first one.
+
+        Parameters
+        ----------
+        failure
+            The last error.
+        computed
+            Seconds that the stage has computed so far, on each worker.
+
+        Examples
+        --------
+        >>> [RetryRule().most(Failure("ValueError", "no", in_user_code=own), 0.0) for own in (False, True)]
+        [0, 3]
+        >>> minute = Failure("ValueError", "no", in_user_code=True, seconds=60.0)
+        >>> [RetryRule().most(minute, computed) for computed in (0.0, 3600.0)]
+        [0, 3]
+        """
+        if failure.is_final:
+            return 0
+        if self.asked >= 0:
+            return self.asked
+        if isinstance(self.setting, int):
+            return self.setting
+        if failure.is_transient:
+            return TRIES - 1
+        return TRIES - 1 if failure.in_user_code and failure.seconds <= max(QUICK, SHARE * computed) else 0
+
+    def delay(self, failure: Failure, tries: int) -> float:
+        """Seconds to wait after so many tries; none if only a user's function gives reason to retry."""
+        if self.asked < 0 and self.setting == "auto" and not failure.is_transient:
+            return 0.0
+        return float(min(FIRST_DELAY * DELAY_FACTOR ** min(tries - 1, 20), MOST_DELAY))
+
+    def told(self, failure: Failure, tries: int) -> str:
+        """Number of tries in words, to be added to the place of an error.
+
+        Examples
+        --------
+        >>> RetryRule().told(Failure("OSError", "no"), 4), RetryRule().told(Failure("ValueError", "no"), 1)
+        (', tried 4 times', '')
+        """
+        if tries != 1:
+            return f", tried {tries} times"
+        if not failure.in_user_code:
+            return ""  # NumPy's error: nobody expects another try
+        return ", tried once; retries=n asks for more" if self.asked < 0 and self.setting == "auto" else ", tried once"
+
+
+OPERAND = 400  # bytes of an operand of the compiled graph
+
+
+def least_plan_size(graph: TensorGraph) -> int:
+    """Estimated bytes that the plan of a graph takes at least, known before it is made.
+
+    Counts unfused results and their unfused inputs; other operands may be pruned.
+    """
+    needed: set[int] = set()
+    stack = [k for k in graph.results if graph.operands[k].alone]
+    while stack:
+        k = stack.pop()
+        if k not in needed:
+            needed.add(k)
+            stack += [i for i in graph.inputs[k] if graph.operands[i].alone]
+    return OPERAND * len(needed)
+
+
+def plan_size(compiled: Compiled) -> int:
+    """Estimated bytes that a kept graph takes: measured with tracemalloc, plus users' functions."""
+    before, after = compiled.before, compiled.after
+    args = 150 * after.n if after.args is not None else 0
+    steps = [step for program in after.programs for step in program.steps]
+    args += sum(_brought(step.params) for step in steps if isinstance(step, Call | Generate))
+    args += sum(map(_brought, after.args or ()))
+    return 15_000 + 40 * before.n + OPERAND * after.n + 8 * before.input_idx.size + 60 * after.input_idx.size + args
+
+
+def _brought(row: tuple[Any, ...]) -> int:
+    """Bytes of pickles and arrays in a row."""
+    found = 0
+    for one in row:
+        if type(one) is bytes:
+            found += len(one)
+        elif type(one) is np.ndarray:
+            found += one.nbytes
+        elif type(one) is tuple:
+            found += _brought(one)
+    return found
+
+
+def pinned_workers(graph: ChunkGraph, workers: Sequence[str]) -> dict[int, int]:
+    """Number of the only worker that may run an operand, by operand.
+
+    Raises
+    ------
+    GraphError
+        If there is no such worker.
+    """
+    return _by_operand(graph, [_worker(layer, workers) for layer in graph.layers])
+
+
+def preferred_workers(graph: ChunkGraph, workers: Sequence[str]) -> dict[int, int]:
+    """Number of the worker that a user wishes for an operand, by operand; of a host the first worker.
+
+    A wish for a worker or host that is not here has no effect.
+    """
+    return _by_operand(graph, [_preferred(layer, workers) for layer in graph.layers])
+
+
+def _by_operand(graph: ChunkGraph, worker_of: Sequence[int]) -> dict[int, int]:
+    """The workers by operand, from workers by layer, -1 for none."""
+    if max(worker_of, default=-1) < 0:
+        return {}
+    rows = zip(graph.layer.tolist(), graph.program.tolist(), strict=True)
+    return {i: worker_of[layer] for i, (layer, program) in enumerate(rows) if worker_of[layer] >= 0 and program >= 0}
+
+
+def _preferred(layer: GraphLayer, workers: Sequence[str]) -> int:
+    """The worker of a wish; -1 for none."""
+    wish = None if layer.annotation is None else layer.annotation.prefer
+    if wish is None or isinstance(wish, int):
+        return -1 if wish is None or wish >= len(workers) else wish
+    return next((at for at, name in enumerate(workers) if wish in (name, name.rpartition("/")[0])), -1)
+
+
+def _worker(layer: GraphLayer, workers: Sequence[str]) -> int:
+    """The worker of a layer's operands; -1 for any."""
+    if layer.annotation is None:
+        return -1
+    worker = layer.annotation.worker
+    if worker is None:
+        return -1
+    number = worker if isinstance(worker, int) else workers.index(worker) if worker in workers else -1
+    if not 0 <= number < len(workers):
+        raise GraphError(
+            f"{layer.name} is annotated with worker={worker!r}, and the cluster has the workers 0 to "
+            f"{len(workers) - 1} ({', '.join(workers[:10])}{', …' * (len(workers) > 10)}); choose one of them"
+        )
+    return number
+
+
+SMALL = 1500  # operands up to which every edge is drawn
+_NAME = 80  # characters of a label
+_TEXT = 300  # characters of an expression
+
+
+class _Assigned(Protocol):
+    """Workers planned for the first operands: a plan of any kind."""
+
+    @property
+    def assign(self) -> NDArray[np.int16]:
+        """Worker of each operand, -1 for none."""
+
+
+def graph_built(compiled: Compiled, plan: _Assigned, workers: Sequence[str]) -> dict[str, Any]:
+    """The data of a GraphBuilt event, but for the user's lines; docs/reference/events.md explains the fields."""
+    before, after = compiled.before, compiled.after
+    small = before.n <= SMALL
+    before_src, before_dst = _edges(before)
+    after_src, after_dst = _edges(after)
+    labels = [_label(after, k) for k in range(-1, len(after.programs))]
+    kinds, after_group = np.unique(np.stack([after.layer, after.program]), axis=1, return_inverse=True)
+    group = after_group.reshape(-1)
+    return {
+        "stages": [],
+        "n_before": before.n,
+        "n_after": after.n,
+        "workers": list(workers),
+        "before_src": _u4(before_src) if small else b"",
+        "before_dst": _u4(before_dst) if small else b"",
+        "before_stage": _u4(before.layer),
+        "before_group": _u4(compiled.group),
+        "after_src": _u4(after_src) if small else b"",
+        "after_dst": _u4(after_dst) if small else b"",
+        "after_labels": [labels[k + 1] for k in after.program.tolist()] if small else [],
+        "after_group": _u4(group),
+        "after_nbefore": _u4(np.bincount(compiled.group[compiled.group >= 0], minlength=after.n)),
+        "stage_edges": _between(before.layer, before_src, before_dst),
+        "group_labels": [labels[k + 1] for k in kinds[1].tolist()],
+        "group_edges": _between(group, after_src, after_dst),
+        "group_program": _u4(kinds[1]),
+        "group_types": _types(after, kinds[1], group) if kinds.shape[1] <= SMALL else [],
+        "group_texts": [_text(after, k) for k in kinds[1].tolist()] if kinds.shape[1] <= SMALL else [],
+        "before_chunk": _u4(_chunk_numbers(before)) if small else b"",
+        "stage_grids": [list(ids.shape) for ids in before.grids] if small else [],
+        "assigned": plan.assign.astype("<i2").tobytes(),
+        "after_nbytes": after.nbytes.astype("<i8").tobytes() if small else b"",
+    }
+
+
+def prediction(
+    compiled: Compiled, predicted: dict[str, Any] | None, seconds: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """The data of a GraphBuilt event that a plan predicts: of the run, and seconds of each operand."""
+    told = b"" if seconds is None or compiled.before.n > SMALL else seconds.astype("<f4").tobytes()
+    return {"predicted": predicted, "after_seconds": told}
+
+
+def with_lines(
+    picture: dict[str, Any], compiled: Compiled, line_of: Callable[[SourceLine | None], SourceLine | None]
+) -> dict[str, Any]:
+    """The picture with the lines that `line_of` gives for lines of the compiled graph."""
+    before = compiled.before
+    counts = np.bincount(before.layer, minlength=len(before.layers)).tolist()
+    stages = [_layer(layer.name, line_of(layer.line), count) for layer, count in zip(before.layers, counts)]
+    return picture | {"stages": stages}
+
+
+def _edges(graph: ChunkGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    users = np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))
+    return graph.input_idx, users
+
+
+def _between(box: NDArray[Any], src: NDArray[np.int64], dst: NDArray[np.int64]) -> list[list[int]]:
+    """Distinct edges between different boxes."""
+    if not len(src):
+        return []
+    pairs = np.unique(box[src].astype(np.int64) << 32 | box[dst].astype(np.int64))
+    return [[a, b] for a, b in zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist()) if a != b]
+
+
+def _chunk_numbers(graph: ChunkGraph) -> NDArray[np.int64]:
+    """Number of the chunk that each operand computes, in C order of its tensor's chunks; -1 for parts of a chunk."""
+    number = np.full(graph.n, -1, np.int64)
+    for row, ids in enumerate(graph.grids):
+        own = np.flatnonzero(graph.layer[ids.ravel()] == row)  # a tensor may have chunks of another tensor
+        number[ids.ravel()[own]] = own
+    return number
+
+
+def _types(graph: ChunkGraph, programs: NDArray[Any], group: NDArray[Any]) -> list[list[Any] | None]:
+    """Dtype and shape of the chunks of each kind; None if they differ, or if no operand reads a stored chunk."""
+    found: list[set[ChunkType]] = [set() for _ in programs]
+    for kind, program in enumerate(programs.tolist()):
+        if program >= 0:
+            found[kind].add(graph.programs[program].output)
+    src, users = _edges(graph)
+    for edge in np.flatnonzero(graph.program[src] < 0).tolist():  # the readers know the types of stored chunks
+        user = int(users[edge])
+        types = graph.programs[graph.program[user]].inputs
+        found[group[src[edge]]].add(types[edge - graph.input_ptr[user]])
+    rows = [next(iter(types)) if len(types) == 1 else None for types in found]
+    return [[str(one.dtype), list(one.shape)] if one is not None else None for one in rows]
+
+
+def _label(graph: ChunkGraph, program: int) -> str:
+    return "stored" if program < 0 else graph.programs[program].name[:_NAME]
+
+
+def _text(graph: ChunkGraph, program: int) -> str:
+    """The expression that a program computes; "" for a stored chunk."""
+    return "" if program < 0 else program_text(graph.programs[program])[:_TEXT]
+
+
+def _layer(name: str, line: SourceLine | None, count: int) -> list[Any]:
+    where = [line.filename, line.lineno, line.text[:200]] if line is not None else ["", 0, ""]
+    return [name[:_NAME], *where, count]
+
+
+def _u4(values: NDArray[Any]) -> bytes:
+    return values.astype(np.int64).astype("<u4").tobytes()  # -1 becomes 0xffffffff

@@ -3,15 +3,25 @@
 A job runs in stages of unknown number. A stage has a share of the remainder: all of it when no other stage can follow,
 else half. Within a stage the share of finished operands counts.
 Source: Mars `services/task/supervisor/processor.py` (the sum over stages of subtask progress times the stage's share).
+
+Estimates the remaining seconds of a running stage, from costs of operands and the pace of the run.
+
+Work counts, not the number of operands: an operand costs as many seconds as ended operands of the same program took on
+average, or as planned. Work done since the start gives the pace, with all waiting for memory, disk and
+messages; early on the plan's makespan counts as well. The estimate moves smoothly, so that a display does not flicker,
+and is within twice the truth on a steady run. Plain: the caller gives time and states.
+Source: Mars `services/task/api/core.py`, `estimate_graph_finish_time`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from jmars.model.states import OperandState as S
-
-__all__ = ["Progress"]
 
 DONE = (S.FINISHED, S.FREED, S.SPILLED)
 ALMOST = 1 - 2.0**-20  # all operands are done and the job has not ended
@@ -60,3 +70,129 @@ class Progress:
         counts = np.bincount(np.frombuffer(states, np.uint8), minlength=len(S))
         to_do = len(states) - self._given
         return max(0, int(counts[list(DONE)].sum()) - self._given) / to_do if to_do else 1.0
+
+
+TRUSTED = 0.2  # share of the work after which the pace alone counts, and the plan no more
+SMOOTH = 0.5, 0.1  # seconds over which a change is believed, at least and as a share of what is left
+_DONE = np.zeros(len(S), np.float64)
+_DONE[[S.FINISHED, S.FREED, S.SPILLED]] = 1.0
+_DONE[S.RUNNING] = 0.5  # on average
+
+
+class Eta:
+    """Estimate for one stage.
+
+    Parameters
+    ----------
+    program
+        Row of the program of each operand; -1 for chunks that were there before, which cost nothing.
+    workers
+        Processes that compute.
+    planned
+        Seconds that each operand should take, where that was planned.
+    makespan
+        Seconds that all should take, where that was planned.
+
+    Examples
+    --------
+    >>> eta = Eta([0, 0, 0, 0], workers=1)
+    >>> eta.ended([0], [2_000_000])
+    >>> eta.left(now=2.0, states=bytes([3, 1, 1, 1]))
+    6.0
+    """
+
+    def __init__(
+        self,
+        program: Sequence[int],
+        workers: int,
+        planned: NDArray[np.float64] | None = None,
+        makespan: float | None = None,
+        begun: float = 0.0,
+    ) -> None:
+        self._program, self._workers, self._planned, self._makespan = program, workers, planned, makespan
+        self._rows: NDArray[np.int64] | None = None
+        self._begun = begun
+        self._operands: list[int] = []  # that ended since the last look
+        self._microseconds: list[int] = []
+        self._count = self._seconds = np.zeros(0)  # of those that ended, by program
+        self._ends: float | None = None  # when it will be over, as told last
+        self._told = begun
+
+    def ended(self, operands: Sequence[int], microseconds: Sequence[int]) -> None:
+        """Operands ended after so many microseconds each."""
+        if len(operands) == len(microseconds):
+            self._operands += operands
+            self._microseconds += microseconds
+
+    def left(self, now: float, states: bytes | bytearray) -> float | None:
+        """Estimated remaining seconds; None while no cost is known.
+
+        Parameters
+        ----------
+        now
+            Seconds, of the clock of `begun`.
+        states
+            Of each operand.
+        """
+        found = self._estimate(now, states)
+        if found is None:
+            return None
+        ends = now + found
+        if self._ends is None:
+            self._ends = ends
+        else:
+            slow = max(SMOOTH[0], SMOOTH[1] * found)
+            self._ends += (1 - math.exp((self._told - now) / slow)) * (ends - self._ends)
+        self._told = now
+        return max(0.0, self._ends - now)
+
+    def waiting(self, states: bytes | bytearray) -> float:
+        """Seconds of computing that has not begun; 0 while no cost is known."""
+        cost, share = self._costs(), _DONE[np.frombuffer(states, np.uint8)]
+        return 0.0 if cost is None else float(cost[share == 0].sum())
+
+    def _estimate(self, now: float, states: bytes | bytearray) -> float | None:
+        cost = self._costs()
+        elapsed = now - self._begun
+        done, whole = 0.0, 0.0
+        if cost is not None:
+            share = _DONE[np.frombuffer(states, np.uint8)]
+            whole, done = float(cost.sum()), float(cost @ share)
+        by_plan = max(0.0, self._makespan - elapsed) if self._makespan is not None else None
+        if cost is None or not done or elapsed <= 0:
+            return by_plan
+        pace = min(done / elapsed, float(self._workers))
+        by_pace = (whole - done) / pace
+        if by_plan is None or done >= TRUSTED * whole:
+            return by_pace
+        weight = done / (TRUSTED * whole)
+        return weight * by_pace + (1 - weight) * by_plan
+
+    def _costs(self) -> NDArray[np.float64] | None:
+        """Seconds of each operand by current knowledge; None where no operand ended and none was planned."""
+        if self._rows is None:
+            self._rows = np.asarray(self._program, np.int64)
+            self._count = self._seconds = np.zeros(int(self._rows.max(initial=-1)) + 1)
+        rows = self._rows
+        if self._operands:
+            of = rows[self._operands]
+            took = np.asarray(self._microseconds, np.float64) * 1e-6
+            known = of >= 0
+            n = len(self._count)
+            self._count = self._count + np.bincount(of[known], minlength=n)
+            self._seconds = self._seconds + np.bincount(of[known], took[known], minlength=n)
+            self._operands, self._microseconds = [], []
+        seen = self._count > 0
+        if not seen.any() and self._planned is None:
+            return None
+        mean = np.where(seen, np.maximum(self._seconds, 1e-9) / np.maximum(self._count, 1), 0.0)
+        measured = np.append(seen, False)[rows]  # the last row is for -1
+        cost = np.append(mean, 0.0)[rows]
+        rest = ~measured & (rows >= 0)
+        if self._planned is not None:
+            expected = float(self._planned[measured].sum())
+            scale = float(cost[measured].sum()) / expected if expected > 0 else 1.0
+            cost[rest] = self._planned[rest] * scale
+        elif rest.any():
+            cost[rest] = float(self._seconds.sum() / self._count.sum())
+        return cost

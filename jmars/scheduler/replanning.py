@@ -25,8 +25,6 @@ from jmars.scheduler.prepare import Watched
 from jmars.scheduler.ranking import Machine
 from jmars.scheduler.shards import Shards
 
-__all__ = ["Replanning", "watch_over"]
-
 log = logging.getLogger("jmars.scheduler")
 
 _SHARE = 0.05  # of the work that is left, which another plan may take to make

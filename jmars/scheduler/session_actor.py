@@ -22,18 +22,15 @@ from jmars.model.reports import ChunksKept, ChunksLost, GpuRefused, InputsMissin
 from jmars.model.states import TERMINAL
 from jmars.model.states import OperandState as S
 from jmars.model.submission import Submission
-from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Ready
-from jmars.scheduler.scheduler_context import SchedulerContext
+from jmars.scheduler.scheduler_context import ChunkMetaActor, SchedulerContext
 from jmars.tensor.structure import Bindings
 
 if TYPE_CHECKING:
     from jmars.scheduler.elastic import Demand
-
-__all__ = ["SessionActor"]
 
 log = logging.getLogger("jmars.scheduler")
 

@@ -3,14 +3,25 @@
 From the opening of the stage on the workers to their report of the closing: reports change the operands' rows
 (OperandActor); the rows' decisions become orders to the workers and events in the log. Reports that come twice or too
 late have no effect. Source: docs/explanation/seeds.md, "Execution control" and "Cancelling a job".
+
+StageListener: the stage's view of the job.
+
+Opens a job, or its next stage, on the workers: chunk numbers, inputs from outside, then the job's table.
+
+FailedStageCleanup: releases a stage that failed with an unexpected error.
+
+The stage's rows may be half changed, so they decide no more: the workers stop and forget the stage, and then
+chunks that only this stage needed are freed. So a fault of jmars ends a single job, not other jobs and not the cluster.
+Source: docs/explanation/reliability.md, "Faults of jmars itself".
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,17 +43,16 @@ from jmars.model.reports import (
     WorkerLost,
 )
 from jmars.model.states import OperandState as S
-from jmars.scheduler.eta import Eta
 from jmars.scheduler.job_summaries import blame_operand, chunk_loss_error, worker_killer_error
 from jmars.scheduler.operand_rows import Moved
 from jmars.scheduler.prepare import Ready
+from jmars.scheduler.progress import Eta
+from jmars.scheduler.ranking import refuse_unfit
 from jmars.scheduler.replanning import watch_over
 from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.scheduler.shards import Shards, make_rows
-from jmars.scheduler.stage_listener import RegistrationState, StageListener
+from jmars.scheduler.stages import Stages
 from jmars.tensor.source_line import SourceLine
-
-__all__ = ["StageRun"]
 
 
 class StageRun:
@@ -398,3 +408,112 @@ _HANDLERS: dict[type, Callable[[StageRun, Any], None]] = {
     InputsMissing: lambda stage, told: stage.missing(told.operands),
     JobClosed: lambda stage, told: stage.closed(told.measured),
 }
+
+
+class RegistrationState(Enum):
+    """Knowledge that the workers have of a stage."""
+
+    OPEN = "open"
+    CLOSING = "closing"  # they were told to forget it
+    CLOSED = "closed"
+
+
+class StageListener(Protocol):
+    """The job that a stage belongs to."""
+
+    def isolate_faults(self, act: Callable[..., None], *args: Any) -> None:
+        """Call `act` for the job; an unexpected error ends this job alone."""
+
+    def failing(self, error: Failure, line: SourceLine | None) -> None:
+        """An operand cannot be computed: the stage stops."""
+
+    def stopping(self) -> None:
+        """The stage is about to stop its running operands."""
+
+    def keep(self, chunks: Mapping[str, list[int]], shapes: Mapping[int, tuple[int, ...]]) -> None:
+        """All operands are done: chunks of the results by key, and the shapes that were not known before."""
+
+    def closed(self, measured: dict[str, Any] | None, succeeded: bool) -> None:
+        """The stage is over, and the workers have forgotten it."""
+
+
+def open_stage(
+    job: str, number: int, listener: StageListener, context: SchedulerContext, ready: Ready, stages: Stages | None
+) -> StageRun:
+    """Open a job, or the next stage of a job, on the workers; an exception leaves no change.
+
+    Raises
+    ------
+    ClusterError
+        If a tensor that it reads was dropped, or too many jobs are open.
+    ChunkLostError
+        If chunks of it were lost.
+    MemoryLimitError
+        If one of its operands does not fit in memory by itself.
+    """
+    prepared, bound = ready
+    most = prepared.hungriest
+    machine = None if context.machine is None else context.machine()
+    if most is not None and machine is not None and most.nbytes > machine.largest:
+        what = prepared.blame(most.operand, bound)[0]
+        refuse_unfit(most, machine.largest, what, machine.advice, machine.giver())
+    meta, port = context.meta, context.port
+    table = prepared.open(job, number, context.take_chunks(prepared.plan.dag.n), bound)
+    given: dict[int, int] = {}
+    if stages is not None:
+        stages.hold(meta)
+    for name, operands in prepared.stored.items():
+        key = bound.key(name)
+        held = meta.chunks(key if stages is None else stages.name(key))
+        for operand, index in operands:
+            given[operand] = table.chunk[operand] = held[index]
+    run = StageRun(job, listener, context, ready, table, given)
+    try:
+        port.open_job(table)
+    except Exception:
+        prepared.pool.release(run.operands.counters)
+        raise
+    meta.hold(given.values())
+    if stages is not None:
+        port.free_chunks(stages.begin(meta))
+    return run
+
+
+class FailedStageCleanup:
+    """Takes the remaining reports for a stage.
+
+    Parameters
+    ----------
+    stage
+        The one that is given up; no report reaches it any more.
+    job, context
+        Its job, and what that shares with others.
+    gone
+        Called once, when the workers know nothing of it and nothing is held for it.
+    """
+
+    def __init__(self, stage: StageRun, job: str, context: SchedulerContext, gone: Callable[[], None]) -> None:
+        self._stage, self._job, self._context, self._gone = stage, job, context, gone
+
+    def stop(self) -> None:
+        """Make the workers stop and forget the stage, unless they were told to."""
+        if self._stage.known is RegistrationState.CLOSED:
+            self._bury()
+        elif self._stage.known is RegistrationState.OPEN:
+            self._stage.known = RegistrationState.CLOSING  # so that a try which it has planned comes to nothing
+            self._context.port.stop_execution(self._job)
+            self._context.port.close_job(self._job)
+
+    def report(self, report: JobReport | ChunksLost) -> None:
+        """Take a report of the workers; only the end of the stage on the workers has an effect."""
+        if isinstance(report, JobClosed) or (isinstance(report, Refused) and report.operand < 0):
+            self._bury()
+
+    def _bury(self) -> None:
+        stage, context = self._stage, self._context
+        free = stage.let_go()
+        made = [chunk for row, chunk in zip(stage.table.program, stage.table.chunk, strict=True) if row >= 0]
+        context.port.free_chunks(free + [chunk for chunk in made if not context.meta.is_held(chunk)])
+        if stage.known is not RegistrationState.CLOSED:
+            stage.ready.prepared.pool.release(stage.operands.counters)
+        self._gone()

@@ -3,26 +3,32 @@
 `Stages` joins decisions of optimize/unfolding.py with the chunks of ChunkMetaActor: tensors that a later stage reads
 are kept under names of the job, and dropped as soon as no later stage needs them. GraphActor runs stage after stage.
 Source: Mars `services/task/supervisor/stage.py`.
+
+StagesBehind: the ended stages of a job, as a scheduler that resumes the job reads them in the journal.
+
+Compiles a submission: unpickles and prepares the graph, as a whole or stage by stage.
+
+Runs in a thread; unpickling and tiling may run the user's code, with any exception.
 """
 
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from jmars.errors import ClusterError
+from jmars.model.submission import Submission
 from jmars.optimize.unfolding import Stage, Unfolding, reported_splits
-from jmars.scheduler.chunk_meta import ChunkMetaActor
-from jmars.scheduler.ended_stage import EndedStage
-from jmars.scheduler.prepare import Ready
-from jmars.scheduler.scheduler_context import ReadChunk
+from jmars.scheduler.prepare import Ready, prepare
+from jmars.scheduler.scheduler_context import ChunkMetaActor, EndedStage, ReadChunk, SchedulerContext
 from jmars.tensor.operand import Splits
+from jmars.tensor.structure import Bindings
 from jmars.tensor.tensor_graph import TensorGraph
-
-__all__ = ["Stages"]
 
 
 class Stages:
@@ -169,3 +175,74 @@ class Stages:
 
     def _name(self, node: int) -> str:
         return f"{self._job}/{node}"
+
+
+class StagesBehind:
+    """Stages of a job that had ended.
+
+    Attributes
+    ----------
+    ended, values
+        By number of the stage: chunks and lengths, and the values that decide the next stage.
+    opened
+        Stages opened so far.
+    stages
+        The job's, once a stage was passed over.
+    """
+
+    def __init__(self) -> None:
+        self.ended: dict[int, EndedStage] = {}
+        self.values: dict[int, dict[int, Any]] = {}
+        self.opened = 0
+        self.stages: Stages | None = None
+
+    def note(self, kind: str, stage: int, blob: bytes) -> None:
+        """Take a record of the journal."""
+        if kind == "stage":
+            self.ended[stage] = EndedStage(*pickle.loads(blob))
+        else:
+            self.values[stage] = pickle.loads(blob)
+
+    def values_before(self) -> dict[int, Any] | None:
+        """Values that decide the stage opened last; None for the first."""
+        return self.values.get(self.opened - 1, {}) if self.opened > 1 else None
+
+
+def compile_submission(
+    context: SchedulerContext, job: str, submission: Submission, check: Callable[[], None]
+) -> tuple[Ready | None, Stages | None]:
+    """Unpickles a submitted graph and prepares the first stage; None for an empty graph.
+
+    The second value is the stages of a graph that unfolds during the run, None for other graphs.
+
+    Parameters
+    ----------
+    context, job
+        The cluster, and the job's id.
+    submission
+        Has a graph.
+    check
+        Called between steps; may raise to stop.
+    """
+    graph, settings = cloudpickle.loads(submission.graph), submission.settings
+    if submission.bindings is not None:
+        turn, machine = context.plans.turn, context.machine() if context.machine is not None else None
+        bound = Bindings(*submission.bindings)
+        prepared = prepare(graph, settings, context.here(), check, machine, bound)
+        context.plans.keep(submission.structure, prepared, turn)
+        return Ready(prepared, bound), None
+    if not graph.unfolds:
+        return context.plans.ready(graph, settings, context.here(), check, context.machine), None
+    stages = stages_of(context, job, graph, settings, check)
+    return stages.prepare(), stages
+
+
+def stages_of(
+    context: SchedulerContext, job: str, graph: TensorGraph, settings: Mapping[str, Any], check: Callable[[], None]
+) -> Stages:
+    """The stages of a graph that unfolds, none begun; arguments as for `compile_submission`."""
+
+    def ready(part: TensorGraph) -> Ready:
+        return context.plans.ready(part, settings, context.here(), check, context.machine)
+
+    return Stages(job, graph, ready)

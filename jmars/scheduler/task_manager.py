@@ -20,8 +20,6 @@ from jmars.model.states import OperandState as S
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.session_actor import SessionActor
 
-__all__ = ["TaskManagerActor"]
-
 PENDING, RUNNING, TERMINATED = 0, 1, 2  # a task
 SUCCEEDED, ERRORED, CANCELLED = 2, 3, 4  # a subtask, beside the first two above
 STATUS = {

@@ -2,17 +2,39 @@
 
 `why` is a pure function of plain data (`model/status.py`). The sentence names the awaited operand and the user's line,
 the worker, seconds, bytes, and the holder of memory, the likeliest reason first. `died` explains the end of a worker.
+
+WhyActor: gathers the facts about jobs for `why`, and logs jobs that do not move.
+
+The host sends its status (`worker/host_status.py`), since scheduler and host may be two processes; operands get the
+words of their jobs here. `deploy/why_service.py` asks, for clients and for the watchdog.
+
+Watchdog: decides when to report jobs that do not move, before the user asks, and neither at once nor all the time.
+
+`Watchdog` takes the jobs' pulses now and then; `look` returns jobs that have stood still long enough for their user to
+hear why, and reported jobs that move again. The caller gives the time.
+
+The executable graph of an operand: Fetch operands for the inputs, and the operand itself.
+
+Source: docs/explanation/seeds.md, "Execution control"; Mars `scheduler/graph.py`, `get_executable_operand_dag`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from jmars.actors import remote_method
+from jmars.errors import UnknownTaskError
+from jmars.kernels import executable
+from jmars.model import events
 from jmars.model.states import TERMINAL
 from jmars.model.status import GRAPHS, DeathStatus, HostStatus, JobStatus, QueueStatus, Verdict, WorkerStatus
+from jmars.scheduler.graph_actor import GraphActor
+from jmars.scheduler.prepare import Ready
+from jmars.scheduler.session_actor import SessionActor
 from jmars.units import format_bytes, format_seconds
-
-__all__ = ["died", "named", "of_cluster", "why"]
 
 LONG = 3.0  # times as long as such operands took before, from which on that is said
 GRACE = 0.5  # seconds for which a running operand may go on after a cancel
@@ -293,3 +315,196 @@ def _unstarted(job: JobStatus, host: HostStatus) -> Verdict | None:
         return None
     text = f"{_label(job)} waits for a worker: {n} operands are queued, and no worker has started one of them"
     return Verdict(kind="queued", text=text)
+
+
+_MOVING = ("preparing", "running", "cancelling")
+
+
+class WhyActor:
+    """Explains the state of jobs; changes none.
+
+    Parameters
+    ----------
+    session
+        Their session.
+    unreported
+        Why nobody is told of a job's end yet, or (of "") why clients wait at all; gives "" where nobody does.
+    """
+
+    def __init__(self, session: SessionActor, unreported: Callable[[str], str] = lambda job: "") -> None:
+        self._session, self._unreported = session, unreported
+
+    @remote_method
+    async def job(self, job: str, host: HostStatus) -> Verdict:
+        """Why a job stands as it does; UnknownTaskError for a job that is not remembered."""
+        graph = self._session.graph(job)
+        return why(self._stands(graph), named(host, self._words))
+
+    @remote_method
+    async def cluster(self, host: HostStatus) -> str:
+        """Explains the states of running jobs, line by line, and the recent ends of workers."""
+        found = [self._session.graph(told["id"]) for told in self._session.jobs()]
+        told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
+        waits = self._unreported("")
+        return f"{told}\nwhat clients ask waits: {waits}" if waits else told
+
+    @remote_method
+    async def operand(self, job: str, operand: int) -> dict[str, Any]:
+        """The executable graph of an operand of the job's newest stage, as JSON: its Fetch operands and itself.
+
+        Raises
+        ------
+        UnknownTaskError
+            If the job, its graph or the operand is not here any more.
+        """
+        ready = self._session.graph(job).newest
+        n = 0 if ready is None else len(ready.prepared.table.program)
+        if ready is None or not 0 <= operand < n:
+            has = f"it has {n}, from 0" if n else "its graph is not here; the last few jobs keep theirs"
+            raise UnknownTaskError(f"{job} has no operand {operand}: {has}")
+        return document(ready, job, operand)
+
+    @remote_method
+    async def pulses(self) -> dict[str, list[Any]]:
+        """A value for each running job; two equal values mean that the job has not moved."""
+        found = {}
+        for told in self._session.jobs():
+            if told["state"] in _MOVING or self._unreported(told["id"]):
+                graph = self._session.graph(told["id"])
+                found[told["id"]] = [told["state"], *told["counts"].values(), graph.phases.now]
+        return found
+
+    @remote_method
+    async def expect(self) -> None:
+        """Log the remaining seconds of each running job."""
+        for told in self._session.jobs():
+            if told["eta"] is not None:
+                self._session.log.append(events.EXPECTED, told["id"], {"left": told["eta"]})
+
+    @remote_method
+    async def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
+        """Log that a job has not moved for so long, for this reason; an empty text says that it moves again."""
+        calm = verdict["kind"] in CALM
+        self._session.log.append(events.STALLED, job, {**verdict, "seconds": seconds, "calm": calm})
+
+    def _words(self, job: str, operand: int) -> str:
+        """An operand of a job that runs, or ended a moment ago, with its line."""
+        try:
+            ready = self._session.graph(job).newest
+        except LookupError:
+            return ""
+        if ready is None or not 0 <= operand < len(ready.prepared.table.program):
+            return ""
+        return ready.prepared.blame(operand, ready.bound)[0]
+
+    def _stands(self, graph: GraphActor) -> JobStatus:
+        told = graph.describe()
+        age = time.monotonic() - graph.submitted
+        error = graph.error
+        return {
+            "id": told["id"],
+            "name": told["name"],
+            "state": told["state"],
+            "elapsed": told["elapsed"],
+            "since": 0.0 if graph.state in TERMINAL else max(0.0, age - graph.elapsed),
+            "phase": graph.phases.text(),
+            "counts": told["counts"],
+            "line": error.where if error else "",
+            "error": str(error) if error else "",
+            "refused": graph.refused,
+            "unreported": self._unreported(graph.job),
+        }
+
+
+PATIENCE = 5.0  # seconds without movement after which the first word is said; each next one after twice as long
+CALM = frozenset(
+    {"runs", "preparing", "queued", "starting", "moves", "done", "cancelled"}
+)  # reasons that need nobody's help
+
+
+@dataclass
+class _Seen:
+    pulse: Any
+    since: float  # when it was last seen to change
+    said: float = 0.0  # seconds of standstill at which something was said last, 0 for nothing
+
+
+class Watchdog:
+    """The jobs that have not ended.
+
+    Examples
+    --------
+    >>> dog = Watchdog(patience=5)
+    >>> dog.look(0, {"job-1": "a"}), dog.look(4, {"job-1": "a"}), dog.look(6, {"job-1": "a"})
+    (({}, []), ({}, []), ({'job-1': 6}, []))
+    >>> dog.look(7, {"job-1": "a"}), dog.look(13, {"job-1": "a"}), dog.look(14, {"job-1": "b"})
+    (({}, []), ({'job-1': 13}, []), ({}, ['job-1']))
+    """
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self.patience = patience
+        self._seen: dict[str, _Seen] = {}
+
+    def look(self, now: float, pulses: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
+        """Jobs to report.
+
+        Parameters
+        ----------
+        now
+            Seconds of any clock.
+        pulses
+            By job that has not ended: something that differs as soon as it has moved.
+
+        Returns
+        -------
+        dict
+            Seconds of standstill by job whose user should hear why.
+        list
+            Jobs of which that was said and that move again.
+        """
+        still: dict[str, float] = {}
+        moving: list[str] = []
+        for job, pulse in pulses.items():
+            seen = self._seen.get(job)
+            if seen is None or seen.pulse != pulse:
+                if seen is not None and seen.said:
+                    moving.append(job)
+                self._seen[job] = _Seen(pulse, now)
+                continue
+            stands = now - seen.since
+            if stands >= max(self.patience, 2 * seen.said):
+                still[job] = seen.said = stands
+        for job in [job for job in self._seen if job not in pulses]:
+            del self._seen[job]
+        return still, moving
+
+
+def document(ready: Ready, job: str, operand: int) -> dict[str, Any]:
+    """Document of an operand; of a chunk that was stored before only a Fetch.
+
+    Parameters
+    ----------
+    ready
+        The structure that runs and what fills it in.
+    job, operand
+        Whose, and which.
+    """
+    prepared, bound = ready
+    table = prepared.table
+    row = table.program[operand]
+    words, line = prepared.blame(operand, bound)
+    about = {"job": job, "operand": operand, "words": words, "bytes": table.nbytes[operand]}
+    if line is not None:
+        about |= {"file": line.filename, "line": line.lineno, "text": line.text}
+    if row < 0:
+        return {"format": "", "about": about, "nodes": [{"op": "Fetch"}], "edges": [], "steps": "", "pickle": ""}
+    fetch = [{"operand": one, "from": _name(ready, one), "bytes": table.nbytes[one]} for one in table.inputs[operand]]
+    args = prepared.open(job, 0, 0, bound).args
+    found: dict[str, Any] = executable(table.programs[row], args[operand] if args else (), fetch, about)
+    return found
+
+
+def _name(ready: Ready, operand: int) -> str:
+    table = ready.prepared.table
+    row = table.program[operand]
+    return table.programs[row].name if row >= 0 else "a stored chunk"

@@ -8,8 +8,8 @@ from typing import Any
 
 from jmars.deploy.evacuation import _keep
 from jmars.deploy.member import Member
+from jmars.scheduler.elastic import Evacuation
 from jmars.scheduler.hosts import Hosts
-from jmars.scheduler.leaving import Evacuation
 
 
 class Link:

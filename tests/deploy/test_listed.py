@@ -17,7 +17,7 @@ from jmars.deploy.why_service import WhyService
 from jmars.errors import ActorNotFoundError
 from jmars.notebook.server.discovery import _Reports
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
-from jmars.scheduler.journaled import JournaledSession
+from jmars.scheduler.journal import JournaledSession
 from jmars.web.cluster_connection import _Jobs
 from jmars.worker.chunk_exchange import PeersActor
 from jmars.worker.chunk_pieces import ChunkPiecesActor

@@ -1,6 +1,6 @@
 """Which worker: most input bytes, then the least load."""
 
-from jmars.scheduler.assigner import choose_worker
+from jmars.scheduler.operand_rows import choose_worker
 
 
 def test_s3_18_most_bytes_win_and_equals_go_to_the_idler():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jmars.scheduler.balance import Balance, HostLoad, Shift
+from jmars.scheduler.hosts import Balance, HostLoad, Shift
 
 
 def test_a_host_that_ends_nothing_gives_half_to_one_that_is_idle() -> None:

@@ -1,6 +1,6 @@
 """Only an operand that ended workers while it ran alone is to blame; bystanders and stopped processes are not."""
 
-from jmars.scheduler.blame import ALONE, MOST_STOPPED, TOTAL, Blame
+from jmars.scheduler.operand_rows import ALONE, MOST_STOPPED, TOTAL, Blame
 
 
 def test_an_operand_that_ends_each_worker_is_found_after_three():

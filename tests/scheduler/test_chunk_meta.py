@@ -3,7 +3,7 @@
 import pytest
 
 from jmars.errors import ClusterError
-from jmars.scheduler.chunk_meta import ChunkMetaActor
+from jmars.scheduler.scheduler_context import ChunkMetaActor
 
 
 def test_a_chunk_is_freed_with_its_last_holder():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jmars.model.states import OperandState as S
-from jmars.scheduler.eta import Eta
+from jmars.scheduler.progress import Eta
 
 
 def run(program, seconds, workers, planned=None, makespan=None, step=0.05, jitter=0.0, seed=0):

@@ -19,7 +19,7 @@ from jmars.model.reports import (
     Started,
     WorkerLost,
 )
-from jmars.scheduler import retries
+from jmars.scheduler import prepare
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.stage_run import StageRun
 from tests.scheduler.test_stage_run import Apart, chain, ran, submitted, told
@@ -147,7 +147,7 @@ def test_what_the_workers_fail_at_ends_the_job_as_well():
 
 
 def test_a_try_that_was_planned_before_finds_nothing_to_do(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_DELAY", 1e-9)
+    monkeypatch.setattr(prepare, "FIRST_DELAY", 1e-9)
 
     async def story(one, port, ended):
         job = await submitted(one, chain())

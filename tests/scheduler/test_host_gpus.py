@@ -20,9 +20,8 @@ from jmars.model.reports import (
 )
 from jmars.plan import CPU, GPU
 from jmars.plan.plan_graph import GPU_ONLY
-from jmars.scheduler.balance import Shift
-from jmars.scheduler.host_rows import HostRow
-from jmars.scheduler.hosts import Hosts
+from jmars.scheduler.host_jobs import HostRow
+from jmars.scheduler.hosts import Hosts, Shift
 
 
 class Link:

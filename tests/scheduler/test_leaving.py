@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jmars.errors import ClusterError
-from jmars.scheduler.leaving import Evacuation
+from jmars.scheduler.elastic import Evacuation
 from jmars.scheduler.places import Places
 
 

@@ -16,8 +16,7 @@ from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from jmars.model.states import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL
-from jmars.scheduler.losses import MOST_LOSSES
-from jmars.scheduler.operand_rows import OperandActor
+from jmars.scheduler.operand_rows import MOST_LOSSES, OperandActor
 from jmars.scheduler.shards import Shards
 
 WORKERS = 3

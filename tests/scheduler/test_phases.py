@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.scheduler.phases import Phases
+from jmars.scheduler.graph_actor import Phases
 
 
 class Stuck:

@@ -6,7 +6,7 @@ import jmars.tensor as mt
 from jmars.kernels.program import program_text
 from jmars.optimize import compile_graph
 from jmars.plan import make_plan
-from jmars.scheduler.picture import graph_built, prediction
+from jmars.scheduler.prepare import graph_built, prediction
 from jmars.tensor.tensor_graph import TensorGraph
 
 

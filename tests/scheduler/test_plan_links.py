@@ -14,7 +14,7 @@ from jmars.model.submission import Submission
 from jmars.plan import Profile
 from jmars.plan import Workers as PlanWorkers
 from jmars.scheduler import EventLog, Machine, SessionActor
-from jmars.scheduler.plan_links import links_of
+from jmars.scheduler.host_links import links_of
 from jmars.scheduler.prepare import LEAST_SECONDS
 from tests.scheduler.test_plans import Workers, again, submitted, wire
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import jmars.tensor as mt
-from jmars.scheduler.plan_size import OPERAND, least_plan_size
 from jmars.scheduler.plans import Plans
+from jmars.scheduler.prepare import OPERAND, least_plan_size
 from jmars.tensor.spawn import spawn
 from jmars.tensor.tensor_graph import TensorGraph
 

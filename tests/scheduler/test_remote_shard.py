@@ -14,9 +14,7 @@ import pytest
 
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
-from jmars.scheduler.remote_shard import RemotePlace
-from jmars.scheduler.shard import parts_of
-from jmars.scheduler.shards import Shards, make_rows
+from jmars.scheduler.shards import RemotePlace, Shards, make_rows, parts_of
 
 N, WORKERS, KEY = 60, 3, b"0123456789abcdef"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jmars.graph import Dag
-from jmars.scheduler.rendezvous import highest, subgraphs
+from jmars.scheduler.shards import highest, subgraphs
 
 KEYS = np.arange(30_000, dtype=np.uint64)
 

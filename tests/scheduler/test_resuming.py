@@ -13,10 +13,8 @@ from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, Stop
 from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Started, WorkerLost
 from jmars.model.submission import Submission
 from jmars.scheduler import EventLog, SessionActor
-from jmars.scheduler.journal import Journal, read_journal
-from jmars.scheduler.journaled import JournaledSession
-from jmars.scheduler.remote_workers import RemoteWorkers
-from jmars.scheduler.resuming import Resuming
+from jmars.scheduler.journal import Journal, JournaledSession, read_journal
+from jmars.scheduler.resuming import RemoteWorkers, Resuming
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph

@@ -5,7 +5,7 @@ import pytest
 from jmars.errors import MemoryLimitError
 from jmars.kernels import describe
 from jmars.model.failure import Failure
-from jmars.scheduler.retries import MOST_DELAY, QUICK, SHARE, RetryRule
+from jmars.scheduler.prepare import MOST_DELAY, QUICK, SHARE, RetryRule
 
 NUMPYS = Failure("ValueError", "no", seconds=0.001)
 VALUE = Failure("ValueError", "no", in_user_code=True, seconds=0.001)

@@ -25,8 +25,8 @@ from jmars.model.reports import (
 from jmars.model.states import JobState
 from jmars.model.states import OperandState as S
 from jmars.model.submission import Submission
-from jmars.scheduler import EventLog, SessionActor, losses, retries
-from jmars.scheduler.losses import MOST_LOSSES
+from jmars.scheduler import EventLog, SessionActor, operand_rows, prepare
+from jmars.scheduler.operand_rows import MOST_LOSSES
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.scheduler.test_plans import Workers
 
@@ -228,7 +228,7 @@ def test_a_stored_tensor_that_is_itself_a_result_may_be_lost_while_the_job_runs(
 
 
 def test_a_chunk_that_is_lost_again_and_again_ends_the_job(monkeypatch):
-    monkeypatch.setattr(losses, "ONE_TROUBLE", 0.0)
+    monkeypatch.setattr(operand_rows, "ONE_TROUBLE", 0.0)
 
     async def story(one, port, ended):
         job = await submitted(one, chain())
@@ -269,7 +269,7 @@ def test_an_operand_that_ends_its_workers_is_fatal_and_what_ran_beside_it_is_can
 
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_an_operand_that_raises_an_os_error_is_tried_four_times(monkeypatch, comes_back):
-    monkeypatch.setattr(retries, "FIRST_DELAY", 1e-9)
+    monkeypatch.setattr(prepare, "FIRST_DELAY", 1e-9)
 
     async def story(one, port, ended):
         job = await submitted(one, chain())
@@ -290,7 +290,7 @@ def test_an_operand_that_raises_an_os_error_is_tried_four_times(monkeypatch, com
 
 
 def test_a_cancel_while_an_operand_waits_for_its_next_try_ends_at_once(monkeypatch):
-    monkeypatch.setattr(retries, "FIRST_DELAY", 1e-9)
+    monkeypatch.setattr(prepare, "FIRST_DELAY", 1e-9)
 
     async def story(one, port, ended):
         job = await submitted(one, chain())

@@ -7,8 +7,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import ClusterError
-from jmars.scheduler.chunk_meta import ChunkMetaActor
 from jmars.scheduler.job_summaries import counts_by_state, merge_measurements, states_as_events, sum_counts
+from jmars.scheduler.scheduler_context import ChunkMetaActor
 from jmars.scheduler.stages import Stages
 from jmars.tensor.tensor_graph import TensorGraph
 

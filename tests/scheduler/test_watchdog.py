@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.scheduler.watchdog import Watchdog
+from jmars.scheduler.why import Watchdog
 
 
 def test_nothing_is_said_of_a_job_that_moves():

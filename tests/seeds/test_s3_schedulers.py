@@ -11,7 +11,7 @@ from jmars.config import config
 from jmars.model import events
 from jmars.model.states import OperandState as S
 from jmars.remote import spawn
-from jmars.scheduler.rendezvous import highest
+from jmars.scheduler.shards import highest
 from tests.seeds.fold import Fold
 
 

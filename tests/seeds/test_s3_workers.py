@@ -21,7 +21,7 @@ from jmars.model.reports import Started
 from jmars.model.states import OperandState as S
 from jmars.processes.executor_messages import FAILED, UNSIZED
 from jmars.remote import spawn
-from jmars.scheduler.assigner import choose_worker
+from jmars.scheduler.operand_rows import choose_worker
 from jmars.storage.arena import PAGE, SLAB, Arena
 from tests.cluster.operands import apply, numbers, total
 from tests.memory.buffer_host import Host as MemoryHost

@@ -22,7 +22,7 @@ from jmars.client.plans.rechunk_sources import (
 from jmars.config import config
 from jmars.errors import JmarsError, MemoryLimitError
 from jmars.plan.cost.profile import Profile
-from jmars.scheduler.fitting import SPARE, hungriest
+from jmars.scheduler.ranking import SPARE, hungriest
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.chunks.rechunk import Rechunk
 from jmars.tensor.ops.chunks.shuffle import ShuffleJoin

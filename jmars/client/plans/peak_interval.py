@@ -27,7 +27,7 @@ from jmars.plan.simulation.predict import predict_from_simulation, slots
 from jmars.plan.simulation.sim_result import SimResult
 from jmars.plan.simulation.windows import WindowedRun, peak_of_windows
 from jmars.plan.workers import Workers
-from jmars.scheduler.fitting import OPERAND_BYTES
+from jmars.scheduler.ranking import OPERAND_BYTES
 
 __all__ = ["peak_interval"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jmars.errors import GraphError
 from jmars.reports.drawing import Drawing
 from jmars.reports.graph_dot import GraphColours, graph_dot
-from jmars.scheduler.picture import graph_built, with_lines
+from jmars.scheduler.prepare import graph_built, with_lines
 
 if TYPE_CHECKING:
     from jmars.client.plans.planned_run import PlannedRun

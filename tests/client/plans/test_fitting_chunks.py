@@ -11,7 +11,7 @@ from jmars.client.plans.fitting_chunks import fitting_chunks, single_chunk_axes,
 from jmars.client.plans.plan_request import PlanRequest
 from jmars.errors import MemoryLimitError
 from jmars.plan.cost.profile import Profile
-from jmars.scheduler.fitting import hungriest, refuse_unfit
+from jmars.scheduler.ranking import hungriest, refuse_unfit
 from jmars.switches import TASK_DEFAULTS
 
 SETTINGS = {**TASK_DEFAULTS, "combine_size": 4}
