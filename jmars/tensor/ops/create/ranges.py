@@ -135,7 +135,7 @@ def arange(start_or_stop: Any = np._NoValue, /, stop: Any = None, step: Any = 1,
 
 
 def _element(value: Any, kind: np.dtype[Any]) -> Any:
-    """A number as a scalar of `kind`; raises NumPy's OverflowError for an integer that does not fit, also NumPy's own."""
+    """A number as a scalar of `kind`; an integer that does not fit raises an OverflowError with NumPy's words."""
     return np.array(value.item() if isinstance(value, np.generic) else value, kind)[()]
 
 
