@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -134,7 +134,7 @@ def known_order(order: str | None) -> str:
     TypeError, ValueError
         NumPy's, for others.
     """
-    np.empty(0, order=order)  # type: ignore[call-overload]  # raises NumPy's errors
+    np.empty(0, order=cast(Any, order))  # raises NumPy's errors
     if order not in ("C", "F", None):
         raise ValueError("only 'C' or 'F' order is permitted")
     return order or "C"

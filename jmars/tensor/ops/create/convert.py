@@ -135,7 +135,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Te
 
 @offers("array")
 @takes_like
-def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
+def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
           ndmin: int = 0, ndmax: Any = np._NoValue, chunk_size: ChunkSize = None, chunks: ChunkSize = None
           ) -> Tensor:  # fmt: skip
     """`np.array`: makes a tensor of an array, list or number; for a tensor, a copy unless `copy` is not True.
