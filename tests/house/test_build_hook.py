@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import shutil
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,8 @@ from hatchling.builders.wheel import WheelBuilder
 import jmars
 from jmars.native.build import LIBRARY
 from tests.house.source import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
 @pytest.fixture
@@ -66,3 +72,39 @@ def test_the_sdist_has_the_front_end_and_what_its_tests_need() -> None:
     assert not [name for name in names if "node_modules" in name or name.endswith((".so", ".pyc"))]
     built = json.loads((ROOT / "jmars" / "_labextension" / "package.json").read_text())
     assert built["version"] == jmars.__version__, "the front end here is of another version: run .ci/environment test"
+
+
+def test_on_the_package_index_readme_leads_to_the_files_of_this_version() -> None:
+    text = WheelBuilder(str(ROOT)).metadata.core.readme
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    place = f"{PROJECT['project']['urls']['Repository']}/{{}}/v{jmars.__version__}/"
+    assert (
+        place.format("blob") + "docs/index.md" in links and place.format("raw") + "docs/images/first-cell.png" in links
+    )
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    written = (ROOT / "README.md").read_text()
+    assert re.sub(r"\]\([^)]*\)", "", text) == re.sub(r"\]\([^)]*\)", "", written)
+
+
+def test_what_jmars_imports_it_asks_for() -> None:
+    """But for extras, which are imported where they are used."""
+    asked = {re.split(r"[><=!]", line)[0].replace("-", "_") for line in PROJECT["project"]["dependencies"]}
+    named = {"IPython": "ipython", "zmq": "pyzmq"}
+    found = set()
+    for path in (ROOT / "jmars").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found |= {name.partition(".")[0] for name in names}
+    found = {named.get(name, name) for name in found} - sys.stdlib_module_names - {"jmars"}
+    elsewhere = {
+        "cupy",
+        "dask",
+        "distributed",
+        "jupyter_server",
+        "numba",
+        "psutil",
+        "ray",
+        "xarray",
+    }  # loaded with them
+    assert found - asked == elsewhere and asked - found == {"ipykernel"}  # which runs the cells

@@ -43,11 +43,12 @@ def test_what_is_built_is_not_committed() -> None:
 
 
 def test_versions_agree() -> None:
-    """`jmars/__init__.py` owns the version, pyproject.toml reads it there; `.ci/release --set` writes all three."""
+    """`jmars/__init__.py` owns the version, pyproject.toml reads it there; `.ci/release --set` writes all of them."""
     assert "version" in PROJECT["project"]["dynamic"]
     package = json.loads((ROOT / "labextension" / "package.json").read_text())
     assert package["version"] == jmars.__version__
     assert f"\nversion: {jmars.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f'\n  version: "{jmars.__version__}"\n' in (ROOT / "recipe" / "recipe.yaml").read_text()
     assert f"\n## {jmars.__version__} " in (ROOT / "docs" / "changelog.md").read_text()
 
 

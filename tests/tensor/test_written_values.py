@@ -130,6 +130,13 @@ WAYS: dict[str, Way] = {
 }
 
 
+def _harms_numpy(name: str, kind: str, value: Any) -> bool:
+    """NumPy before 2.4.5 writes past the memory of a text array that is given durations at positions."""
+    old = np.lib.NumpyVersion(np.__version__) < "2.4.5"
+    at_positions = name in ("positions", "points", "insert at positions")
+    return old and at_positions and kind == "U" and getattr(value, "dtype", None) == np.dtype("m8[s]")
+
+
 def _result(xp: Any, way: Way, a: Any, v: Any) -> Any:
     """What a way gives: an array, or NumPy's error."""
     try:
@@ -163,6 +170,8 @@ def test_value_written_into_any_kind_is_numpys_or_its_error(name: str) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for kind, value in CASES[list(WAYS).index(name) % 3 :: 3]:  # each case by a third of the ways
+            if _harms_numpy(name, kind, value):
+                continue
             theirs = _result(np, way, TARGETS[kind].copy(), copy.copy(value))
             ours = _result(mt, way, mt.array(TARGETS[kind], chunk_size=3), copy.copy(value))
             if not _agree(ours, theirs, value):
@@ -180,7 +189,7 @@ def test_lazy_values_are_cast_as_numpys_arrays(name: str) -> None:
         warnings.simplefilter("ignore")
         for kind, target in TARGETS.items():
             for value in VALUES:
-                if isinstance(value, np.ndarray) and value.ndim:
+                if isinstance(value, np.ndarray) and value.ndim and not _harms_numpy(name, kind, value):
                     theirs = _result(np, way, target.copy(), value)
                     ours = _result(mt, way, mt.array(target, chunk_size=3), mt.array(value, chunk_size=1))
                     if not _agree(ours, theirs, value):
