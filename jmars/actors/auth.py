@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import struct
+import sys
 
 from jmars.errors import AuthenticationError
 
@@ -22,6 +23,8 @@ NONCE = 32  # bytes
 MAGIC = b"jmars-1\n"
 CHALLENGE = len(MAGIC) + NONCE  # bytes of the server's first message
 PROOF = 32  # bytes of an HMAC-SHA256
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2  # of macOS
+_XUCRED_SIZE = 76  # bytes: version, user, number of groups, 16 groups
 
 
 def new_token() -> str:
@@ -66,6 +69,10 @@ def peer_process(connection: socket.socket) -> int:
 
 def _peer(connection: socket.socket) -> tuple[int, int]:
     """Process and user at the other end of a Unix socket."""
+    if sys.platform == "darwin":  # `struct xucred` and LOCAL_PEERPID of <sys/un.h>
+        _, uid = struct.unpack_from("=II", connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_SIZE))
+        (pid,) = struct.unpack("=i", connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, 4))
+        return pid, uid
     size = struct.calcsize("3i")
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return pid, uid

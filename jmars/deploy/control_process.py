@@ -50,8 +50,8 @@ class ControlProcess:
     def __init__(self, name: str, kind: str, spill_dir: str | None, detached: bool = False) -> None:
         if sys.platform != "linux":
             raise ClusterStartError(
-                f"clusters run on Linux only so far, and this is {sys.platform}: they need memfd, pidfd and /proc; "
-                "run the kernel on a Linux machine"
+                f"clusters run on Linux only so far, and this is {sys.platform}: they need memfd, pidfd and /proc; use "
+                'the cluster of a Linux machine: jmars.connect("ssh://user@machine/name")'
             )
         sweep()
         self.id = secrets.token_hex(4)

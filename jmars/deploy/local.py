@@ -46,10 +46,9 @@ class LocalHost(ControlProcess):
         schedulers: int = 0,
         gpus: Sequence[str] = (),
     ) -> None:
-        limit = chosen_limit(memory_limit)
         super().__init__(name, "local", spill_dir, detached)
-        self.limit = limit
         try:
+            self.limit = limit = chosen_limit(memory_limit)
             self.arena = os.memfd_create(f"jmars-{self.id}", os.MFD_CLOEXEC)
         except BaseException:
             self.folders.remove()

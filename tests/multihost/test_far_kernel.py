@@ -96,3 +96,23 @@ def _is_session(pid: int) -> bool:
     """Whether a process is sshd for a user who is logged in, "sshd: ada@notty"."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes()
     return words.startswith(b"sshd") and b"@" in words
+
+
+_ELSEWHERE = """
+import tests.multihost.without_linux
+import sys, numpy as np, jmars, jmars.tensor as mt
+with jmars.connect(sys.argv[1], python=sys.executable):
+    x = mt.asarray(np.arange(100.0), chunk_size=40)
+    print(float((x * 2).sum()), (x + 1).fetch()[-1])
+try:
+    jmars.Cluster(n_workers=1)
+except jmars.errors.ClusterStartError as error:
+    print(error)
+"""
+
+
+def test_a_program_without_what_only_linux_has_is_a_client(cluster: str, sshd: SshServer) -> None:
+    """A program on macOS, as far as it can be shown on Linux."""
+    told = subprocess.run([sys.executable, "-c", _ELSEWHERE, cluster], capture_output=True, text=True, timeout=100)
+    numbers, refused = told.stdout.splitlines() or pytest.fail(told.stderr)
+    assert numbers == "9900.0 100.0" and "clusters run on Linux only" in refused
