@@ -43,7 +43,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     dtype: Any
 
     @property
-    def ndim(self) -> int:
+    def ndim(self: Any) -> int:
         """Number of axes."""
         memory = self._place.memory
         return len(self.data.shape) if memory is None else memory.ndim
@@ -296,7 +296,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
 
     # Order
 
-    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+    def sort(self: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         """Sort along an axis in place."""
         self[...] = call("sort", self, operator.index(axis), kind, order, stable=stable)
 
@@ -304,7 +304,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Positions that sort along an axis."""
         return call("argsort", self, axis, kind, order, stable=stable)
 
-    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    def partition(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         """Move element `kth` to its sorted position in place, smaller elements before, larger elements after."""
         self[...] = call("partition", self, kth, operator.index(axis), kind, order)
 
@@ -329,7 +329,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Fill the tensor with a number."""
         call("method.fill", self, value)
 
-    def tobytes(self, order: str = "C") -> bytes:
+    def tobytes(self: Any, order: str = "C") -> bytes:
         """Compute the tensor and return the bytes of its elements."""
         np.empty(0).tobytes(order)  # type: ignore[arg-type]  # raises NumPy's errors
         value = self.ravel(order) if order in ("A", "F") else self
@@ -339,11 +339,11 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Compute the tensor and return the pickle of its value."""
         return pickle.dumps(self)
 
-    def dump(self, file: Any) -> None:
+    def dump(self: Any, file: Any) -> None:
         """Compute the tensor and pickle its value to a file, a path or an open file."""
         self.fetch().dump(file)
 
-    def byteswap(self, inplace: bool = False) -> Any:
+    def byteswap(self: Any, inplace: bool = False) -> Any:
         """Swap the bytes of each element; the dtype stays."""
         swapped = call("map_blocks", np.ndarray.byteswap, self, dtype=self.dtype, name="byteswap")
         if not inplace:
@@ -448,11 +448,19 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Return the device of NumPy's arrays."""
         return np.empty(0).__dlpack_device__()
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "__array_struct__":  # NumPy asks for this, and then for `__array_interface__`
-            _numpy.asks = id(self)
-        if not name.startswith("__") and hasattr(np.ndarray, name):
-            raise MissingNameError(f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
-        if not name.startswith("_") and not self._place.is_array and hasattr(self.dtype.type, name):
-            return getattr(self.fetch(), name)  # of NumPy's scalars, as `x.sum().is_integer`
-        raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+    if TYPE_CHECKING:  # of NumPy's scalars; no other name is let pass, so that type checkers find misspelt ones
+        is_integer: Any
+        as_integer_ratio: Any
+        bit_count: Any
+        numerator: Any
+        denominator: Any
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "__array_struct__":  # NumPy asks for this, and then for `__array_interface__`
+                _numpy.asks = id(self)
+            if not name.startswith("__") and hasattr(np.ndarray, name):
+                raise MissingNameError(f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
+            if not name.startswith("_") and not self._place.is_array and hasattr(self.dtype.type, name):
+                return getattr(self.fetch(), name)  # of NumPy's scalars, as `x.sum().is_integer`
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
