@@ -50,7 +50,7 @@ def _offer_datetime_function(name: str) -> None:
             value = theirs(*given, **more)
             return value if out is None else assign_out(as_tensor(value), out, name, "unsafe")
         if (calendar := more.pop("busdaycal", None)) is not None:  # does not pickle
-            more |= {"weekmask": calendar.weekmask, "holidays": calendar.holidays}
+            more |= {"weekmask": calendar.weekmask.astype("i1"), "holidays": calendar.holidays}
         return assign_out(map_blocks(theirs, *given, dtype=dtype, name=name, **more), out, name, "unsafe")
 
     offers(name)(function)
