@@ -23,14 +23,14 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "status": ("jmars.deploy.commands", "status"),
     "stop": ("jmars.deploy.commands", "stop"),
     "web": ("jmars.web.server", "main"),
-    "slurm": ("jmars.deploy.slurm", "main"),
+    "slurm": ("jmars.deploy.batch", "main"),
     "operand": ("jmars.deploy.operand_runner", "main"),
-    "entry": ("jmars.deploy.far_entry", "entry"),
+    "entry": ("jmars.deploy.far_host", "entry"),
     "replay": ("jmars.notebook.replay_command", "main"),
 }
 PROCESSES: dict[tuple[str, ...], str] = {
     ("host",): "jmars.deploy.host",
-    ("head",): "jmars.deploy.head_process",
+    ("head",): "jmars.deploy.hosts_head",
     ("head", "dask"): "jmars.deploy.inside_dask",
     ("head", "ray"): "jmars.deploy.inside_ray",
     ("scheduler",): "jmars.deploy.scheduler_process",

@@ -154,13 +154,12 @@ class EngineClusters(Shown):
         """
         _check(mode, name)
         try:
-            from jmars.engines.dask import DaskEngine
-            from jmars.engines.dask_connect import way_to
+            from jmars.engines.dask import DaskEngine, way_to
         except ImportError as error:
             raise _not_installed("Dask", "dask", error) from error
 
         def inside(probe: bool, why: str) -> ClusterHost:
-            from jmars.deploy.inside_host import InsideHost
+            from jmars.deploy.hosts_host import InsideHost
 
             return InsideHost("dask", way_to(client), name, probe, why)
 
@@ -186,13 +185,12 @@ class EngineClusters(Shown):
         """
         _check(mode, name)
         try:
-            from jmars.engines.ray import RayEngine
-            from jmars.engines.ray_nodes import RayConnection
+            from jmars.engines.ray import RayConnection, RayEngine
         except ImportError as error:
             raise _not_installed("Ray", "ray", error) from error
 
         def inside(probe: bool, why: str) -> ClusterHost:
-            from jmars.deploy.inside_host import InsideHost
+            from jmars.deploy.hosts_host import InsideHost
 
             found, hang_up = RayConnection.way(address)
             return InsideHost("ray", {"address": found}, name, probe, why, hang_up)
@@ -268,7 +266,7 @@ def _chosen(mode: str, inside: Callable[[bool, str], ClusterHost], tasks: Callab
 
 
 def _tasks(engine: Any, name: str, why: str) -> ClusterHost:
-    from jmars.deploy.engine_host import EngineHost
+    from jmars.deploy.engine_head import EngineHost
 
     return EngineHost(engine, name, "tasks", why)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jmars.actors import ActorChannel
-from jmars.deploy.ending import ended_within, is_stopped
+from jmars.deploy.control_process import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.units import format_seconds
 

@@ -205,7 +205,7 @@ class HostClusters:
             If the command cannot be run or ends before all hosts have joined; without a command, if this process runs
             in no job of SLURM.
         """
-        from jmars.deploy.batch_words import own_command
+        from jmars.deploy.batch import own_command
         from jmars.deploy.hosts_host import HostsHost
 
         if isinstance(command, str):
@@ -283,7 +283,7 @@ class HostClusters:
         >>> host.communicate()[0], host.returncode
         (b'', 0)
         """
-        from jmars.deploy.batch_words import join_words
+        from jmars.deploy.batch import join_words
 
         settings = _settings(n_workers, threads_per_worker, memory_limit, spill_dir, gpus)
         if not seconds > 0:

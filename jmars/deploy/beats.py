@@ -23,10 +23,8 @@ from jmars.actors.frames import Decoder, pack
 from jmars.actors.tls import BEATS, HEAD, Credentials, Identity, client_context, host_name
 from jmars.actors.tls_dial import parse_address
 from jmars.actors.tls_link import VISITOR, TlsClientGreeting
-from jmars.deploy.ending import is_stopped
+from jmars.deploy.control_process import is_stopped
 from jmars.errors import ClusterLostError, HostRefusedError, ProtocolError
-
-__all__ = ["Beats", "BeatsActor", "beats_door", "beats_order"]
 
 log = logging.getLogger("jmars.host")
 

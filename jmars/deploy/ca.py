@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
-__all__ = ["CertificateAuthority", "check_request", "new_request"]
-
 BACK, ON = datetime.timedelta(days=1), datetime.timedelta(days=365)
 MOST = 8192  # bytes of a request
 

@@ -2,21 +2,36 @@
 
 A channel has own actors "session" and "store" with notes of the client's holds, so that several clients use a cluster
 at once and later clients attach to jobs.
+
+References: clients' holds on tensors that they computed, uploaded or attached to.
+
+A tensor without a holder is dropped. A client's end ends all holds of the client; on a cluster that outlives clients,
+results that the client still held stay with the jobs that made them, for as long as these jobs are remembered. Decides
+alone; `clients` acts. Source: docs/decisions/0026-whose-tensors.md.
+
+Lease: how long an unused detached cluster lives on.
+
+Plain: the host reports clients and jobs with the time, and asks when to look again.
+
+Actors of the head: for clients, and for lists of clusters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+import math
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from jmars.actors import remote_method
-from jmars.deploy.references import References
-from jmars.deploy.scheduler_port import SessionPort
+from jmars.deploy.scheduler_port import SchedulerPort, SessionPort
+from jmars.errors import ClusterStartError
+from jmars.model.events import Event
 from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.states import JobState
 from jmars.model.submission import Submission
-
-__all__ = ["ChunkStore", "Client", "Clients"]
+from jmars.processes.links import Children
 
 
 class ChunkStore(Protocol):
@@ -252,3 +267,344 @@ class ClientStore:
         """As StoreActor's."""
         self._client.tickets.discard(ticket)
         self._store.unpin(ticket)
+
+
+class References:
+    """Holders of tensors.
+
+    Parameters
+    ----------
+    outlives
+        Whether results stay with their jobs when their client is gone.
+
+    Examples
+    --------
+    >>> held = References(outlives=False)
+    >>> held.hold(1, ["a"])
+    >>> held.hold(2, ["a"])
+    >>> held.drop(1, ["a"]), held.drop(2, ["a"])
+    ([], ['a'])
+    """
+
+    def __init__(self, outlives: bool) -> None:
+        self._outlives = outlives
+        self._holders: dict[str, set[int | str]] = {}  # key: numbers of clients, and ids of jobs
+        self._owner: dict[str, set[int]] = {}  # job that has not ended: clients that want its results
+        self._results: dict[str, list[str]] = {}  # ended job: keys that it left, oldest job first
+        self._inputs: dict[str, list[str]] = {}  # job that has not ended: what its client held as it went
+
+    def hold(self, client: int, keys: Iterable[str]) -> None:
+        """Add a client's hold on tensors."""
+        for key in keys:
+            self._holders.setdefault(key, set()).add(client)
+
+    def drop(self, holder: int | str, keys: Iterable[str]) -> list[str]:
+        """End a holder's hold on tensors; returns tensors without a holder now."""
+        free = []
+        for key in keys:
+            holders = self._holders.get(key, set())
+            holders.discard(holder)
+            if not holders:
+                self._holders.pop(key, None)
+                free.append(key)
+        return free
+
+    def wants(self, client: int, job: str) -> None:
+        """A client has submitted or attached to a job: the client holds the results, now or when they come."""
+        if job in self._results:
+            self.hold(client, self.results(job))
+        else:
+            self._owner.setdefault(job, set()).add(client)
+
+    def ended(self, job: str, results: Sequence[str]) -> list[str]:
+        """Add the results of an ended job; returns keys without a holder."""
+        if job in self._results:
+            return []  # told twice
+        owners = self._owner.pop(job, set())
+        free = []
+        for key in results:
+            if owners:
+                self._holders.setdefault(key, set()).update(owners)
+            elif self._outlives:
+                self._holders.setdefault(key, set()).add(job)
+            elif key not in self._holders:
+                free.append(key)
+        kept = self._inputs.pop(job, ())
+        free += self.drop(job, [key for key in kept if key not in results])
+        self._results[job] = list(results)
+        while len(self._results) > REMEMBERED_JOBS:
+            free += self.forget(next(iter(self._results)))
+        return free
+
+    def forget(self, job: str) -> list[str]:
+        """End a job's hold on results; returns keys without a holder now."""
+        return self.drop(job, self._results.pop(job, ()))
+
+    def left(self, client: int) -> list[str]:
+        """End all holds of a client; returns keys without a holder now."""
+        wanted = [job for job, owners in self._owner.items() if client in owners]  # they may read what it holds
+        for job in wanted:
+            self._owner[job].discard(client)
+        held = [key for key, holders in self._holders.items() if client in holders]
+        if self._outlives:
+            giver = {key: job for job, keys in self._results.items() for key in keys}
+            for key in held:
+                if key in giver:
+                    self._holders[key].add(giver[key])
+            for job in wanted:
+                self.keep_for(job, held)
+        return self.drop(client, held)
+
+    def keep_for(self, job: str, keys: Sequence[str]) -> None:
+        """Hold tensors for a job until its end, since a job that has not begun yet may read them."""
+        for key in keys:
+            self._holders[key].add(job)
+        self._inputs.setdefault(job, []).extend(keys)
+
+    def is_held(self, key: str) -> bool:
+        """Whether a tensor has a holder."""
+        return key in self._holders
+
+    def results(self, job: str) -> list[str]:
+        """Results of a job that have a holder."""
+        return [key for key in self._results.get(job, ()) if key in self._holders]
+
+
+class Lease:
+    """Ends after `seconds` without clients and jobs; never where `seconds` is infinite.
+
+    Examples
+    --------
+    >>> lease = Lease(10.0, now=0.0)
+    >>> lease.update(clients=0, active=True, now=5.0)
+    inf
+    >>> lease.update(clients=0, active=False, now=7.0)
+    17.0
+    >>> lease.is_over(16.9), lease.is_over(17.0)
+    (False, True)
+    """
+
+    def __init__(self, seconds: float, now: float) -> None:
+        self.seconds = seconds
+        self._ends = now + seconds
+
+    def update(self, clients: int, active: bool, now: float) -> float:
+        """Note the number of clients and whether jobs run; returns the end of the lease, infinity while the cluster
+        is used.
+        """
+        if clients or active:
+            self._ends = math.inf
+        elif self._ends == math.inf:
+            self._ends = now + self.seconds
+        return self._ends
+
+    def is_over(self, now: float) -> bool:
+        """Whether the lease has ended."""
+        return now >= self._ends
+
+
+START_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
+
+
+class HeadParts(Protocol):
+    """The parts of a cluster's head that its actors below use."""
+
+    orders: dict[str, Any]
+    scheduler: SchedulerPort
+    clients: Clients
+    janitor: int
+    peak: int
+    ended: asyncio.Event
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers."""
+
+    @property
+    def n_hosts(self) -> int:
+        """Number of hosts; 0 for a cluster that is not one of several hosts."""
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The bounds of `adapt` while the number of workers or hosts follows the work."""
+
+    @property
+    def limit(self) -> int:
+        """Bytes of memory that the cluster may take."""
+
+    @property
+    def kernels(self) -> int:
+        """Number of clients that keep a detached cluster alive."""
+
+    @property
+    def client_processes(self) -> list[int]:
+        """Ids of the processes of these clients."""
+
+    def look_at_lease(self) -> None:
+        """Start or stop the lease after a client came or went."""
+
+    def stop(self, by: str, asker: Client | None = None) -> None:
+        """End the cluster on request, and tell the other clients."""
+
+    async def ready(self) -> dict[str, Any]:
+        """Wait until workers can compute; returns the facts that a client needs."""
+
+    def descriptor(self) -> Any:
+        """Descriptor of the shared memory."""
+
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands."""
+
+    async def info(self) -> dict[str, Any]:
+        """Processes, memory and limits."""
+
+    async def scale(self, n: int | Sequence[str]) -> None:
+        """Ask for so many workers."""
+
+    async def adapt(self, least: int, most: int) -> None:
+        """Have the number of workers follow the work."""
+
+    async def evacuate(self, names: Sequence[str]) -> None:
+        """Have hosts leave."""
+
+    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
+        """A ticket for hosts that join."""
+
+
+async def executors_ready(children: Children, are_ready: Callable[[], bool]) -> None:
+    """Wait until the executors of a host are forked, and their GPUs are warm.
+
+    Raises
+    ------
+    ClusterStartError
+        If processes cannot be forked, or GPUs do not become warm.
+    """
+    end = asyncio.get_running_loop().time() + START_SECONDS
+    while not are_ready():
+        if asyncio.get_running_loop().time() > end:
+            why = children.trouble or "a GPU does not answer, see the log"
+            raise ClusterStartError(
+                f"no worker processes after {START_SECONDS:g} s: {why}; close other programs, or take fewer workers"
+            )
+        await asyncio.sleep(0.001)
+
+
+class ClientHost:
+    """The actor "host" of a client."""
+
+    def __init__(self, host: HeadParts, client: Client) -> None:
+        self._host, self._client = host, client
+
+    @remote_method
+    async def ready(self) -> dict[str, Any]:
+        """Wait until workers can compute; returns the facts that a client needs. The client keeps a detached
+        cluster alive.
+
+        Raises
+        ------
+        ClusterStartError
+            If workers cannot be started.
+        """
+        self._client.is_kernel = True
+        self._host.look_at_lease()
+        return await self._host.ready()
+
+    @remote_method
+    def descriptor(self) -> Any:
+        """Descriptor of the shared memory, for a client that did not make it."""
+        return self._host.descriptor()
+
+    @remote_method
+    def ping(self) -> None:
+        """Answered while this process runs."""
+
+    @remote_method
+    async def info(self) -> dict[str, Any]:
+        """Processes, memory and limits; see Cluster.info."""
+        return await self._host.info()
+
+    @remote_method
+    def profile(self) -> dict[str, Any]:
+        """Measured costs of operands, for plans that the client makes."""
+        return self._host.profile()
+
+    @remote_method
+    async def scale(self, n: int | Sequence[str]) -> None:
+        """Ask for so many workers; raises ClusterError where their number is fixed."""
+        await self._host.scale(n)
+
+    @remote_method
+    async def adapt(self, least: int, most: int) -> None:
+        """Have the number of workers follow the work; raises ClusterError where their number is fixed."""
+        await self._host.adapt(least, most)
+
+    @remote_method
+    async def evacuate(self, names: Sequence[str]) -> None:
+        """Have hosts leave; raises ClusterError where they cannot."""
+        await self._host.evacuate(names)
+
+    @remote_method
+    async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
+        """A ticket for hosts that join; raises ClusterError where the cluster is not one of several hosts."""
+        return await self._host.ticket(settings, hosts, seconds, addresses)
+
+    @remote_method
+    def close(self, by: str = "") -> None:
+        """End the cluster; `by` tells the other clients where the request came from, as in "from a terminal"."""
+        self._host.stop(str(by)[:100], self._client)
+
+
+class ClusterActor:
+    """The actor "cluster", for lists of clusters: a summary, the jobs, cancel."""
+
+    def __init__(self, host: HeadParts) -> None:
+        self._host = host
+
+    @remote_method
+    async def summary(self) -> dict[str, Any]:
+        """Name, workers, jobs and memory in a few numbers."""
+        jobs = await self._host.scheduler.session.jobs()
+        return {
+            "id": self._host.orders["id"],
+            "name": self._host.orders["name"],
+            "workers": self._host.n_workers,
+            "hosts": self._host.n_hosts,
+            "adapt": self._host.bounds,
+            "jobs": len(jobs),
+            "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
+            "limit": self._host.limit,
+            "peak": self._host.peak,
+            "pid": os.getpid(),
+            "detached": self._host.orders["detach"],
+            "clients": self._host.kernels,
+            "processes": self._host.client_processes,
+        }
+
+    @remote_method
+    def processes(self) -> dict[str, int]:
+        """The two processes that end last."""
+        return {"pid": os.getpid(), "janitor": self._host.janitor}
+
+    @remote_method
+    async def jobs(self) -> list[dict[str, Any]]:
+        """All remembered jobs; `process` is that of the client that submitted the job, 0 where it is not known."""
+        submitters = self._host.clients.submitters
+        rows = await self._host.scheduler.session.jobs()
+        return [row | {"process": submitters.get(row["id"], 0)} for row in rows]
+
+    @remote_method
+    async def cancel(self, job: str) -> None:
+        """Stop a job."""
+        await self._host.scheduler.session.cancel(job)
+
+
+class EventsActor:
+    """The actor "events": the log of the cluster."""
+
+    def __init__(self, session: SessionPort) -> None:
+        self._session = session
+
+    @remote_method
+    async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
+        """Events after number `since`, and the number to read on from."""
+        return await self._session.read(since, job, limit)

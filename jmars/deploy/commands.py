@@ -11,11 +11,9 @@ from typing import Any, TextIO
 
 from jmars.actors import connect
 from jmars.actors.registry import Entry, entries, find_entry
-from jmars.deploy.ending import end_control
+from jmars.deploy.control_process import end_control
 from jmars.errors import ClusterError
 from jmars.units import format_bytes
-
-__all__ = ["status", "stop"]
 
 PATIENCE = 5.0  # seconds
 

@@ -12,8 +12,6 @@ from jmars.deploy.host_facts import HostFacts, same_bits
 from jmars.deploy.roster import Roster
 from jmars.errors import ClusterStartError
 
-__all__ = ["CommonBits"]
-
 log = logging.getLogger("jmars.host")
 
 AGAIN_SECONDS = 60.0  # for hosts to start again

@@ -3,6 +3,14 @@
 Runs in a thread of the kernel, since an engine's client and its references cannot move to another process. Clients, the
 kernel too, reach it by a Unix socket as they reach every cluster.
 Source: docs/explanation/seeds.md, "Architecture".
+
+Chunks of an engine for clients: the actors "passing" and "store", where chunks lie in the engine's workers.
+
+Clients send and read pieces; a piece of a chunk that is read leaves its worker alone, without the rest of the chunk.
+
+EngineHost: starts the head of a cluster on an engine, in a thread of this process, and ends it.
+
+The thread has an event loop of its own. There are no processes to end; closing frees our results on the engine.
 """
 
 from __future__ import annotations
@@ -10,28 +18,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from jmars.actors import new_token, remote_method
 from jmars.deploy import memory
-from jmars.deploy.engine_chunks import EngineChunks, EngineStore
-from jmars.deploy.folders import Folders
-from jmars.deploy.head import ClusterHead
+from jmars.deploy.folders import Folders, sweep
+from jmars.deploy.head import ClusterHead, WhyService
 from jmars.deploy.in_process_scheduler import InProcessScheduler
-from jmars.deploy.why_service import WhyService
 from jmars.dispatch.ledger import SAVE_SECONDS, save_costs
-from jmars.engines.engine import TaskEngine
-from jmars.engines.engine_status import engine_status
-from jmars.engines.links import BANDWIDTH
-from jmars.engines.port import EngineRow, EngineWorkers
-from jmars.errors import ClusterError, JmarsError
+from jmars.engines.engine import START_SECONDS, TaskEngine
+from jmars.engines.port import EngineRow, EngineWorkers, engine_status
+from jmars.engines.results import BANDWIDTH
+from jmars.errors import ClusterError, ClusterStartError, JmarsError, text_of
 from jmars.model import events
 from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
-
-__all__ = ["EngineHead"]
+from jmars.storage.chunk_checksums import checksum, received
 
 log = logging.getLogger("jmars.host")
 
@@ -266,3 +275,194 @@ class EngineHead(ClusterHead):
             "latency": LATENCY,
             "disk": self.workers.profile.disk,
         }
+
+
+class EngineChunks:
+    """The actor "passing"; has the methods of ChunkTransferActor."""
+
+    def __init__(self, workers: EngineWorkers) -> None:
+        self._workers = workers
+        self._coming: dict[int, tuple[bytearray, int]] = {}  # chunk that comes in pieces: its bytes, and how many came
+
+    @remote_method
+    async def gather(
+        self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
+    ) -> tuple[bytes, bytes]:
+        """Elements of a chunk in C order, at `strides` bytes from byte `start` on, and their checksum."""
+        data = await self._workers.read(chunk, start, itemsize, shape, strides)
+        return data, checksum(data)
+
+    @remote_method
+    async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
+        """Store a fresh chunk; `sent` is the sender's checksum."""
+        await self._workers.put(chunk, received(data, sent, f"chunk {chunk}"))
+
+    @remote_method
+    async def put_piece(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
+        """Bytes of a fresh chunk from `start` on; the chunk of `size` bytes is stored when all have come."""
+        received(data, sent, f"chunk {chunk}")
+        whole, came = self._coming.get(chunk) or (bytearray(size), 0)
+        if len(whole) != size or start < 0 or start + len(data) > size:
+            raise ClusterError(f"bytes {start} to {start + len(data)} are no part of chunk {chunk}, which has {size}")
+        whole[start : start + len(data)] = data
+        self._coming[chunk] = whole, came + len(data)
+        if came + len(data) >= size:
+            del self._coming[chunk]
+            await self._workers.put(chunk, bytes(whole))
+
+    def abandon(self, chunks: Sequence[int]) -> None:
+        """Forget chunks that come in pieces."""
+        for chunk in chunks:
+            self._coming.pop(chunk, None)
+
+    async def read(self, chunk: int, size: int) -> bytes:
+        """The first `size` bytes of a chunk."""
+        return await self._workers.read(chunk, 0, 1, (size,), (1,)) if size else b""
+
+
+class EngineStore:
+    """The store behind the actor "store": there is no shared memory to write to, only uploads to abandon."""
+
+    def __init__(self, workers: EngineWorkers, passing: EngineChunks) -> None:
+        self._workers, self._passing = workers, passing
+
+    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
+        """Raise ClusterError."""
+        raise _no_shared_memory()
+
+    def seal(self, chunk: int) -> None:
+        """Raise ClusterError."""
+        raise _no_shared_memory()
+
+    def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
+        """Raise ClusterError."""
+        raise _no_shared_memory()
+
+    def unpin(self, ticket: str) -> None:
+        """No effect: nothing is pinned."""
+
+    def abandon(self, first: int, count: int) -> None:
+        """Abandon an upload: free chunks that come or have come."""
+        chunks = range(first, first + count)
+        self._passing.abandon(chunks)
+        self._workers.abandon(chunks)
+
+
+def _no_shared_memory() -> ClusterError:
+    return ClusterError("the workers of an engine share no memory with clients; send and read chunks by 'passing'")
+
+
+THREADS = 4  # that prepare graphs
+DEADLINE = 2.5 * START_SECONDS  # until the head listens: the steps of an engine's start have deadlines of their own
+END_SECONDS = 30.0  # for an engine to free our results
+
+
+class EngineHost:
+    """A cluster on an engine; has the interface of `LocalHost`.
+
+    Parameters
+    ----------
+    engine
+        Not started yet.
+    name
+        What lists of clusters show; "" for one of its id.
+    mode, why
+        How the engine is used, and why so, for `Cluster.info`.
+
+    Raises
+    ------
+    ClusterStartError
+        If the engine does not start, or the head does not listen within DEADLINE seconds.
+    """
+
+    arena = -1  # no memory is shared
+    detached = far = False
+
+    def __init__(self, engine: TaskEngine, name: str = "", mode: str = "tasks", why: str = "") -> None:
+        sweep()
+        self.id = secrets.token_hex(4)
+        self.name = name or f"{engine.kind}-{self.id}"
+        self.token = new_token()
+        self.limit = self.janitor = 0
+        self.pid = os.getpid()
+        self.words = ""  # why it ended
+        self.folders = Folders.make(self.id, None)
+        self._lock = self.folders.lock()  # others see by it that the cluster lives
+        self._engine, self._mode, self._why = engine, mode, why
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._head: EngineHead | None = None
+        self._error: BaseException | None = None
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"jmars-{engine.kind}", daemon=True)
+        self._thread.start()
+        try:
+            if not self._listening.wait(DEADLINE):
+                raise ClusterStartError(
+                    f"the {engine.kind.title()} cluster at {engine.address} did not start within {DEADLINE:.0f} s; "
+                    "look whether it and its workers answer (its dashboard and logs tell), and try again"
+                )
+            if self._error is not None:
+                raise self._error
+        except BaseException:
+            self.close()
+            raise
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            log.debug("the head ended", exc_info=error)
+            self.words = f"{type(error).__name__}: {text_of(error)}"
+            if not self._listening.is_set():
+                self._error = error if isinstance(error, Exception) else ClusterStartError(self.words)
+        finally:
+            self.folders.remove()  # nobody finds it any more, whether or not its owner hears of the end
+            self._listening.set()
+
+    async def _serve(self) -> None:
+        orders = {
+            "id": self.id,
+            "name": self.name,
+            "token": self.token,
+            "kernel": os.getpid(),
+            "detach": False,
+            "mode": self._mode,
+            "why": self._why,
+        }
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_default_executor(ThreadPoolExecutor(THREADS, f"jmars-{self._engine.kind}"))
+        self._head = EngineHead(orders, self.folders, self._engine)
+        await self._head.run(self._listening.set)
+
+    @property
+    def socket(self) -> Path:
+        """Where the cluster listens."""
+        return self.folders.socket
+
+    def is_alive(self) -> bool:
+        """Whether the head runs."""
+        return self._thread.is_alive()
+
+    def hang_up(self) -> None:
+        """No effect: the head ends with this process."""
+
+    def close(self) -> None:
+        """End the head and free our results on the engine."""
+        if self._loop is not None and self._thread.is_alive():
+            try:
+                self._loop.call_soon_threadsafe(self._end)
+            except RuntimeError:  # its loop has just closed
+                pass
+        if threading.current_thread() is not self._thread:
+            self._thread.join(END_SECONDS)
+        self.folders.remove()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _end(self) -> None:
+        if self._head is not None and self._listening.is_set():
+            self._head.stop(f"by the program that started it (process {os.getpid()})")
+        else:  # it starts still
+            for task in asyncio.all_tasks():
+                task.cancel()

@@ -5,28 +5,32 @@
 ssh forwards connections from a socket in a private folder here to the cluster's own socket. The kernel proves the
 cluster's token as on the cluster's machine, and arrays travel over the connection. Logs in as `launch_ssh` does.
 Source: https://asyncssh.readthedocs.io/en/latest/api.html (forward_local_path).
+
+`python -m jmars entry [NAME]`: tells a kernel on another machine how to reach a cluster of this machine.
+
+Writes one line of JSON: id, name, path of the socket, token, versions; or an error. `FarHost` runs the command over
+ssh, so the token goes through an encrypted connection and is shown nowhere: the command refuses a terminal.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from jmars.deploy.far_entry import ENTRY, entry_in
+from jmars.actors.registry import find_entry
 from jmars.deploy.folders import Folders, sweep
-from jmars.deploy.host_output import no_answer, printable
-from jmars.deploy.launch_ssh import LOGIN_SECONDS, SshRoute
-from jmars.deploy.ssh_words import FarPlace, remote_command
+from jmars.deploy.launch import no_answer, printable
+from jmars.deploy.launch_ssh import LOGIN_SECONDS, FarPlace, SshRoute, remote_command
 from jmars.errors import ClusterLostError, ClusterStartError, text_of
-from jmars.model.versions import refuse_other_versions
-
-__all__ = ["FarHost"]
+from jmars.model.versions import refuse_other_versions, versions
 
 ANSWER_SECONDS = 60.0  # for a first import from a slow disk there
 END_SECONDS = 10.0
@@ -201,3 +205,40 @@ def _lost(error: BaseException) -> ClusterLostError:
     lost = ClusterLostError(text_of(error) if isinstance(error, ClusterStartError) else f"ssh failed: {text_of(error)}")
     lost.__cause__ = error
     return lost
+
+
+ENTRY = ("-P", "-m", "jmars", "entry")  # arguments of Python on the machine of the cluster
+_TEXTS = ("id", "name", "socket", "token")
+
+
+def entry(args: list[str]) -> int:
+    """Write the line; returns the exit status."""
+    if sys.stdout.isatty():
+        sys.stderr.write('this prints a secret, so it writes to pipes only; use jmars.connect("ssh://MACHINE/NAME")\n')
+        return 2
+    told: dict[str, Any]
+    try:
+        found = find_entry(args[0] if args else "")
+        told = {name: getattr(found, name) for name in _TEXTS} | {"versions": versions()}
+    except ClusterLostError as error:
+        told = {"error": str(error)}
+    sys.stdout.write(json.dumps(told) + "\n")
+    return 0
+
+
+def entry_in(output: bytes) -> dict[str, Any] | None:
+    r"""The line of the command, among the lines that a login shell printed; None without such a line.
+
+    Examples
+    --------
+    >>> entry_in(b'Welcome!\n{"error": "no cluster of yours runs here"}\n')
+    {'error': 'no cluster of yours runs here'}
+    """
+    for line in output.splitlines():
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict) and ("error" in told or all(isinstance(told.get(name), str) for name in _TEXTS)):
+            return told
+    return None

@@ -28,8 +28,6 @@ from jmars.model.record import record
 from jmars.model.versions import versions
 from jmars.storage.spill import spill_room
 
-__all__ = ["Folders", "sweep"]
-
 YOUNG_SECONDS = 60.0  # a folder that is younger may belong to a process that starts
 
 

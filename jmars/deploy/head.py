@@ -3,6 +3,17 @@
 Holds connections and the lease, tells of jobs that end or stall, and has the memory watched while jobs run.
 `Host` (workers on this machine) and `EngineHead` (workers of an engine) are its two kinds.
 Source: docs/explanation/seeds.md, "Architecture".
+
+FaultIsolation: an unexpected exception in a control process ends the jobs that run, and not the process.
+
+Reports and orders of a job are isolated where they are taken. All other faults reach the exception handler of the loop:
+timers, messages without a job, messages of child processes. Such a fault may belong to any job, so all running jobs end
+with an InternalError, and no client waits for ever. A process that fails again and again ends.
+Source: docs/explanation/reliability.md, "Faults of jmars itself".
+
+WhyService: explains to clients why jobs do not move, and reports such jobs unasked by a watchdog.
+
+`WhyService` joins the status of the host with the scheduler's knowledge.
 """
 
 from __future__ import annotations
@@ -11,21 +22,19 @@ import asyncio
 import logging
 import math
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jmars.actors import ActorChannel, Mailbox, serve
-from jmars.deploy.clients import ChunkStore, Client, Clients
-from jmars.deploy.fault_isolation import FaultIsolation
+from jmars.actors import ActorChannel, Mailbox, remote_method, serve
+from jmars.deploy.clients import ChunkStore, Client, ClientHost, Clients, ClusterActor, EventsActor, Lease
 from jmars.deploy.folders import Folders
-from jmars.deploy.lease import Lease
-from jmars.deploy.scheduler_port import SchedulerPort
-from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
-from jmars.deploy.why_service import WhyService
+from jmars.deploy.scheduler_port import ReasonsPort, SchedulerPort
 from jmars.errors import ClusterError, JmarsError, fault_of
-
-__all__ = ["ClusterHead"]
+from jmars.model.status import HostStatus, Verdict
+from jmars.scheduler.why import CALM, Watchdog
 
 log = logging.getLogger("jmars.host")
 
@@ -291,3 +300,107 @@ class ClusterHead(ABC):
     @abstractmethod
     async def look(self) -> None:
         """Log memory, worker processes, and jobs that do not move."""
+
+
+MOST, WITHIN = 20, 60.0  # faults in so many seconds after which the process ends
+
+
+class FaultIsolation:
+    """Acts on contexts of `loop.call_exception_handler`.
+
+    Parameters
+    ----------
+    break_jobs
+        Ends the running jobs for a reason.
+    give_up
+        Ends the process for a reason.
+    """
+
+    def __init__(self, break_jobs: Callable[[str], None], give_up: Callable[[str], None]) -> None:
+        self._break_jobs, self._give_up = break_jobs, give_up
+        self._times: deque[float] = deque(maxlen=MOST)
+
+    def handle(self, context: dict[str, Any]) -> None:
+        """Log a fault and end the running jobs."""
+        error = context.get("exception")
+        log.error("%s", context["message"], exc_info=error)
+        if error is None or context["message"].startswith("socket.accept"):
+            return  # out of files: the loop accepts again in a second
+        what, now = fault_of(error), time.monotonic()
+        self._times.append(now)
+        if len(self._times) == MOST and now - self._times[0] < WITHIN:
+            self._give_up(f"its control process failed {MOST} times, last with {what}; please report that")
+            return
+        try:
+            self._break_jobs(what)
+        except Exception as second:
+            log.exception("the running jobs could not be ended")
+            self._give_up(f"its control process failed with {what}, and then {fault_of(second)}; please report that")
+
+
+LOOK_SECONDS = 1.0  # between two looks of the watchdog
+
+
+class WhyService:
+    """The actor "why".
+
+    Parameters
+    ----------
+    status
+        Gives the status of the workers.
+    moved
+        Gives a number that grows while chunks move.
+    reasons
+        What the scheduler knows.
+    tell
+        Called with what clients should hear of a job that does not move: job, kind, text, calm.
+    """
+
+    def __init__(
+        self,
+        status: Callable[[], HostStatus],
+        moved: Callable[[], int],
+        reasons: ReasonsPort,
+        tell: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._status, self._moved, self._reasons, self._tell = status, moved, reasons, tell
+        self._dog = Watchdog()
+        self._looked = 0.0
+
+    @remote_method
+    async def job(self, job: str) -> Verdict:
+        """Why a job stands as it does."""
+        return await self._reasons.job(job, self._status())
+
+    @remote_method
+    async def cluster(self) -> str:
+        """The same of all jobs, line by line."""
+        return await self._reasons.cluster(self._status())
+
+    @remote_method
+    async def operand(self, job: str, operand: int) -> Any:
+        """The executable graph of an operand, as JSON."""
+        return await self._reasons.operand(job, operand)
+
+    async def look(self, now: float | None = None) -> None:
+        """Log remaining seconds of jobs, and report jobs that do not move, if it is time to look."""
+        now = time.monotonic() if now is None else now
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        await self._reasons.expect()
+        pulses = await self._reasons.pulses()
+        moved = self._moved()
+        still, moving = self._dog.look(now, {job: [*pulse, moved] for job, pulse in pulses.items()})
+        for job, seconds in still.items():
+            verdict = await self.job(job)
+            await self._say(job, verdict, seconds)
+        for job in moving:
+            await self._say(job, Verdict(kind="moves", text=""), 0.0)
+
+    async def _say(self, job: str, verdict: Verdict, seconds: float) -> None:
+        calm = verdict["kind"] in CALM
+        if verdict["text"]:
+            log.log(logging.INFO if calm else logging.WARNING, "nothing moved for %.0f s: %s", seconds, verdict["text"])
+        await self._reasons.stalled(job, verdict, seconds)
+        self._tell({"job": job, "calm": calm, "seconds": seconds, **verdict})

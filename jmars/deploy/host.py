@@ -19,12 +19,11 @@ from typing import Any
 from jmars.actors.descriptors import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import FIXED, ClusterHead
+from jmars.deploy.head import FIXED, ClusterHead, WhyService
 from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.scheduler_port import SchedulerPort
-from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError, MemoryLimitError
 from jmars.model import events
 from jmars.scheduler import Machine
@@ -33,8 +32,6 @@ from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import Zygote, start_zygote
 from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.host_status import host_status
-
-__all__ = ["Host", "main"]
 
 log = logging.getLogger("jmars.host")
 

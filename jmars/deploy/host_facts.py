@@ -22,8 +22,6 @@ from numpy._core import _multiarray_umath as numpy_core  # type: ignore[attr-def
 from jmars.errors import ClusterStartError
 from jmars.model.versions import versions
 
-__all__ = ["HostFacts", "SameBits", "check_versions", "own_facts", "same_bits"]
-
 # OpenBLAS's kernels that any CPU with these features can run, the fastest first.
 _X86_KERNELS = (
     ("SkylakeX", {"AVX512F", "AVX512CD", "AVX512VL", "AVX512BW", "AVX512DQ"}),

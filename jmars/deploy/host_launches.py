@@ -12,18 +12,13 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from jmars.deploy.enrolment import Enrolment
-from jmars.deploy.environment import process_settings
+from jmars.deploy.control_process import process_settings
 from jmars.deploy.hosts_host import LOCAL
-from jmars.deploy.join_tickets import LEASE, LOOPBACK
-from jmars.deploy.launch import Launched, Launcher
-from jmars.deploy.launch_local import LocalLauncher
+from jmars.deploy.launch import Launched, Launcher, LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.deploy.roster import Roster
-from jmars.deploy.tickets import Ticket
+from jmars.deploy.tickets import LEASE, LOOPBACK, Enrolment, Ticket
 from jmars.errors import JmarsError
-
-__all__ = ["HostLaunches"]
 
 Result = TypeVar("Result")
 

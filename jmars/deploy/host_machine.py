@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jmars.deploy import memory
+from jmars.deploy.clients import executors_ready
 from jmars.deploy.folders import Folders
-from jmars.deploy.served import executors_ready
 from jmars.dispatch.worker_scaling import LEAVING
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
 from jmars.memory.chunk_reads import Pull, no_pull
@@ -22,8 +22,6 @@ from jmars.processes.links import Children
 from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote
 from jmars.worker.store import StoreActor
-
-__all__ = ["HostMachine"]
 
 
 class HostMachine:

@@ -13,8 +13,6 @@ from jmars.errors import ChunkLostError, ClusterError, ClusterLostError
 from jmars.model.reports import ChunksLost
 from jmars.storage.chunk_checksums import received
 
-__all__ = ["HostsChunks", "HostsStore"]
-
 
 class HostsChunks:
     """The actor "passing"; has the methods of EngineChunks."""

@@ -1,13 +1,26 @@
 """HostsHead: the head of a cluster of several hosts: scheduler, clients and roster, and no workers of its own.
 
 Source: docs/explanation/seeds.md, "Architecture".
+
+The process of a head: `python -m jmars head`, for a cluster of several hosts; see `inside_dask`, `inside_ray`.
+
+Orders come as one JSON line from standard input; the end of standard input is the kernel's end. The answer comes when
+all hosts have joined.
+
+Memory and status of several hosts as of one: sums, and workers under names of their hosts.
+
+Events of the hosts of a cluster: hosts that join or are lost, links, and chunks that move from host to host.
+
+Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,20 +35,17 @@ from jmars.deploy.beats import beats_door
 from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.common_bits import CommonBits
 from jmars.deploy.elastic_hosts import ElasticHosts
-from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import ClusterHead
+from jmars.deploy.head import ClusterHead, WhyService
 from jmars.deploy.host_launches import HostLaunches
 from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
-from jmars.deploy.hosts_events import HostsEvents
 from jmars.deploy.hosts_host import LOCAL
-from jmars.deploy.hosts_status import NOTHING, emptied, merged_memory, merged_status, summed
 from jmars.deploy.in_process_scheduler import InProcessScheduler
-from jmars.deploy.join_tickets import LOOPBACK, JoinTickets
+from jmars.deploy.janitor import start_janitor
 from jmars.deploy.launch import Launches
 from jmars.deploy.roster import Roster
-from jmars.deploy.why_service import WhyService
-from jmars.errors import ClusterError
+from jmars.deploy.tickets import LOOPBACK, Enrolment, JoinTickets, strangers
+from jmars.errors import ClusterError, JmarsError
 from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
@@ -46,8 +56,6 @@ from jmars.scheduler.host_jobs import HostRow
 from jmars.scheduler.host_links import HostLinks
 from jmars.scheduler.hosts import Hosts
 from jmars.tensor.engine import NoComputeEngine, set_engine
-
-__all__ = ["HostsHead"]
 
 log = logging.getLogger("jmars.host")
 
@@ -391,3 +399,211 @@ class HostsHead(ClusterHead):
             "latency": self._links.latency(numbers),
             "disk": [self.roster.facts[row.number]["disk"] for row in hosts],
         }
+
+
+def main(make: Callable[[dict[str, Any], Folders, int], HostsHead] = HostsHead) -> None:
+    """Be a head, which `make` gives, until the cluster ends."""
+    orders = json.loads(sys.stdin.buffer.readline())
+    kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
+    if orders["detach"] and os.fork():
+        os._exit(0)  # whoever started us waits for this process, and is no parent of the one that stays
+    if orders["detach"]:
+        os.setsid()
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.path[:] = orders["path"]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    folders = Folders(**orders["folders"])
+    lock = folders.lock()  # held until both the janitor and this process have ended
+    janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, answer])
+
+    def say(told: dict[str, Any]) -> None:
+        os.write(answer, json.dumps(told).encode() + b"\n")
+        os.close(answer)
+
+    async def serve_until_the_end() -> None:
+        try:
+            await make(orders | {"answer": say}, folders, janitor).run(kernel_end)
+        except JmarsError as error:
+            say({"error": str(error), "kind": "start"})
+        os._exit(0)  # what a thread still compiles is of no use
+
+    asyncio.run(serve_until_the_end())
+    del lock, alive
+
+
+NOTHING: HostStatus = {
+    "workers": [],
+    "queued": {},
+    "line": [],
+    "waiting": {},
+    "reading": [],
+    "memory": {"capacity": 0, "used": 0, "jobs": {}, "kept": 0, "viewed": 0, "promised": 0, "graphs": 0},
+    "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
+    "deaths": [],
+}
+
+
+def summed(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Sums of numbers by name, of nested mappings too; of other values the first that is not empty.
+
+    Examples
+    --------
+    >>> summed([{"a": 1, "of": {"b": 2}, "full": ""}, {"a": 3, "of": {"b": 4, "c": 1}, "full": "no"}])
+    {'a': 4, 'of': {'b': 6, 'c': 1}, 'full': 'no'}
+    """
+    found: dict[str, Any] = {}
+    for one in told:
+        for name, value in one.items():
+            known = found.get(name)
+            if isinstance(value, Mapping):
+                found[name] = summed([known or {}, value])
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                found[name] = value + (known or 0)
+            else:
+                found[name] = known or value
+    return found
+
+
+def emptied(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The same names with numbers that are 0, for a cluster without hosts.
+
+    Examples
+    --------
+    >>> emptied({"a": 1, "of": {"b": 2.5}, "full": "no"})
+    {'a': 0, 'of': {'b': 0}, 'full': ''}
+    """
+    return {
+        name: emptied(one) if isinstance(one, Mapping) else "" if isinstance(one, str) else 0
+        for name, one in told.items()
+    }
+
+
+def merged_status(status_by_host: Mapping[str, HostStatus]) -> HostStatus:
+    """Status of all hosts, for who asks why a job does not move; by name of the host."""
+
+    def named(host: str, key: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        return [{**row, key: f"{host}/{row[key]}"} for row in rows]
+
+    told: list[Any] = [NOTHING, *status_by_host.values()]
+    lists: Callable[[str], list[Any]] = lambda name: [row for one in told for row in one[name]]  # noqa: E731
+    return {
+        "workers": [row for host, one in status_by_host.items() for row in named(host, "name", one["workers"])],
+        "queued": summed([one["queued"] for one in told]),
+        "line": lists("line"),
+        "waiting": summed([one["waiting"] for one in told]),
+        "reading": lists("reading"),
+        "memory": summed([one["memory"] for one in told]),  # type: ignore[typeddict-item]
+        "disk": summed([one["disk"] for one in told]),  # type: ignore[typeddict-item]
+        "deaths": [row for host, one in status_by_host.items() for row in named(host, "worker", one["deaths"])],
+    }
+
+
+def merged_memory(told: Mapping[int, Mapping[str, Any]], workers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Memory of all hosts for a MEMORY_CHANGED event.
+
+    Parameters
+    ----------
+    told
+        By number of the host.
+    workers
+        Rows of the workers of all hosts that ever were.
+    """
+    names = ["used", "device", "device_memory", "resident", "limit", "peak"]
+    names += ["spilled", "spilled_total", "reloaded_total"]
+    sums = {name: sum(one[name] for one in told.values()) for name in names}
+    own = ("used", "resident", "spilled", "limit")
+    hosts = [{"host": number} | {name: one[name] for name in own} for number, one in told.items()]
+    return sums | {"workers": workers, "hosts": hosts}
+
+
+Note = Callable[[str, str, dict[str, Any]], None]  # logs an event: kind, job, data
+
+MARKED = 16  # transfers of an event whose marks are told
+EVERY = 0.1  # seconds between two events about chunks that moved
+
+
+class MovedChunks:
+    """Sums of transfers that were not told yet, by pair of hosts.
+
+    Examples
+    --------
+    >>> moved = MovedChunks()
+    >>> moved.add(0, 1, chunks=1, nbytes=100, seconds=0.5)
+    >>> moved.add(1, 0, chunks=1, nbytes=7, seconds=0.25)
+    >>> moved.add(0, 1, chunks=2, nbytes=50, seconds=0.25)
+    >>> moved.take()
+    {'from': 0, 'to': 1, 'chunks': 3, 'bytes': 150, 'seconds': 0.75, 'marks': []}
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[int, int], tuple[int, int, float, list[list[int]]]] = {}
+
+    def add(
+        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Add chunks that a host read from another host; the marks of the newest MARKED are kept."""
+        known = self._sums.get((source, target), (0, 0, 0.0, []))
+        told = [*known[3], *map(list, marks)][-MARKED:]
+        self._sums[source, target] = known[0] + chunks, known[1] + nbytes, known[2] + seconds, told
+
+    def take(self) -> dict[str, Any] | None:
+        """The sums of the pair that has waited longest, as an event's data; None if there are none."""
+        pair = next(iter(self._sums), None)
+        if pair is None:
+            return None
+        chunks, nbytes, seconds, marks = self._sums.pop(pair)
+        told = {"from": pair[0], "to": pair[1], "chunks": chunks, "bytes": nbytes, "seconds": round(seconds, 6)}
+        return told | {"marks": marks}
+
+
+class HostsEvents:
+    """Logs the events, those about moved chunks at most ten times a second."""
+
+    def __init__(self) -> None:
+        self._note: Note | None = None
+        self._early: list[tuple[str, str, dict[str, Any]]] = []  # from before there was a log
+        self._chunks = MovedChunks()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connect(self, note: Note) -> None:
+        """Log with `note` from now on, what was told before first."""
+        self._note = note
+        early, self._early = self._early, []
+        for told in early:
+            note(*told)
+
+    def moved(self, host: int, name: str, state: str, why: str) -> None:
+        """A host joined, or has another state."""
+        self._tell(events.HOST_MOVED, {"host": host, "name": name, "state": state, "why": why})
+
+    def transferred(
+        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Chunks moved from host `source` to host `target`: count, bytes, seconds, and marks of single transfers."""
+        self._chunks.add(source, target, chunks, nbytes, seconds, marks)
+        if self._timer is None:
+            self._next()
+
+    def linked(self, link: dict[str, Any]) -> None:
+        """A link between two hosts was measured."""
+        self._tell(events.LINK_MEASURED, link)
+
+    def flush(self) -> None:
+        """Log all transfers now: a job has ended, and whoever reads its events reads no further."""
+        while (found := self._chunks.take()) is not None:
+            self._tell(events.CHUNKS_MOVED, found)
+
+    def _next(self) -> None:
+        found = self._chunks.take()
+        self._timer = None
+        if found is not None:
+            self._tell(events.CHUNKS_MOVED, found)
+            self._timer = asyncio.get_running_loop().call_later(EVERY, self._next)
+
+    def _tell(self, kind: str, data: dict[str, Any]) -> None:
+        if self._note is None:
+            self._early.append((kind, "", data))
+        else:
+            self._note(kind, "", data)

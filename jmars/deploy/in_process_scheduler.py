@@ -14,8 +14,6 @@ from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, W
 if TYPE_CHECKING:
     from jmars.scheduler.elastic import Demand
 
-__all__ = ["ConnectedWorkers", "InProcessScheduler", "InProcessSession"]
-
 
 class ConnectedWorkers(WorkerPort, Protocol):
     """Workers that send their reports to a scheduler."""

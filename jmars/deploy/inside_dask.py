@@ -16,16 +16,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from jmars.deploy import head_process
-from jmars.deploy.inside_head import InsideHead
-from jmars.deploy.inside_launches import is_loopback
+from jmars.deploy import hosts_head
+from jmars.deploy.inside_head import InsideHead, is_loopback
 from jmars.deploy.member import own_address
 from jmars.engines import guests
-from jmars.engines.dask_connect import connect, security_at
-from jmars.engines.dask_workers import identities
+from jmars.engines.dask import connect, identities, security_at
 from jmars.errors import ClusterLostError, text_of
-
-__all__ = ["DaskHosting", "main"]
 
 SHARE = 0.8  # of a worker's memory limit: the rest is for the worker itself
 FIRST = 1000  # priority of tasks that hold threads
@@ -33,7 +29,7 @@ FIRST = 1000  # priority of tasks that hold threads
 
 def main() -> None:
     """Be such a head until the cluster ends."""
-    head_process.main(partial(InsideHead, connect=DaskHosting))
+    hosts_head.main(partial(InsideHead, connect=DaskHosting))
 
 
 @dataclass(eq=False)

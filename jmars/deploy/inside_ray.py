@@ -20,16 +20,13 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.deploy import head_process
-from jmars.deploy.inside_head import InsideHead
-from jmars.deploy.inside_launches import is_loopback
+from jmars.deploy import hosts_head
+from jmars.deploy.inside_head import InsideHead, is_loopback
 from jmars.deploy.member import own_address
 from jmars.engines.engine import EngineWorker
-from jmars.engines.ray_nodes import RayConnection, nodes_of, security
+from jmars.engines.ray import RayConnection, nodes_of, security
 from jmars.engines.ray_tasks import settled
 from jmars.errors import ClusterLostError, text_of
-
-__all__ = ["RayHosting", "main"]
 
 log = logging.getLogger("jmars.host")
 
@@ -39,7 +36,7 @@ CALLS = 16  # of an actor at the same time
 
 def main() -> None:
     """Be such a head until the cluster ends."""
-    head_process.main(partial(InsideHead, connect=RayHosting))
+    hosts_head.main(partial(InsideHead, connect=RayHosting))
 
 
 class GuestActor:

@@ -21,8 +21,6 @@ from typing import Protocol
 
 from jmars.deploy.folders import Folders
 
-__all__ = ["LEAVE", "start_janitor"]
-
 LEAVE = b"leave\n"  # the control process starts again: end all others, remove the files, and go
 
 KERNEL_GRACE = 1.0  # seconds for an orderly end after the kernel's

@@ -35,8 +35,6 @@ from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
 from jmars.worker.serving import ServingActor
 
-__all__ = ["HeadLink", "Member", "MemberActor"]
-
 log = logging.getLogger("jmars.host")
 
 COSTS_SECONDS = 1.0  # between two messages about measured costs

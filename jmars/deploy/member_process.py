@@ -31,20 +31,17 @@ from jmars.actors.tls import HEAD, Identity, client_context
 from jmars.actors.tls_dial import connect_tls
 from jmars.deploy import memory
 from jmars.deploy.beats import Beats, beats_order
-from jmars.deploy.enrolment import certified, enrol
-from jmars.deploy.environment import process_settings
-from jmars.deploy.fault_isolation import FaultIsolation
+from jmars.deploy.control_process import process_settings
 from jmars.deploy.folders import Folders, sweep
+from jmars.deploy.head import FaultIsolation
 from jmars.deploy.janitor import LEAVE, start_janitor
 from jmars.deploy.member import Member
-from jmars.deploy.tickets import Ticket, read_ticket
+from jmars.deploy.tickets import Ticket, certified, enrol, read_ticket
 from jmars.devices.find import gpu_names
 from jmars.errors import JmarsError, fault_of
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import start_zygote
-
-__all__ = ["main"]
 
 log = logging.getLogger("jmars.host")
 

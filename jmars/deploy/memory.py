@@ -13,19 +13,6 @@ from pathlib import Path
 from jmars.errors import MemoryLimitError
 from jmars.units import format_bytes, parse_bytes
 
-__all__ = [
-    "SCHEDULER_BYTES",
-    "PrivateMemory",
-    "available",
-    "default_limit",
-    "of_control",
-    "plan_bytes",
-    "private_bytes",
-    "room_for_chunks",
-    "set_aside",
-    "usable_cores",
-]
-
 MB = 2**20
 CONTROL_START = 32 * MB  # that the control process takes when it starts, about
 CONTROL_BYTES = 24 * MB  # that it grows by while it compiles and runs

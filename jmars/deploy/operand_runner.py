@@ -12,8 +12,6 @@ import numpy as np
 from jmars.errors import JmarsError
 from jmars.kernels import run_executable
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the operand; returns the exit status.

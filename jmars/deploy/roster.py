@@ -23,8 +23,6 @@ from jmars.scheduler.host_jobs import HostRow
 from jmars.scheduler.hosts import Hosts
 from jmars.scheduler.membership import Change, HostBack, HostGone, HostSuspect, Membership
 
-__all__ = ["MemberLink", "Roster", "Seat"]
-
 log = logging.getLogger("jmars.host")
 
 LOOK_SECONDS = 0.5

@@ -14,8 +14,6 @@ from jmars.model.events import Event
 from jmars.model.status import HostStatus, Verdict
 from jmars.model.submission import Submission
 
-__all__ = ["ReasonsPort", "SchedulerPort", "SessionPort", "TasksPort"]
-
 
 class SessionPort(Protocol):
     """The jobs of a cluster and their tensors; jobs that are not remembered raise UnknownTaskError."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, remote_method
-from jmars.deploy.shard_holders import hold_shards
+from jmars.deploy.scheduler_subprocess import hold_shards
 from jmars.model import events
 from jmars.model.reports import Report
 from jmars.plan import Profile
@@ -26,8 +26,6 @@ from jmars.scheduler.journal import Journal, JournaledSession, read_journal
 from jmars.scheduler.resuming import RemoteWorkers, Resuming
 from jmars.scheduler.shards import RemotePlace
 from jmars.tensor.engine import NoComputeEngine, set_engine
-
-__all__ = ["SchedulerProcess", "main"]
 
 log = logging.getLogger("jmars.scheduler")
 

@@ -3,6 +3,17 @@
 Clients stay connected to the host; the host relays their calls, and sends calls without an answer at a scheduler's
 death to the next. The workers go on meanwhile. A suspended scheduler is waited for, and ended after some seconds.
 Source: docs/decisions/0027-scheduler-apart.md.
+
+Relays: the scheduler's actors in another process, method by method as messages.
+
+Classes implement the ports of the same names in `scheduler_port`; `ask` sends a call and gives the answer, `submit` and
+`tell` send submissions and calls without an answer.
+
+ShardHolders: the scheduler processes of a cluster that hold shards of jobs, beside the scheduler that leads.
+
+Each is `python -m jmars scheduler` with a socket in the cluster's private folder. One that ends is started again; until
+then the leader has its shards (scheduler/remote_shard.py). All end with the standard input that the host holds.
+Source: docs/decisions/0050-schedulers-by-replay.md.
 """
 
 from __future__ import annotations
@@ -11,29 +22,30 @@ import asyncio
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, new_token, remote_method
-from jmars.deploy.ending import ended_within, is_stopped
-from jmars.deploy.relayed import RelayedReasons, RelayedSession, RelayedTasks
-from jmars.deploy.shard_holders import ShardHolders
+from jmars.deploy.control_process import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.model import events
+from jmars.model.events import Event
 from jmars.model.reports import JobClosed, Report
+from jmars.model.status import HostStatus, Verdict
 from jmars.model.submission import Submission
 from jmars.scheduler import Machine
+from jmars.scheduler.shards import serve_shards
 from jmars.worker import ExecutionActor
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
-
-__all__ = ["SchedulerSubprocess"]
 
 log = logging.getLogger("jmars.host")
 
@@ -350,3 +362,219 @@ def _heard(asked: asyncio.Future[Any]) -> None:
     """Retrieve the exception of a call whose channel ended."""
     if not asked.cancelled():
         asked.exception()
+
+
+Ask = Callable[..., Awaitable[Any]]  # (actor, method, *args) -> the answer
+
+
+class RelayedSession:
+    """A `SessionPort` to the actor "session"."""
+
+    def __init__(self, ask: Ask, submit: Callable[[Submission], Awaitable[str]], tell: Callable[..., None]) -> None:
+        self._ask, self._submit, self._tell = ask, submit, tell
+
+    async def submit(self, submission: Submission) -> str:
+        """As SessionActor's."""
+        return await self._submit(submission)
+
+    async def cancel(self, job: str) -> None:
+        """As SessionActor's."""
+        await self._ask("session", "cancel", job)
+
+    def withdraw(self, ticket: str) -> None:
+        """As SessionActor's."""
+        self._tell("session", "withdraw", ticket)
+
+    async def describe(self, job: str) -> dict[str, Any]:
+        """As SessionActor's."""
+        return dict(await self._ask("session", "describe", job))
+
+    async def wait(self, job: str, timeout: float | None = None) -> None:
+        """As SessionActor's."""
+        await self._ask("session", "wait", job, timeout)
+
+    async def jobs(self) -> list[dict[str, Any]]:
+        """As SessionActor's."""
+        return list(await self._ask("session", "jobs"))
+
+    async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
+        """As SessionActor's."""
+        found, last = await self._ask("session", "read", since, job, limit)
+        return list(found), last
+
+    async def take_chunks(self, count: int) -> int:
+        """As SessionActor's."""
+        return int(await self._ask("session", "take_chunks", count))
+
+    async def keep(self, key: str, first: int, count: int) -> None:
+        """As SessionActor's."""
+        await self._ask("session", "keep", key, first, count)
+
+    def drop(self, keys: Sequence[str]) -> None:
+        """As SessionActor's."""
+        self._tell("session", "drop", list(keys))
+
+    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
+        """As SessionActor's."""
+        return [list(one) for one in await self._ask("session", "chunks", list(keys))]
+
+
+class RelayedTasks:
+    """A `TasksPort` to the actor "tasks"; itself the actor "tasks" of the host."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    @remote_method
+    async def results(self) -> list[dict[str, Any]]:
+        """As TaskManagerActor's."""
+        return list(await self._ask("tasks", "results"))
+
+    @remote_method
+    async def result(self, task: str) -> dict[str, Any]:
+        """As TaskManagerActor's."""
+        return dict(await self._ask("tasks", "result", task))
+
+    @remote_method
+    async def wait(self, task: str, timeout: float | None = None) -> dict[str, Any]:
+        """As TaskManagerActor's."""
+        return dict(await self._ask("tasks", "wait", task, timeout))
+
+    @remote_method
+    async def progress(self, task: str) -> float:
+        """As TaskManagerActor's."""
+        return float(await self._ask("tasks", "progress", task))
+
+    @remote_method
+    async def last_idle_time(self) -> float | None:
+        """As TaskManagerActor's."""
+        found: float | None = await self._ask("tasks", "last_idle_time")
+        return found
+
+    @remote_method
+    async def tileable_graph(self, task: str) -> dict[str, Any]:
+        """As TaskManagerActor's."""
+        return dict(await self._ask("tasks", "tileable_graph", task))
+
+    @remote_method
+    async def tileable_details(self, task: str) -> dict[str, Any]:
+        """As TaskManagerActor's."""
+        return dict(await self._ask("tasks", "tileable_details", task))
+
+    @remote_method
+    async def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
+        """As TaskManagerActor's."""
+        return dict(await self._ask("tasks", "tileable_subtasks", task, tileable, with_input_output))
+
+
+class RelayedReasons:
+    """A `ReasonsPort` to the actor "why"."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    async def job(self, job: str, host: HostStatus) -> Verdict:
+        """As WhyActor's."""
+        found: Verdict = await self._ask("why", "job", job, host)
+        return found
+
+    async def cluster(self, host: HostStatus) -> str:
+        """As WhyActor's."""
+        return str(await self._ask("why", "cluster", host))
+
+    async def operand(self, job: str, operand: int) -> dict[str, Any]:
+        """As WhyActor's."""
+        return dict(await self._ask("why", "operand", job, operand))
+
+    async def pulses(self) -> dict[str, list[Any]]:
+        """As WhyActor's."""
+        return dict(await self._ask("why", "pulses"))
+
+    async def expect(self) -> None:
+        """As WhyActor's."""
+        await self._ask("why", "expect")
+
+    async def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
+        """As WhyActor's."""
+        await self._ask("why", "stalled", job, verdict, seconds)
+
+
+LOOK_SECONDS = 0.2  # between two looks whether a process has ended
+HOLDER_PAUSE_SECONDS = 1.0  # before one is started again
+
+
+class ShardHolders:
+    """Processes that hold shards.
+
+    Parameters
+    ----------
+    count
+        How many; their names are scheduler-1 and so on.
+    folder
+        Private folder of the cluster, for the sockets.
+    path
+        `sys.path` of the processes.
+    moved
+        Called with name, process id and state ("running", "lost") of a process.
+    """
+
+    def __init__(self, count: int, folder: str, path: list[str], moved: Callable[[str, int, str], None]) -> None:
+        self._path, self._moved = path, moved
+        self._key = secrets.token_hex(32)
+        self._sockets = {f"scheduler-{number}": os.path.join(folder, f"s{number}") for number in range(1, count + 1)}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def orders(self) -> dict[str, Any]:
+        """What a leader needs to reach the processes."""
+        return {"key": self._key, "sockets": self._sockets}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Process ids of those that live, by name."""
+        return {name: process.pid for name, process in self._processes.items() if process.poll() is None}
+
+    def start(self) -> None:
+        """Start the processes."""
+        for name in self._sockets:
+            self._start(name)
+        self._watching = asyncio.ensure_future(self._watch())
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._watching is not None:
+            self._watching.cancel()
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.wait()
+
+    def _start(self, name: str) -> None:
+        process = subprocess.Popen([sys.executable, "-P", "-m", "jmars", "scheduler"], stdin=subprocess.PIPE)
+        assert process.stdin is not None
+        orders = {"holds": self._sockets[name], "key": self._key, "path": self._path}
+        process.stdin.write(json.dumps(orders).encode() + b"\n")
+        process.stdin.flush()  # and open as long as this process lives
+        self._processes[name] = process
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for name, process in list(self._processes.items()):
+                if process.poll() is None:
+                    continue
+                log.warning("%s, process %d, has ended: %s", name, process.pid, process.returncode)
+                assert process.stdin is not None
+                process.stdin.close()
+                self._moved(name, process.pid, "lost")
+                await asyncio.sleep(HOLDER_PAUSE_SECONDS)
+                self._start(name)
+                self._moved(name, self._processes[name].pid, "restarted")
+
+
+def hold_shards(orders: Mapping[str, Any]) -> None:
+    """Be such a process until the host closes standard input."""
+    threading.Thread(target=serve_shards, args=(orders["holds"], bytes.fromhex(orders["key"])), daemon=True).start()
+    sys.stdin.buffer.read()
+    os._exit(0)

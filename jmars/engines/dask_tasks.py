@@ -26,13 +26,11 @@ from distributed.scheduler import KilledWorker
 
 from jmars.engines.dask_worker import AGAIN, MEGABYTE, RESOURCE, RUN, TRANSFERS, Runner, TaskCall, run_task
 from jmars.engines.engine import EngineEvents, GroupTask, Result
-from jmars.engines.links import LinkSpeed
+from jmars.engines.results import LinkSpeed
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
-
-__all__ = ["DaskTasks", "Held"]
 
 FIRST = 1  # priority before all that waits
 GRACE = 2.0  # seconds that a report may come after its result

@@ -15,16 +15,6 @@ from typing import Any, NamedTuple, Protocol
 from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 
-__all__ = [
-    "START_SECONDS",
-    "EngineEvents",
-    "EngineWorker",
-    "GroupTask",
-    "Promises",
-    "Result",
-    "TaskEngine",
-]
-
 START_SECONDS = 60.0  # for each step of an engine's start: its connection, the preparation of its workers
 
 

@@ -21,8 +21,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-__all__ = ["THIS_PYTHON", "begin", "certify", "command", "end", "wait_end"]
-
 THIS_PYTHON = "python"  # as the first word of a command: the interpreter of the worker
 REQUEST = b'{"request"'  # begins the line with a guest's request
 _PIECE = 2**14  # bytes that are read at once

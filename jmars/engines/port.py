@@ -3,6 +3,8 @@
 Jobs decide what to report (`EngineJob`); this class numbers workers, keeps chunks by number, submits tasks in bounds,
 and ends tasks that do not stop. All calls come in the loop of the head.
 Source: docs/explanation/seeds.md, "Execution control".
+
+Status of an engine's workers for `why`: the groups that run, operands that wait, bytes that are kept.
 """
 
 from __future__ import annotations
@@ -12,22 +14,20 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
-from jmars.engines.engine_job import EngineJob
-from jmars.engines.links import BANDWIDTH
+from jmars.engines.engine_job import EngineJob, EngineLink, RunningGroup
+from jmars.engines.groups import make_spec
 from jmars.engines.planned_groups import GroupPlans
-from jmars.engines.results import Kept, Results
-from jmars.engines.running_group import EngineLink, RunningGroup
-from jmars.engines.task import make_spec
+from jmars.engines.results import BANDWIDTH, Kept, Results
 from jmars.errors import ChunkLostError, ClusterError, fault_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.reports import ChunksLost, JobBroken, Report, WorkerMoved
+from jmars.model.status import DeathStatus, HostStatus, WorkerStatus
 from jmars.plan import Profile, signature
-
-__all__ = ["EngineRow", "EngineWorkers"]
 
 log = logging.getLogger("jmars.engines")
 
@@ -398,3 +398,66 @@ class EngineWorkers:
 
     def _tell(self, row: EngineRow) -> None:
         self.report(WorkerMoved(row.number, row.worker.name, row.pid or 0, IDLE if row.here else GONE))
+
+
+REMEMBERED = 20  # workers that left, of which is told
+
+
+def engine_status(workers: EngineWorkers) -> HostStatus:
+    """Status of the engine now."""
+    running, results = workers.running(), workers.results
+    return {
+        "workers": [_worker(row, running.get(row.number, [])) for row in workers.here],
+        "queued": {job.table.job: job.waiting() for job in workers.jobs},
+        "line": [],
+        "waiting": {},
+        "reading": [],
+        "memory": {
+            "capacity": sum(row.worker.memory for row in workers.here),
+            "used": results.used,
+            "jobs": {},
+            "kept": results.used,
+            "viewed": 0,
+            "promised": 0,
+            "graphs": 0,
+        },
+        "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
+        "deaths": [_left(row) for row in sorted(workers.rows, key=lambda row: row.left)[-REMEMBERED:] if not row.here],
+    }
+
+
+def _left(row: EngineRow) -> DeathStatus:
+    return {
+        "worker": row.worker.name,
+        "pid": row.pid or 0,
+        "job": "",
+        "operand": -1,
+        "what": "",
+        "how": f"ended by the engine or its owner ({row.why})",
+        "peak": 0,
+        "cap": 0,
+        "seconds": monotonic() - row.left,
+    }
+
+
+def _worker(row: EngineRow, running: list[tuple[EngineJob, RunningGroup]]) -> WorkerStatus:
+    found: WorkerStatus = {
+        "name": row.worker.name,
+        "pid": row.pid or 0,
+        "process": "",
+        "state": "idle",
+        "job": "",
+        "operand": -1,
+        "what": "",
+        "seconds": 0.0,
+        "usual": 0.0,
+        "behind": 0,
+    }
+    if running:
+        job, group = min(running, key=lambda one: one[1].since)
+        operand = job.operand_of(group)
+        name = job.table.programs[job.table.program[operand]].name
+        found |= {"state": "busy", "job": job.table.job, "operand": operand, "what": f"operand {name}"}
+        found["seconds"] = monotonic() - group.since
+        found["behind"] = len(group.plan.operands) - 1
+    return found

@@ -34,8 +34,6 @@ from jmars.errors import text_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.failure import Failure
 
-__all__ = ["RayTasks", "cause_of", "module_missing", "settled"]
-
 GRACE = 1.0  # seconds in which a task that was dropped may end by itself
 START_SECONDS = 0.5  # in which the start of a task is heard
 RETRIES = 3  # times that Ray runs a task again whose process died

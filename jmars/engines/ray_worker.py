@@ -19,11 +19,9 @@ import psutil
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError
 
-from jmars.engines.parts import cut
+from jmars.engines.results import cut
 from jmars.kernels.group_run import GroupReport
 from jmars.model.versions import versions
-
-__all__ = ["Board", "Runner", "cut_values", "group_function", "inspect_node", "run_task"]
 
 PERIOD = 0.1  # seconds between messages of a process, and between messages to the head
 WAIT = 1.0  # seconds in which the actor answers a question for flags that stay as they are

@@ -1,18 +1,25 @@
-"""Results: which result of the engine each chunk is, with bytes and maker, for as long as the chunk is needed."""
+"""Results: which result of the engine each chunk is, with bytes and maker, for as long as the chunk is needed.
+
+Parts of chunks, as workers of all engines give them, free of Dask and Ray.
+
+Source: docs/explanation/seeds.md, "Execution in a worker".
+
+LinkSpeed: bytes a second between workers of an engine, from the transfers that the workers report.
+
+Source: docs/explanation/seeds.md, "Execution control".
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jmars.engines.engine import Result
-from jmars.engines.parts import cut
 from jmars.errors import ClusterError
-
-__all__ = ["Kept", "Results"]
 
 MOST_VALUES = 2**24  # bytes that reports told, in this process at once
 
@@ -112,3 +119,58 @@ class Results:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def cut(chunk: Any, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
+    """Elements of a chunk in C order, at `strides` bytes from byte `start` on.
+
+    Examples
+    --------
+    >>> cut(np.arange(6, dtype="u1").reshape(2, 3), 1, 1, (2,), (3,))
+    b'\\x01\\x04'
+    """
+    data = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8)
+    return np.ndarray(tuple(shape), f"V{itemsize}", data, start, tuple(strides)).tobytes()
+
+
+BANDWIDTH = 0.3e9  # bytes a second between workers, as measured for Dask and Ray on plain TCP, until the engine tells
+LEAST = 2**24  # bytes from which a speed is known
+RECENT = 2**33  # bytes after which older transfers count half
+SLOWEST, FASTEST = 1e6, 1e11  # bytes a second that a plan believes
+
+
+@dataclass
+class LinkSpeed:
+    """Sums over transfers and their times: two transfers at once have the speed of a single transfer.
+
+    Attributes
+    ----------
+    nbytes, seconds
+        Of transfers so far; older transfers count less.
+
+    Examples
+    --------
+    >>> links = LinkSpeed()
+    >>> links.observe(10**6, 0.01)
+    >>> links.bandwidth
+    >>> links.observe(99 * 10**6, 0.19)
+    >>> links.bandwidth
+    500000000
+    """
+
+    nbytes: float = 0.0
+    seconds: float = 0.0
+
+    def observe(self, nbytes: float, seconds: float) -> None:
+        """Add transfers."""
+        if nbytes > 0 and seconds > 0:
+            if self.nbytes > RECENT:
+                self.nbytes, self.seconds = self.nbytes / 2, self.seconds / 2
+            self.nbytes, self.seconds = self.nbytes + nbytes, self.seconds + seconds
+
+    @property
+    def bandwidth(self) -> int | None:
+        """Bytes a second; None until LEAST bytes were moved."""
+        if self.nbytes < LEAST:
+            return None
+        return round(min(max(self.nbytes / self.seconds, SLOWEST), FASTEST))

@@ -18,8 +18,6 @@ from typing import Any, Generic, TypeVar
 from jmars.engines.engine import EngineEvents, GroupTask, Result
 from jmars.kernels.group_run import GroupReport
 
-__all__ = ["TaskBook", "TaskEntry"]
-
 BATCH = 100  # tasks that leave together
 BATCH_BYTES = 4_000_000  # of their specs: Dask warns from 10 MB
 STOPPED_JOBS = 256  # that are remembered

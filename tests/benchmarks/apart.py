@@ -18,7 +18,7 @@ import time
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from jmars.scheduler.journal import Journal, read_journal
 from tests.benchmarks.machine import cpu_between, cpu_by_process, describe, this_machine
 

@@ -32,7 +32,7 @@ from typing import Any
 
 from tornado.iostream import IOStream
 
-from jmars.engines import port, task, task_book
+from jmars.engines import groups, port, task_book
 
 __all__ = ["ENGINE", "cpu_by_use", "time_port", "time_workers"]
 
@@ -72,7 +72,7 @@ def _time_bulk(name: str) -> None:
 
 
 def _time_steps() -> None:
-    run = task.run_steps
+    run = groups.run_steps
 
     def timed(*args: Any) -> Any:
         before = time.thread_time()
@@ -81,7 +81,7 @@ def _time_steps() -> None:
         finally:
             _kernels[0] += time.thread_time() - before
 
-    task.run_steps = timed
+    groups.run_steps = timed
 
 
 def time_port() -> None:

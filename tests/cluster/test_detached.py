@@ -13,7 +13,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.actors.registry import entries
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from jmars.errors import ClusterError, ClusterLostError
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from jmars.errors import ClusterLostError, JobCancelledError
 from jmars.model.states import OperandState
 from jmars.scheduler.journal import Journal

@@ -197,7 +197,7 @@ def test_an_error_of_our_own_in_the_control_process_ends_the_running_jobs_with_t
         node, _ = work()
         job = cluster.submit_data([node])
         cluster.tell("session", "drop", 5)  # a list of keys it should be
-        with pytest.raises(InternalError, match=r"TypeError: 'int' object is not iterable in references.py"):
+        with pytest.raises(InternalError, match=r"TypeError: 'int' object is not iterable in clients.py"):
             job.result(60)
         assert cluster.submit_data([total(numbers(3))], single=True).result(30) == 30
 

@@ -115,7 +115,7 @@ def test_a_fault_at_what_the_owner_told_ends_the_jobs_that_run(cluster):
 
 
 LOOKED = """
-import jmars.deploy.why_service as module
+import jmars.deploy.head as module
 real, times = module.WhyService.look, []
 async def look(self, now=None):
     times.append(1)

@@ -8,7 +8,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from jmars.deploy.folders import sweep
 from jmars.errors import ClusterError
 from jmars.model.states import JobState

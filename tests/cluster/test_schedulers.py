@@ -14,7 +14,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from jmars.errors import SettingError
 
 

@@ -25,7 +25,7 @@ import jmars.tensor as mt
 from jmars.actors import auth
 from jmars.actors.frames import pack
 from jmars.client import Cluster
-from jmars.deploy.slurm import slurm_script
+from jmars.deploy.batch import slurm_script
 from jmars.errors import JmarsError, StorageError
 from tests.cluster.operands import numbers, total
 

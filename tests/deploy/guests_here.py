@@ -11,9 +11,8 @@ from typing import Any
 from jmars.actors.tls import Identity, server_context
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy.ca import CertificateAuthority
-from jmars.deploy.enrolment import Enrolment, strangers
 from jmars.deploy.roster import Roster
-from jmars.deploy.tickets import Ticket
+from jmars.deploy.tickets import Enrolment, Ticket, strangers
 from jmars.errors import ClusterLostError
 from jmars.scheduler.hosts import Hosts
 

@@ -14,8 +14,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.deploy.batch_words import own_command
-from jmars.deploy.slurm import slurm_script
+from jmars.deploy.batch import own_command, slurm_script
 from jmars.errors import ClusterStartError, SettingError
 from tests.contract.engine.kinds import until
 from tests.deploy.batch_systems import install

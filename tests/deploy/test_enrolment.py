@@ -13,8 +13,7 @@ from jmars.actors.tls_dial import connect_tls, dial_tls
 from jmars.actors.tls_link import VISITOR
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy.ca import CertificateAuthority, new_request
-from jmars.deploy.enrolment import Enrolment, EnrolmentActor, enrol, prove, strangers
-from jmars.deploy.tickets import Ticket
+from jmars.deploy.tickets import Enrolment, EnrolmentActor, Ticket, enrol, prove, strangers
 from jmars.errors import AuthenticationError, ClusterError, ClusterLostError, HostRefusedError
 from tests.actors.two_hosts import AUTHORITY, CLUSTER, HEAD, OTHER, TwoHosts, run
 
@@ -183,7 +182,7 @@ def test_a_head_that_never_answers_is_an_error(monkeypatch):
     over = asyncio.Event()  # an event of the call's own would go with its task, which the loop reports as a fault
     never.is_remote = True
     monkeypatch.setattr(EnrolmentActor, "enrol", never)
-    monkeypatch.setattr("jmars.deploy.enrolment.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("jmars.deploy.tickets.ANSWER_SECONDS", 0.1)
 
     async def test():
         async with head_and_ticket() as (_head, ticket):

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from jmars.deploy.evacuation import _keep
+from jmars.deploy.elastic_hosts import _keep
 from jmars.deploy.member import Member
 from jmars.scheduler.elastic import Evacuation
 from jmars.scheduler.hosts import Hosts

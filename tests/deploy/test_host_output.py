@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.deploy.host_output import HostOutput, LastWords, answer_in, no_answer
+from jmars.deploy.launch import HostOutput, LastWords, answer_in, no_answer
 
 SECRET = "0123456789abcdef" * 4
 TICKET = json.dumps({"host": 3, "secret": SECRET}).encode()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from jmars.deploy.hosts_events import EVERY, HostsEvents
+from jmars.deploy.hosts_head import EVERY, HostsEvents
 
 
 class _Time:

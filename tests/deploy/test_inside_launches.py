@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from jmars.deploy import inside_launches
-from jmars.deploy.enrolment import Enrolment
-from jmars.deploy.inside_launches import InsideLaunches
+from jmars.deploy import inside_head
+from jmars.deploy.inside_head import InsideLaunches
 from jmars.deploy.roster import Roster
+from jmars.deploy.tickets import Enrolment
 from jmars.errors import ClusterStartError
 from tests.deploy.guests_here import Here, head
 
@@ -83,7 +83,7 @@ async def until(true: Callable[[], Any]) -> None:
 
 
 def test_a_host_that_has_ended_is_followed_by_another_with_a_new_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inside_launches, "PAUSE", 0.0)
+    monkeypatch.setattr(inside_head, "PAUSE", 0.0)
     engine = Engine(Here())
 
     async def then(roster: Roster, launches: InsideLaunches) -> None:
@@ -98,7 +98,7 @@ def test_a_host_that_has_ended_is_followed_by_another_with_a_new_number(monkeypa
 
 
 def test_a_worker_that_comes_late_gets_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inside_launches, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(inside_head, "LOOK_SECONDS", 0.01)
     engine = Engine(Here())
 
     async def then(roster: Roster, launches: InsideLaunches) -> None:
@@ -139,12 +139,12 @@ def test_hosts_that_are_late_are_counted() -> None:
 def test_starts_that_fail_again_and_again_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(inside_launches, "PAUSE", 0.0)
+    monkeypatch.setattr(inside_head, "PAUSE", 0.0)
 
     async def then(roster: Roster, launches: InsideLaunches) -> None:
         with pytest.raises(ClusterStartError, match="the worker is gone"):
             await launches.start(SECONDS)
         await until(lambda: "it gets none any more" in caplog.text)
-        assert max(roster.names) == 1 + inside_launches.TRIES
+        assert max(roster.names) == 1 + inside_head.TRIES
 
     run(Engine(Here(gone=True)), then)

@@ -10,10 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from jmars.actors.tls import Identity
-from jmars.deploy.ending import ended_within
-from jmars.deploy.environment import process_settings
+from jmars.deploy.control_process import ended_within, process_settings
+from jmars.deploy.inside_head import InsideLauncher
 from jmars.deploy.launch import Launched
-from jmars.deploy.launch_inside import InsideLauncher
 from jmars.deploy.tickets import Ticket
 from jmars.errors import ClusterStartError
 from tests.deploy.guests_here import WHO, Here, head

@@ -2,7 +2,7 @@
 
 import math
 
-from jmars.deploy.lease import Lease
+from jmars.deploy.clients import Lease
 
 
 def test_the_lease_begins_when_the_last_client_and_job_are_gone():

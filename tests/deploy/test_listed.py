@@ -6,14 +6,13 @@ import pytest
 
 from jmars.actors.mailbox import Mailbox, remote_method, remote_methods
 from jmars.client.job_registry import JobRegistry
-from jmars.deploy.clients import ClientSession, ClientStore
+from jmars.deploy.clients import ClientHost, ClientSession, ClientStore, ClusterActor, EventsActor
+from jmars.deploy.head import WhyService
 from jmars.deploy.hosts_chunks import HostsChunks
 from jmars.deploy.member import MemberActor
-from jmars.deploy.relayed import RelayedTasks
 from jmars.deploy.roster import Seat
 from jmars.deploy.scheduler_process import SchedulerProcess
-from jmars.deploy.served import ClientHost, ClusterActor, EventsActor
-from jmars.deploy.why_service import WhyService
+from jmars.deploy.scheduler_subprocess import RelayedTasks
 from jmars.errors import ActorNotFoundError
 from jmars.notebook.server.discovery import _Reports
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from jmars.deploy.local import LocalHost
+from jmars.deploy.control_process import LocalHost
 from jmars.errors import ClusterStartError
 
 

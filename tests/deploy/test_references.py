@@ -1,6 +1,6 @@
 """References: a tensor is dropped with its last holder, and on a detached cluster results stay with their jobs."""
 
-from jmars.deploy.references import References
+from jmars.deploy.clients import References
 from jmars.model.limits import REMEMBERED_JOBS
 
 

@@ -13,8 +13,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.deploy import scheduler_port
 from jmars.deploy.in_process_scheduler import InProcessScheduler, InProcessSession
-from jmars.deploy.relayed import RelayedReasons, RelayedSession, RelayedTasks
-from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
+from jmars.deploy.scheduler_subprocess import RelayedReasons, RelayedSession, RelayedTasks, SchedulerSubprocess
 from jmars.errors import ChunkLostError, UnknownTaskError
 from jmars.model.reports import Finished, JobClosed, Started
 from jmars.model.submission import Submission

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jmars.deploy.ssh_words import SshPlace, remote_command, remote_program
+from jmars.deploy.launch_ssh import SshPlace, remote_command, remote_program
 from jmars.errors import ClusterStartError
 
 HOSTILE = [

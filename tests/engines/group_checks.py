@@ -8,8 +8,7 @@ from itertools import chain
 
 import pytest
 
-from jmars.engines.group_cuts import GroupLimits
-from jmars.engines.groups import Group
+from jmars.engines.groups import Group, GroupLimits
 from jmars.model.messages import JobTable
 
 __all__ = ["BOUNDED", "GATHERS", "PLAIN", "UNBOUNDED", "USERS", "check", "check_bundles"]

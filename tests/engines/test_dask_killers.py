@@ -10,7 +10,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.engines.running_group import deaths_of
+from jmars.engines.engine_job import deaths_of
 from jmars.errors import WorkerLostError
 from tests.engines.dask_groups import cluster_process
 

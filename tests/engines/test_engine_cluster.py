@@ -14,7 +14,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.deploy.engine_host import EngineHost
+from jmars.deploy.engine_head import EngineHost
 from jmars.errors import ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
 from jmars.model.states import JobState
 from jmars.plan import Profile

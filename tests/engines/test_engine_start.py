@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import jmars.tensor as mt
-from jmars.deploy.engine_host import EngineHost
+from jmars.deploy.engine_head import EngineHost
 from jmars.errors import ClusterStartError
 from jmars.plan import Profile
 from tests.engines.in_process import InProcessEngine, on_engine, until
@@ -33,7 +33,7 @@ def test_an_engine_that_never_answers_ends_in_an_error_that_names_it(runtime_dir
             finally:  # an engine ends what it began
                 self.closed = True
 
-    monkeypatch.setattr("jmars.deploy.engine_host.DEADLINE", 0.2)
+    monkeypatch.setattr("jmars.deploy.engine_head.DEADLINE", 0.2)
     engine = Silent()
     with pytest.raises(ClusterStartError, match="Threads cluster at threads://here did not start within") as caught:
         EngineHost(engine)

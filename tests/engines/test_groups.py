@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.engines.engine import EngineWorker
-from jmars.engines.group_cuts import GroupLimits
-from jmars.engines.group_times import makespan
-from jmars.engines.groups import GROUPS, Group, group_seconds, plan_groups, single_group
-from jmars.engines.planned_groups import GroupPlans, planned_groups
-from jmars.engines.run_order import RunOrder, in_rounds
+from jmars.engines.groups import GROUPS, Group, GroupLimits, group_seconds, plan_groups, single_group
+from jmars.engines.planned_groups import GroupPlans, RunOrder, in_rounds, makespan, planned_groups
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature

@@ -11,7 +11,7 @@ from jmars.engines import planned_groups
 from jmars.engines import port as module
 from jmars.engines import results as results_module
 from jmars.engines.engine import EngineWorker, Result
-from jmars.engines.group_cuts import GroupLimits
+from jmars.engines.groups import GroupLimits
 from jmars.engines.results import Kept, Results
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.kernels.group_run import GroupReport

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jmars.engines.run_order import run_order
+from jmars.engines.planned_groups import run_order
 from tests.engines.test_groups import PLAIN, table
 
 

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jmars.engines.group_cuts import GroupLimits, Piece
-from jmars.engines.group_graph import GroupGraph
-from jmars.engines.groups import Group, plan_groups
-from jmars.engines.run_order import RunOrder, in_rounds
-from jmars.engines.small_groups import join_small
+from jmars.engines.groups import Group, GroupGraph, GroupLimits, Piece, join_small, plan_groups
+from jmars.engines.planned_groups import RunOrder, in_rounds
 from tests.engines.group_checks import check
 from tests.engines.test_groups import table
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.engines.group_cuts import GroupLimits
-from jmars.engines.groups import Group, plan_groups
-from jmars.engines.task import forget_programs, make_spec, run_group
+from jmars.engines.groups import Group, GroupLimits, forget_programs, make_spec, plan_groups, run_group
 from jmars.graph import Dag
 from jmars.kernels.program import Program
 from jmars.model.messages import JobTable

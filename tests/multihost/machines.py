@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 
 __all__ = ["Machine", "need_machines", "run_here"]
 

@@ -20,13 +20,11 @@ import pytest
 from jmars.actors.tls import Identity, server_context
 from jmars.actors.tls_server import serve_tls
 from jmars.deploy.ca import CertificateAuthority
-from jmars.deploy.ending import ended_within
-from jmars.deploy.enrolment import Enrolment, strangers
-from jmars.deploy.environment import process_settings
+from jmars.deploy.control_process import ended_within, process_settings
 from jmars.deploy.launch import Launched
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.deploy.roster import Roster
-from jmars.deploy.tickets import Ticket
+from jmars.deploy.tickets import Enrolment, Ticket, strangers
 from jmars.errors import ClusterStartError
 from jmars.scheduler.hosts import Hosts
 from tests.multihost.cables import Cable

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from jmars.deploy.ending import ended_within
-from jmars.deploy.launch import Launched, Launcher
-from jmars.deploy.launch_local import LocalLauncher
+from jmars.deploy.control_process import ended_within
+from jmars.deploy.launch import Launched, Launcher, LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.errors import ClusterStartError
 from tests.multihost.machines import Machine

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from tests.house.source import ROOT
 from tests.multihost.cables import Cable, SlowCable
 from tests.multihost.machines import Machine, need_machines

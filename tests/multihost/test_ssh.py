@@ -20,7 +20,7 @@ import asyncssh
 import pytest
 
 from jmars.deploy import launch
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from jmars.deploy.launch import Launched
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.errors import ClusterStartError

@@ -9,7 +9,7 @@ import psutil
 
 import jmars
 import jmars.tensor as mt
-from jmars.deploy.ending import ended_within
+from jmars.deploy.control_process import ended_within
 from jmars.model.states import OperandState
 
 

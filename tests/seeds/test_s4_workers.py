@@ -14,7 +14,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.deploy.slurm import slurm_script
+from jmars.deploy.batch import slurm_script
 
 PROGRAM = """
 import sys, jmars, jmars.tensor as mt

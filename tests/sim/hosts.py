@@ -15,11 +15,11 @@ from typing import Any
 
 from jmars.actors.tls import HEAD, Identity
 from jmars.actors.tls_server import TlsServer, _Door
-from jmars.deploy.evacuation import evacuate
+from jmars.deploy.elastic_hosts import evacuate
+from jmars.deploy.head import WhyService
 from jmars.deploy.hosts_chunks import HostsChunks
 from jmars.deploy.hosts_head import HostsHead
 from jmars.deploy.in_process_scheduler import InProcessScheduler
-from jmars.deploy.why_service import WhyService
 from jmars.errors import ClusterError
 from jmars.model.states import OperandState as S
 from jmars.storage.chunk_checksums import checksum, received

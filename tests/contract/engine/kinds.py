@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from jmars.client import Cluster
-from jmars.deploy.engine_host import EngineHost
+from jmars.deploy.engine_head import EngineHost
 from tests.engines.in_process import InProcessEngine
 
 __all__ = ["CANNOT", "KINDS", "Kind", "until"]
