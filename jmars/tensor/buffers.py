@@ -781,7 +781,7 @@ def ordered_strides(
 def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
     """Strides of `x[index]`, a copy by arrays among the entries of the index; None for C order."""
     layout = layout_of(place) if len(shape) > 1 else None
-    if layout is None:
+    if layout is None or 0 in layout.shape:
         return None
     entries: list[Any] = []
     for entry in index if isinstance(index, tuple) else (index,):
@@ -791,10 +791,7 @@ def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: in
             entries += [np.zeros(2, np.int8)] * np.ndim(entry)  # as its positions
         else:
             entries.append(np.zeros([min(n, 2) for n in np.shape(entry)], np.int8))
-    try:
-        return strides_in_order(small_layout(layout)[tuple(entries)], shape, itemsize)
-    except IndexError:  # of an axis without elements
-        return None
+    return strides_in_order(small_layout(layout)[tuple(entries)], shape, itemsize)
 
 
 def strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:

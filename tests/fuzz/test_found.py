@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.cases import numpy_before
 from tests.fuzz.comparing import Tally, Tried
 from tests.fuzz.values import Made, inf, nan
 from tests.tensor.engine import OneByOne
@@ -222,6 +223,13 @@ lines = np.zeros((5, 4, 0))
 """
 
 
+NEW = {  # in NumPy 2.3 or 2.4
+    "np.linalg.vector_norm(table[:0], ord=inf)",
+    "np.trim_zeros([[1.5, 2.0], [0.0, 1]], axis=())",
+    "np.unique(numbers, sorted=())",
+}
+
+
 def found() -> list[tuple[str, str, str]]:
     """The name of an array, its text, and a statement."""
     rows, name, text = [], "", ""
@@ -230,7 +238,7 @@ def found() -> list[tuple[str, str, str]]:
             name, _, text = line.partition(" = ")
         else:
             rows += [(name, text, one) for one in line.strip().split(" | ")]
-    return rows
+    return [row for row in rows if row[2] not in NEW] if numpy_before("2.4.5") else rows
 
 
 def halves(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

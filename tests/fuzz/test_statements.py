@@ -11,17 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import numpy_before
 from tests.fuzz import statements
 from tests.fuzz.comparing import Tally, differences
 from tests.tensor.engine import OneByOne
 
 OPEN = Path(__file__).with_name("open.txt")  # functions with a known difference, each with its shortest statement
+CHANGED = {"corrcoef", "histogram_bin_edges", "linalg.matrix_rank", "put", "trim_zeros"}  # by NumPy 2.3 or 2.4
 NAMES = (*statements.functions(), *statements.OTHERS)
 
 
 def open_differences() -> set[str]:
     """Names of functions and sorts of statements that are not compared yet."""
-    return {line.partition(":")[0] for line in OPEN.read_text().splitlines()}
+    changed = CHANGED if numpy_before("2.4.5") else set()
+    return {line.partition(":")[0] for line in OPEN.read_text().splitlines()} | changed
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in open_differences()])

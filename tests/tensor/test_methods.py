@@ -27,7 +27,8 @@ ELSEWHERE = {"tofile", "resize", "byteswap", "dump", "dumps"}  # tests/tensor/fi
 
 
 def test_all_methods_are_there_but_those_of_memory() -> None:
-    theirs = {name for name in dir(np.ndarray) if not name.startswith("_")}
+    gone = {"itemset", "newbyteorder", "ptp", "tostring"}  # by NumPy 2.4; some refuse since NumPy 2
+    theirs = {name for name in dir(np.ndarray) if not name.startswith("_")} - gone
     assert {name for name in theirs if not hasattr(mt.Tensor, name)} == MEMORY - {"data"}
     assert theirs - MEMORY - TOLD - set(ROWS) == ELSEWHERE
     assert not hasattr(mt.ones(3), "ctypes") and not hasattr(mt.ma.array([1]), "strides")

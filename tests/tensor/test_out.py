@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.protocols import FUNCTIONS
-from tests.cases import case
+from tests.cases import case, needs_numpy
 from tests.tensor.engine import OneByOne
 from tests.tensor.table import CLOSE, ROWS
 from tests.tensor.table.comparing import agree, arguments, outcome
@@ -68,6 +68,7 @@ def test_it_is_written(name: str, engine: OneByOne) -> None:
         ("m.matmul(a, v, out=o)", (1,)),
     ],
 )
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")  # of np.choose before NumPy 2.4
 def test_out_of_another_shape_is_refused_by_functions_that_are_no_ufuncs(text, shape):
     a, v = np.arange(12.0).reshape(3, 4), np.arange(4.0)
     for wanted, dtype in itertools.product([shape, (1, *shape), (2, *shape)], ["f8", "i8", "c16", "f4"]):
@@ -83,6 +84,7 @@ def test_out_of_another_shape_is_refused_by_functions_that_are_no_ufuncs(text, s
             assert np.array_equal(out.fetch(), written)
 
 
+@needs_numpy("2.3", "out=...")
 @pytest.mark.parametrize("call", ["np.add(a, 1, ...)", "np.negative(a, out=(...,))", "np.divmod(a, 2, out=(a, ...))"])
 def test_an_ellipsis_is_out_alone_and_by_keyword(call: str, engine: OneByOne) -> None:
     for module in (np, mt):

@@ -12,6 +12,7 @@ import pytest
 import jmars.tensor as jt
 from jmars.errors import UnsupportedError
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from tests.cases import needs_numpy, numpy_before
 
 
 def test_numpy_s_functions_give_tensors():
@@ -20,6 +21,7 @@ def test_numpy_s_functions_give_tensors():
         assert isinstance(result, jt.Tensor)
 
 
+@needs_numpy("2.3", "functions of text ask their arguments")
 @pytest.mark.parametrize("function", [np.strings.rpartition, np.strings.partition], ids=lambda f: f.__name__)
 def test_what_is_missing_is_refused_by_name(function):
     x = jt.asarray(["abc", "b"])
@@ -49,7 +51,8 @@ def test_a_ufunc_has_numpy_s_attributes_pickles_and_is_equal():
     assert jt.add.resolve_dtypes((np.dtype("i4"), np.dtype("f4"), None))[2] == np.float64
     assert pickle.loads(pickle.dumps(jt.add)) is jt.add
     assert jt.add == np.add and {np.add: 1}[jt.add] == 1 and jt.add != jt.subtract
-    assert inspect.signature(jt.add) == inspect.signature(np.add)
+    if not numpy_before("2.4.0"):
+        assert inspect.signature(jt.add) == inspect.signature(np.add)
 
 
 def test_functions_that_numpy_has_in_c_are_no_methods():

@@ -15,6 +15,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.tensor.tensor import Tensor, as_tensor
+from tests.cases import numpy_before
 from tests.tensor.engine import OneByOne
 from tests.tensor.table.comparing import _family, outcome
 
@@ -96,7 +97,10 @@ def _calls() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:
     yield "ma.asarray", lambda xp, x: xp.ma.asarray(x).data
 
 
-CALLS = dict(_calls())
+_NEW = dict.fromkeys(("round", "x.round()", "trim_zeros"), "2.4") | {"x.conj()": "2.3"}  # rules that NumPy changed
+CALLS = {name: call for name, call in _calls() if not numpy_before(f"{_NEW.get(name, '2.2')}.0")}
+if numpy_before("2.2.1"):  # arrays of from_dlpack cannot be written
+    CALLS = {name: call for name, call in CALLS.items() if "dlpack" not in name}
 
 
 @pytest.mark.parametrize("name", CALLS)

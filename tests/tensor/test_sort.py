@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from tests.cases import numpy_before
 from tests.tensor.cut import cut, same, shapes
 
 
@@ -70,6 +71,8 @@ def test_some_elements_count_more_than_others(name, pair, data):
     a, x = pair
     axis = data.draw(st.none() | st.integers(-a.ndim, a.ndim - 1) | st.permutations(range(a.ndim)).map(tuple))
     if a.dtype.kind == "b" or axis == ():
+        return
+    if isinstance(axis, tuple) and numpy_before("2.4.0"):  # in which weights along several axes were mixed up
         return
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     along = a.shape if axis is None else tuple(np.take(a.shape, np.atleast_1d(axis)).tolist())

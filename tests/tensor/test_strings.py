@@ -11,6 +11,7 @@ import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.strings import FUNCTIONS_OF_TEXT
+from tests.cases import numpy_before
 from tests.tensor.cut import cut, same, shapes
 
 ARGUMENTS = {
@@ -35,7 +36,7 @@ def test_functions_of_text(name, data):
             a.size or FUNCTIONS_OF_TEXT[name] not in ("wide", "values")
         ):  # where NumPy itself fails
             same(FUNCTIONS[f"{prefix}.{name}"](x, *more), getattr(module, name)(a, *more))
-    if name in ("upper", "isalpha", "str_len"):
+    if name in ("upper", "isalpha", "str_len") and not numpy_before("2.3.0"):  # its functions of text ask no argument
         same(getattr(np.strings, name)(x), getattr(np.strings, name)(a))  # by NumPy's protocols
 
 
@@ -52,7 +53,7 @@ def test_lengths_of_results_that_depend_on_values():
         same(getattr(mt.strings, name)(x, *more), getattr(np.strings, name)(a, *more))
     same(mt.strings.mod(mt.asarray(["%d!", "<%d>"]), [5, 123]), np.strings.mod(np.array(["%d!", "<%d>"]), [5, 123]))
     same(mt.strings.decode(mt.asarray([b"ab", b""])), np.strings.decode(np.array([b"ab", b""])))
-    assert isinstance(np.strings.replace(x, "a", "b"), mt.Tensor)
+    assert isinstance(np.strings.replace(x, "a", "b"), np.ndarray if numpy_before("2.3.0") else mt.Tensor)
 
 
 def test_lists_of_words_are_numpys_objects():
@@ -70,6 +71,7 @@ def test_what_depends_on_values_is_refused_by_name():
         mt.strings.zfill(x, 2)
     with pytest.raises(TypeError, match="takes text"):
         mt.strings.upper(mt.ones(3))
-    with pytest.raises(UnsupportedError, match="partition"):
-        np.strings.partition(x, "a")
+    if not numpy_before("2.3.0"):
+        with pytest.raises(UnsupportedError, match="partition"):
+            np.strings.partition(x, "a")
     same(mt.map_blocks(np.strings.replace, x, "a", "bb", dtype="U4"), np.array(["bbbc", "d"]))

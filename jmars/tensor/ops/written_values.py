@@ -42,8 +42,11 @@ def assigned(value: Any, dtype: np.dtype[Any], ndim: int) -> Written:
         number = np.zeros((), dtype)
         number[...] = value
         return number
-    deepest: dict[str, Any] = {"ndmax": ndim} if _HAS_NDMAX else {}
-    return _written(np.array(value, dtype, **deepest))
+    if _HAS_NDMAX:
+        return _written(np.array(value, dtype, ndmax=ndim))
+    if (made := np.array(value, dtype)).ndim > ndim:
+        raise ValueError(f"setting an array element with a sequence: a list of {made.ndim} axes for a part of {ndim}")
+    return _written(made)
 
 
 def _as_number(value: Array, dtype: np.dtype[Any]) -> Array:

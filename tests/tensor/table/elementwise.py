@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
+from tests.cases import numpy_before
 from tests.tensor.table.draws import Call, Draw, Row, call
 
 _KINDS = {"float_power": "fc", "ldexp": "f"}
@@ -95,7 +96,7 @@ CLOSE |= {
     "angle": lambda d: call(d.array(), d.flag()),
     "isclose": lambda d: call(x := d.array("biufc"), d.fits(x, "biuf"), **d.some(equal_nan=True, rtol=0.1, atol=1)),
     "allclose": lambda d: call(x := d.array("biufc"), d.one(x, d.fits(x, "biuf")), **d.some(equal_nan=True)),
-    "sinc": lambda d: call(d.array("biufc")),
+    "sinc": lambda d: call(d.array("biuc" if numpy_before("2.3.0") else "biufc")),  # sinc(float16(0)) was NaN
     "i0": lambda d: call(d.array("if", wild=False)),
     "unwrap": lambda d: call(x := d.array("if", low=1, wild=False), axis=d.axis(x), **d.some(period=4)),
 }

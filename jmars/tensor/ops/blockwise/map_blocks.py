@@ -10,6 +10,7 @@ import inspect
 import io
 import itertools
 import pickle
+import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -233,7 +234,9 @@ def _identity(function: Any) -> Any:
 def pickled(value: Any) -> bytes:
     """Pickles a value that holds user functions; jmars functions in it become NumPy's."""
     blob = io.BytesIO()
-    FunctionPickler(blob).dump(value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of modules that are searched for a ufunc
+        FunctionPickler(blob).dump(value)
     return blob.getvalue()
 
 

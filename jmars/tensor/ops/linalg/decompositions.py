@@ -357,8 +357,8 @@ def _pinv_block(block: Array, least: Array, hermitian: bool) -> Array:
 def norm_condition(x: Any, p: Any) -> Tensor:
     """Condition numbers of square matrices by a norm; infinite for singular matrices."""
     matrices = _matrices("cond", x, True)
-    real = np.zeros(0, matrices.dtype).real.dtype
-    return Tensor(_map_matrices("cond", matrices, (1, 1), real, p=p)[..., 0, 0].data)
+    dtype = np.linalg.cond(np.eye(1, dtype=matrices.dtype), p).dtype  # complex before NumPy 2.3.1
+    return Tensor(_map_matrices("cond", matrices, (1, 1), dtype, p=p)[..., 0, 0].data)
 
 
 @offers("linalg.det")
