@@ -220,6 +220,7 @@ few = np.array([[3, 4, 5], [6, 7, 8]], '>u8')
 lines = np.zeros((5, 4, 0))
     np.take(lines, 9, axis=1) | lines.take([9], axis=1) | np.take(lines, -9, axis=0) | np.take(lines[:0], 9, axis=1)
     np.take(lines, 9, axis=1, mode='wrap') | np.take(lines[:0], [9], axis=1)
+    np.interp(1j, [0.0, 1.0], [0.0, 1.0], period=2)
 """
 
 

@@ -26,6 +26,8 @@ Array = np.ndarray[Any, Any]
 @offers("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
     """`np.interp`: linear interpolation at `x`; all chunks read the data points, brought into a single chunk."""
+    if isinstance(x, complex):
+        np.asarray(x, np.float64)  # raises NumPy's error
     data, xs, fs = as_tensor(x), as_tensor(xp).rechunk(-1), as_tensor(fp).rechunk(-1)
     if xs.ndim != 1 or xs.shape != fs.shape:
         raise ValueError(
