@@ -2,19 +2,40 @@
 
 By shared memory where client and workers map the same memory (shared.py), else in pieces over the connection
 (streamed.py).
+
+SharedMemory: copies arrays to and from the cluster's shared memory.
+
+The kernel maps the same memory as the cluster, so an array goes chunk by chunk into slots that the cluster reserves,
+and comes back out of pinned slots: an owned copy, or a read-only view that keeps its slot pinned. No array goes
+through a socket.
+
+StreamedArrays: copies arrays to and from a cluster that shares no memory with this process.
+
+Chunks travel over the connection in pieces, several at once, so that a transfer holds some pieces and a single chunk in
+memory beside the array. The actor "passing" stores and reads them; pieces have checksums.
+Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+import mmap
+import os
+import secrets
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from jmars.client.connection import Connection
-
-__all__ = ["Array", "Arrays", "Splits", "boxes", "chunk_numbers", "whole"]
+from jmars.errors import ClusterLostError
+from jmars.kernels.dtypes import refuse_pointers
+from jmars.storage.chunk_checksums import checksum, received
 
 KEYS = 10_000  # of tensors in a message
 
@@ -89,3 +110,325 @@ def boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
 def whole(box: tuple[slice, ...]) -> Any:
     """Index of a box, which gives an array for a chunk without axes too."""
     return (*box, ...)
+
+
+PIN_WAIT = 1.0  # seconds that `pin` waits at most
+BATCH = 1000  # tensors with chunks pinned at the same time
+
+
+class SharedMemory:
+    """The client's mapping of a cluster's arena.
+
+    Parameters
+    ----------
+    fd, size
+        The memfd, which is mapped and closed, and its bytes.
+    capacity
+        Bytes for chunks in all; transfers hold at most a quarter of it at a time.
+    """
+
+    same_machine: ClassVar[bool] = True
+
+    def __init__(self, connection: Connection, fd: int, size: int, capacity: int) -> None:
+        self._connection = connection
+        try:
+            self._mapped: mmap.mmap | None = mmap.mmap(fd, size)  # stays mapped as long as a view of it lives
+        finally:
+            os.close(fd)
+        self._window = max(1, capacity // 4)
+
+    def upload(self, key: str, array: Array, splits: Splits) -> None:
+        """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
+        refuse_pointers(array.dtype)
+        places = list(boxes(splits))
+        self._store(key, len(places), (array[whole(box)] for box in places))
+
+    def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
+        """A copy of the tensor `key`, assembled here chunk by chunk."""
+        refuse_pointers(dtype)
+        result = np.empty(tuple(map(sum, splits)), dtype)
+        (chunks,) = chunk_numbers(self._connection, [key])
+        for group in self._groups(zip(chunks, boxes(splits), strict=True), dtype.itemsize):
+            with self._pinned([chunk for chunk, _ in group]) as offsets:
+                for offset, (_, box) in zip(offsets, group, strict=True):
+                    part = result[whole(box)]
+                    part[...] = np.ndarray(part.shape, dtype, self._memory, offset)
+        return result
+
+    def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
+        """The tensor `key`: owned; with `copy=False` read-only, a view of a single chunk."""
+        if not copy and all(len(axis) == 1 for axis in splits):
+            return self.view(key, dtype, tuple(map(sum, splits)))
+        value = self.download(key, dtype, splits)
+        if not copy:
+            value.flags.writeable = False
+        return value if splits or not copy else value[()]
+
+    def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
+        """Owned values of several tensors, given by key, dtype and chunks; those of small tensors travel together."""
+        for _, dtype, _ in wanted:
+            refuse_pointers(dtype)
+        found: list[Any] = []
+        numbers = chunk_numbers(self._connection, [key for key, _, _ in wanted])
+        parts = ((chunks, one) for chunks, one in zip(numbers, wanted, strict=True))
+        for group in self._batches(parts):
+            pinned = list(dict.fromkeys(chunk for chunks, _ in group for chunk in chunks))
+            with self._pinned(pinned) as offsets:
+                offset_of = dict(zip(pinned, offsets, strict=True))
+                for chunks, (_, dtype, splits) in group:
+                    value = np.empty(tuple(map(sum, splits)), dtype)
+                    for chunk, box in zip(chunks, boxes(splits), strict=True):
+                        part = value[whole(box)]
+                        part[...] = np.ndarray(part.shape, dtype, self._memory, offset_of[chunk])
+                    found.append(value if splits else value[()])
+        return found
+
+    def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
+        """Copy a tensor `key` of another cluster to this cluster."""
+        refuse_pointers(dtype)
+        self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
+
+    def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
+        """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+        (numbers,) = chunk_numbers(self._connection, [key])
+        for chunk, box in zip(numbers, boxes(splits), strict=True):
+            yield self._copy(chunk, dtype, box)
+
+    def _copy(self, chunk: int, dtype: np.dtype[Any], box: tuple[slice, ...]) -> Array:
+        """An own copy of a chunk, so that no pin is held while the chunk's new slot is waited for."""
+        with self._pinned([chunk]) as (offset,):
+            return np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset).copy()
+
+    def _store(self, key: str, count: int, parts: Iterable[Array]) -> None:
+        """Make `count` fresh chunks the tensor `key`; whatever goes wrong, an interrupt too, leaves none behind."""
+        connection = self._connection
+        first = connection.ask("session", "take_chunks", count)
+        try:
+            for chunk, part in enumerate(parts, start=first):
+                offset = connection.ask("store", "reserve", chunk, part.nbytes)
+                np.ndarray(part.shape, part.dtype, self._memory, offset)[...] = part
+                connection.ask("store", "seal", chunk)
+            connection.ask("session", "keep", key, first, count)
+        except BaseException:
+            connection.tell("session", "drop", [key])
+            connection.tell("store", "abandon", first, count)
+            raise
+
+    @contextmanager
+    def _pinned(self, chunks: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Offsets of chunks, which stay pinned meanwhile."""
+        ticket = secrets.token_hex(8)
+        try:
+            yield self._connection.ask("store", "pin", ticket, chunks)
+        finally:
+            self._connection.tell("store", "unpin", ticket)
+
+    def view(self, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """A read-only view of a tensor of a single chunk; the slot is pinned until the view and all views of it are
+        gone.
+        """
+        refuse_pointers(dtype)
+        (chunk,) = chunk_numbers(self._connection, [key])
+        ticket = secrets.token_hex(8)
+        try:
+            (offset,) = self._connection.ask("store", "pin", ticket, chunk, True)
+            size = max(1, math.prod(shape) * dtype.itemsize)
+            owner = (ctypes.c_char * size).from_buffer(self._memory, offset)
+            weakref.finalize(owner, self._connection.tell, "store", "unpin", ticket).atexit = False
+        except BaseException:
+            self._connection.tell("store", "unpin", ticket)
+            raise
+        array: Array = np.ndarray(shape, dtype, memoryview(owner).cast("B"))
+        array.flags.writeable = False
+        return array
+
+    def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
+        """Read-only views of the chunks of the tensor `key`, in C order, valid until the function is called.
+
+        Raises ClusterLostError where the cluster needs more than `PIN_WAIT` seconds, as for spilled chunks.
+        """
+        refuse_pointers(dtype)
+        (chunks,) = chunk_numbers(self._connection, [key], timeout=PIN_WAIT)
+        ticket = secrets.token_hex(8)
+        unpin = partial(self._connection.tell, "store", "unpin", ticket)
+        try:
+            offsets = self._connection.ask("store", "pin", ticket, chunks, True, timeout=PIN_WAIT)
+            views = []
+            for offset, box in zip(offsets, boxes(splits), strict=True):
+                view = np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset)
+                view.flags.writeable = False
+                views.append(view)
+        except BaseException:
+            unpin()
+            raise
+        return views, unpin
+
+    def close(self) -> None:
+        """Unmap, now or when the last view is gone."""
+        mapped, self._mapped = self._mapped, None
+        if mapped is not None:
+            with suppress(BufferError):  # the views hold it
+                mapped.close()
+
+    @property
+    def _memory(self) -> mmap.mmap:
+        if self._mapped is None:
+            raise ClusterLostError("the cluster is gone, and its memory with it; start a new one with jmars.Cluster()")
+        return self._mapped
+
+    def _batches(self, parts: Iterable[tuple[list[int], Any]]) -> Iterator[list[tuple[list[int], Any]]]:
+        """Tensors with their chunks, in batches of at most a quarter of the memory; or of a single tensor."""
+        batch: list[tuple[list[int], Any]] = []
+        held = 0
+        for chunks, one in parts:
+            _, dtype, splits = one
+            size = math.prod(map(sum, splits)) * dtype.itemsize + len(chunks) * mmap.PAGESIZE
+            if batch and (held + size > self._window or len(batch) == BATCH):
+                yield batch
+                batch, held = [], 0
+            batch.append((chunks, one))
+            held += size
+        if batch:
+            yield batch
+
+    def _groups(self, parts: Iterator[tuple[int, tuple[slice, ...]]], itemsize: int) -> Iterator[list[tuple[int, Any]]]:
+        """Chunks with their boxes, in groups of at most a quarter of the memory, or of a single chunk."""
+        group: list[tuple[int, Any]] = []
+        held = 0
+        for chunk, box in parts:
+            size = itemsize * math.prod(one.stop - one.start for one in box)
+            if group and held + size > self._window:
+                yield group
+                group, held = [], 0
+            group.append((chunk, box))
+            held += max(size, mmap.PAGESIZE)
+        if group:
+            yield group
+
+
+PIECE = 4 * 2**20  # bytes
+UNDER_WAY = 8 * PIECE
+
+Call = tuple[int, tuple[Any, ...]]
+Part = tuple[int, np.dtype[Any], tuple[int, ...]]  # of a tensor: number, dtype and shape of a chunk
+
+
+class StreamedArrays:
+    """Arrays of a cluster over a connection; has the methods of SharedMemory that `Arrays` lists.
+
+    Parameters
+    ----------
+    piece
+        Bytes of a message, at most.
+    """
+
+    same_machine: ClassVar[bool] = False
+
+    def __init__(self, connection: Connection, piece: int = PIECE) -> None:
+        self._connection, self._piece = connection, piece
+
+    def upload(self, key: str, array: Array, splits: Splits) -> None:
+        """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
+        refuse_pointers(array.dtype)
+        places = list(boxes(splits))
+        self._store(key, len(places), (array[whole(box)] for box in places))
+
+    def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
+        """A copy of the tensor `key`, assembled here chunk by chunk."""
+        refuse_pointers(dtype)
+        result = np.empty(tuple(map(sum, splits)), dtype)
+        for box, chunk in zip(boxes(splits), self.chunks(key, dtype, splits), strict=True):
+            result[whole(box)] = chunk
+        return result
+
+    def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
+        """The tensor `key`: owned, or with `copy=False` read-only; a copy in both cases."""
+        value = self.download(key, dtype, splits)
+        if not copy:
+            value.flags.writeable = False
+        return value if splits or not copy else value[()]
+
+    def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
+        """Owned values of several tensors; what is asked for does not wait for what came before."""
+        for _, dtype, _ in wanted:
+            refuse_pointers(dtype)
+        numbers = chunk_numbers(self._connection, [key for key, _, _ in wanted])
+        parts = [part for one, (_, dtype, splits) in zip(numbers, wanted) for part in self._parts(one, dtype, splits)]
+        chunks = self._read(parts)
+        found: list[Any] = []
+        for _, dtype, splits in wanted:
+            value = np.empty(tuple(map(sum, splits)), dtype)
+            for box in boxes(splits):
+                value[whole(box)] = next(chunks)
+            found.append(value if splits else value[()])
+        return found
+
+    def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
+        """Copy a tensor `key` of another cluster to this cluster."""
+        refuse_pointers(dtype)
+        self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
+
+    def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
+        """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+        refuse_pointers(dtype)
+        (numbers,) = chunk_numbers(self._connection, [key])
+        return self._read(self._parts(numbers, dtype, splits))
+
+    def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
+        """None: no memory is shared."""
+        return None
+
+    def close(self) -> None:
+        """No effect: nothing is held here."""
+
+    def _parts(self, numbers: Sequence[int], dtype: np.dtype[Any], splits: Splits) -> list[Part]:
+        shapes = [tuple(one.stop - one.start for one in box) for box in boxes(splits)]
+        return [(number, dtype, shape) for number, shape in zip(numbers, shapes, strict=True)]
+
+    def _read(self, parts: Sequence[Part]) -> Iterator[Array]:
+        """Own copies of chunks, one by one; several pieces are under way."""
+        sizes = [math.prod(shape) * dtype.itemsize for _, dtype, shape in parts]
+        calls = (call for (number, _, _), size in zip(parts, sizes, strict=True) for call in self._reads(number, size))
+        answers = self._connection.ask_each(calls, UNDER_WAY)
+        for (number, dtype, shape), size in zip(parts, sizes, strict=True):
+            data, at = bytearray(size), 0
+            while at < size:
+                piece, sent = next(answers)
+                data[at : at + len(piece)] = received(piece, sent, f"chunk {number}")
+                at += len(piece)
+            yield np.frombuffer(data, dtype).reshape(shape) if size else np.empty(shape, dtype)
+
+    def _reads(self, chunk: int, size: int) -> Iterator[Call]:
+        """Calls that read a chunk in pieces; none for a chunk without bytes."""
+        for start in range(0, size, self._piece):
+            length = min(self._piece, size - start)
+            yield length, ("passing", "gather", chunk, start, 1, (length,), (1,))
+
+    def _store(self, key: str, count: int, parts: Iterable[Array]) -> None:
+        """Make `count` fresh chunks the tensor `key`; whatever goes wrong, an interrupt too, leaves none behind."""
+        connection = self._connection
+        first = connection.ask("session", "take_chunks", count)
+        calls = (call for chunk, part in enumerate(parts, start=first) for call in self._writes(chunk, part))
+        try:
+            for _ in connection.ask_each(calls, UNDER_WAY):
+                pass
+            connection.ask("session", "keep", key, first, count)
+        except BaseException:
+            connection.tell("session", "drop", [key])
+            connection.tell("store", "abandon", first, count)
+            raise
+
+    def _writes(self, chunk: int, part: Array) -> Iterator[Call]:
+        """Calls that store a chunk: a single call, or one for each piece of a large chunk."""
+        data = memoryview(part.tobytes())
+        if len(data) <= self._piece:
+            yield len(data), ("passing", "put", chunk, data, checksum(data))
+            return
+        for start in range(0, len(data), self._piece):
+            piece = data[start : start + self._piece]
+            yield len(piece), ("passing", "put_piece", chunk, start, len(data), piece, checksum(piece))
+
+
+def arrays_of(connection: Connection, fd: int, size: int, capacity: int) -> Arrays:
+    """The arrays of a cluster: in its shared memory `fd`, or over the connection where `fd` is -1."""
+    return SharedMemory(connection, fd, size, capacity) if fd >= 0 else StreamedArrays(connection)

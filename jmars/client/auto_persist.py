@@ -32,8 +32,6 @@ from jmars.tensor.ops.shape.axes import Reshape, Transpose
 from jmars.tensor.ops.shape.concatenate import Concatenate
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
-__all__ = ["SMALL", "Repeats", "computed_whole", "named", "repeats"]
-
 SMALL = 2**16  # bytes of a value that costs little to keep
 SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
 LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits

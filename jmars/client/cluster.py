@@ -1,6 +1,8 @@
 """Cluster: worker processes on this machine; and the default cluster.
 
 Source: docs/explanation/seeds.md, "Architecture"; Mars `deploy/oscar/local.py`, `new_cluster`.
+
+`jmars.connect`: connects to a running cluster, which another notebook or program started.
 """
 
 from __future__ import annotations
@@ -14,24 +16,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from jmars.actors import Mailbox
-from jmars.actors.registry import refuse_twin
-from jmars.client import cluster_registry
-from jmars.client.attached_jobs import attach, descriptors_of, outputs_of
-from jmars.client.cluster_registry import make_default
-from jmars.client.connection import Connection, patient_connection, refuse_forked
+from jmars.actors.registry import find_entry, refuse_twin
+from jmars.client import cluster_link
+from jmars.client.arrays import arrays_of
+from jmars.client.cluster_link import FloatWarnings
+from jmars.client.connection import Connection, patient_connection, reason, refuse_forked
 from jmars.client.engine_clusters import LEASE, ClusterHost, EngineClusters, checked_lease, whole_number
-from jmars.client.float_warnings import FloatWarnings
-from jmars.client.heartbeat import reason
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import Job
-from jmars.client.job_registry import JobRegistry
+from jmars.client.job_registry import JobRegistry, attach, descriptors_of, outputs_of
 from jmars.client.local_runs import LocalRuns, kept_bytes, load_local_runs
 from jmars.client.recovery import fetch_each, with_recovery
-from jmars.client.retained import Retained
-from jmars.client.sent_graphs import SentGraphs
+from jmars.client.sent_graphs import Retained, SentGraphs, Uploads, move_here
 from jmars.client.serving import WebGateway, close_gateways
-from jmars.client.streamed import arrays_of
-from jmars.client.uploads import Uploads, move_here
 from jmars.config import checked_schedulers, config
 from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
@@ -44,8 +41,6 @@ from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
-
-__all__ = ["Cluster", "default_cluster", "make_default", "open_clusters", "usable_cores"]
 
 SENT_AT_ONCE = 3_000  # nodes of a graph that `submit` sends itself, in a tenth of a second; a thread sends larger ones
 
@@ -159,7 +154,7 @@ class Cluster(EngineClusters, HostClusters):
             if not isinstance(error, ClusterLostError) or isinstance(host, AttachedHost):
                 raise
             raise ClusterStartError(f"the cluster did not come up; its last words:\n{self._host.words}") from error
-        cluster_registry.add(self)
+        cluster_link.add(self)
 
     # -- what users call
     @property
@@ -307,8 +302,8 @@ class Cluster(EngineClusters, HostClusters):
     def _end(self, stop: bool, word: str) -> None:
         if os.getpid() != self._pid:
             return
-        with cluster_registry.lock:
-            cluster_registry.remove(self)
+        with cluster_link.lock:
+            cluster_link.remove(self)
             if self._closed:
                 return
             self._closed = True
@@ -373,7 +368,7 @@ class Cluster(EngineClusters, HostClusters):
     def _lost(self) -> None:
         """The connection is cut."""
         if not self._closed:
-            cluster_registry.lose(self, self.name)
+            cluster_link.lose(self, self.name)
             self._jobs.none_more(self._jobs.loss(self.name))
             self.shared.close()
 
@@ -393,7 +388,7 @@ class Cluster(EngineClusters, HostClusters):
 
 def open_clusters() -> list[Cluster]:
     """The open clusters of this process, the default cluster last."""
-    return [one for one in cluster_registry.everywhere() if isinstance(one, Cluster)]
+    return [one for one in cluster_link.everywhere() if isinstance(one, Cluster)]
 
 
 def default_cluster(start: bool = True) -> Cluster | None:
@@ -412,3 +407,39 @@ def default_cluster(start: bool = True) -> Cluster | None:
 def _close_all() -> None:
     for cluster in open_clusters():
         cluster.close()
+
+
+def connect(name: str = "", *, python: str | None = None) -> Cluster:
+    """A running cluster of this user, of this process or another; becomes the default cluster.
+
+    Parameters
+    ----------
+    name
+        Its name or id, as `python -m jmars status` lists them; "" for the newest one. "ssh://user@host:port/name" for
+        a cluster of another machine, which ssh reaches without a question; user, port and name may be missing.
+    python
+        Interpreter on that machine, with jmars installed; None for `python3`.
+
+    Raises
+    ------
+    ClusterLostError
+        If there is none of that name, several, it does not answer, or it has other versions of jmars, NumPy or Python.
+    ClusterStartError
+        If ssh cannot be used: no asyncssh, or a text that is no place.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1, name="shared") as mine, jmars.connect("shared") as same:
+    ...     job = mine.submit(mt.arange(10, chunk_size=4).sum())
+    ...     int(same.job(job.id).result())
+    45
+    """
+    scheme, separator, _ = name.partition("://")
+    if separator and scheme == "ssh":
+        from jmars.deploy.far_host import FarHost
+
+        return Cluster.of_host(FarHost(name, python))
+    if separator:
+        raise ClusterLostError(f'{name!r} is no place of a cluster; give a name, an id, or "ssh://user@host/name"')
+    return Cluster.of_host(AttachedHost(find_entry(name)))

@@ -16,8 +16,6 @@ from jmars.client.session import execute
 from jmars.errors import GraphError, UnsupportedError
 from jmars.tensor.spawn import Spawned, spawn
 
-__all__ = ["dask_scheduler", "get"]
-
 
 @contextmanager
 def dask_scheduler() -> Iterator[None]:

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from jmars.actors.registry import refuse_twin
-from jmars.client.cluster_facts import ClusterFacts
-from jmars.client.notebook_views import Shown
+from jmars.client.notebook_views import ClusterFacts, Shown
 from jmars.errors import ClusterStartError
 
 if TYPE_CHECKING:
     from jmars.plan import Workers
-
-__all__ = ["LEASE", "MODES", "ClusterHost", "EngineClusters", "checked_lease", "whole_number"]
 
 LEASE = 3600.0  # seconds
 

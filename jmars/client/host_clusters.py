@@ -17,8 +17,6 @@ from jmars.client.engine_clusters import LEASE, checked_lease, whole_number
 from jmars.devices.find import gpu_names
 from jmars.units import parse_bytes
 
-__all__ = ["HostClusters"]
-
 Value = TypeVar("Value")
 PerHost: TypeAlias = (
     Value | Sequence[Value] | Mapping[str, Value]

@@ -16,8 +16,6 @@ from jmars.errors import ChunkLostError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
-__all__ = ["RECOVERIES", "can_recover", "fetch_each", "with_recovery"]
-
 RECOVERIES = 3  # times that a job is submitted again with the same tensors, or one is computed again for one fetch
 
 SMALL = 2**16  # bytes of a tensor that is fetched together with others

@@ -1,28 +1,39 @@
 """Reports of jobs: `Job.report`, `Job.save`, figures and drawings, and `jmars.performance_report`.
 
 `jmars.reports` makes figures and pages of events; the module is imported on first use.
+
+A run as a Chrome trace, for https://ui.perfetto.dev and chrome://tracing.
+
+`trace_of` makes the trace from events alone: a thread per worker with a slice per operand, within it slices for
+computing and storing, beside it asynchronous slices for waits for memory and inputs; counters of memory and spill; a
+thread of the scheduler; marks where workers went, chunks were lost or a job did not move.
+Source: https://chromium.googlesource.com/catapult, "Trace Event Format" (JSON Object Format).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jmars.client.cluster_link import ClusterLink
-from jmars.client.cluster_registry import everywhere
-from jmars.client.trace import all_events
+import numpy as np
+
+from jmars.client.cluster_link import ClusterLink, everywhere
 from jmars.errors import ClusterError
+from jmars.model import events
+from jmars.model.events import Event
+from jmars.model.states import TERMINAL, OperandState
+from jmars.model.timing import STATES, spans
+from jmars.reports.operand_names import OperandNames
 from jmars.tensor.atomic_file import atomic_file
 
 if TYPE_CHECKING:
     from jmars.reports.drawing import Drawing
     from jmars.reports.run_record import RunRecord
-
-__all__ = ["draw_job", "job_figure", "performance_report", "save_job", "write_report"]
 
 READ_SECONDS = 0.5  # between two looks at the log, which is bounded
 
@@ -176,3 +187,205 @@ def _write(record: RunRecord, title: str, path: str | os.PathLike[str]) -> Path:
     with atomic_file(os.path.abspath(target)) as part:
         Path(part).write_text(page)
     return target
+
+
+_SCHEDULER = 1  # its thread; those of the workers begin behind it
+_MARKS = {events.WORKER_MOVED, events.HOST_MOVED, events.CHUNKS_LOST, events.REPLANNED, events.STALLED}
+_MARKS |= {events.SCHEDULER_MOVED}
+_COUNTERS = {"memory": ("used", "resident"), "spill": ("spilled",)}
+
+
+class _Trace:
+    """The records of a job, in microseconds since submission."""
+
+    def __init__(self, job: str) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.names = OperandNames()  # of the newest stage
+        self.complete = False  # its first event was still there
+        self.timed = False
+        self._job = job
+        self._zero: float | None = None
+        self._workers: dict[int, str] = {}
+        self._state: tuple[str, float] | None = None
+        self._begun: dict[int, float] = {}  # operand: when it was handed to a worker, where nothing better is told
+        self._ends: dict[int, float] = {}  # when each worker's last operand did
+        self._number = 0
+
+    def take(self, log: Iterable[Event]) -> None:
+        """Events in their order."""
+        last = 0.0
+        for _, time, kind, job, data in log:
+            if job not in ("", self._job):
+                continue
+            if self._zero is None:
+                if not job:
+                    continue  # from before it was submitted
+                self._zero, self.complete = time, kind == events.JOB_SUBMITTED
+            last = max(last, time)
+            if kind == events.GRAPH_BUILT:
+                self._built(time, data)
+            elif kind == events.JOB_MOVED:
+                self._moved(time, data)
+            elif kind == events.JOB_PREPARED:
+                self._prepared(time, data)
+            elif kind == events.OPERANDS_TIMED:
+                self._ran(time, data)
+            elif kind == events.OPERANDS_MOVED:
+                self._handed(time, data)
+            elif kind == events.MEMORY_CHANGED:
+                self._memory(time, data)
+            elif kind in _MARKS:
+                self._mark(time, kind, data)
+        if self._state is not None:
+            self._close(last)
+
+    def finished(self) -> list[dict[str, Any]]:
+        """All records, with the names of the threads."""
+        threads = {_SCHEDULER: "scheduler"} | {_thread(one): name for one, name in self._workers.items()}
+        named = [_meta("process_name", 0, name="jmars")]
+        for thread, name in sorted(threads.items()):
+            named += [_meta("thread_name", thread, name=name), _meta("thread_sort_index", thread, sort_index=thread)]
+        return named + sorted(self.records, key=lambda one: (one["ts"], -one.get("dur", 0)))
+
+    def _add(self, kind: str, name: str, time: float, thread: int, **more: Any) -> None:
+        assert self._zero is not None
+        at = max(0, round((time - self._zero) * 1e6))
+        self.records.append({"ph": kind, "name": name, "ts": at, "pid": 1, "tid": thread} | more)
+
+    def _slice(self, name: str, begin: float, end: float, thread: int, cat: str, **args: Any) -> None:
+        assert self._zero is not None
+        first, last = (max(0, round((time - self._zero) * 1e6)) for time in (begin, end))
+        self._add("X", name, begin, thread, dur=max(0, last - first), cat=cat, args=args)
+
+    def _waited(self, name: str, begin: float, end: float, thread: int, **args: Any) -> None:
+        """A slice that may overlap other slices of its thread."""
+        self._number += 1
+        for kind, time in (("b", begin), ("e", end)):
+            self._add(kind, name, time, thread, cat="waits", id=self._number, args=args)
+
+    def _built(self, time: float, data: Mapping[str, Any]) -> None:
+        for number, name in enumerate(data["workers"]):
+            self._workers.setdefault(number, str(name))
+        self.names = OperandNames.of(data)
+        words = f"stage {data.get('stage_number') or 1} begins"
+        self._add("i", words, time, _SCHEDULER, s="t", args={"operands": int(data["n_after"])})
+
+    def _prepared(self, time: float, data: Mapping[str, Any]) -> None:
+        """Slices of phases, one after the other until now."""
+        phases = [(str(name), float(seconds)) for name, seconds in data["phases"]]
+        begun = time - sum(seconds for _, seconds in phases)
+        for name, seconds in phases:
+            begin, begun = begun, begun + seconds
+            if self._state is not None:  # it lies within "preparing"; a job's clock may be a moment behind
+                self._slice(name, max(begin, self._state[1]), max(begun, self._state[1]), _SCHEDULER, "phase")
+
+    def _moved(self, time: float, data: Mapping[str, Any]) -> None:
+        if self._state is not None:
+            self._close(time)
+        state = str(data["state"])
+        if state in TERMINAL:
+            error = {"error": data["error"]} if data.get("error") else {}
+            self._add("i", state, time, _SCHEDULER, s="p", args=error)
+        else:
+            self._state = state, time
+
+    def _close(self, time: float) -> None:
+        assert self._state is not None
+        state, begun = self._state
+        self._slice(state, begun, time, _SCHEDULER, "job")
+        self._state = None
+
+    def _ran(self, time: float, data: Mapping[str, Any]) -> None:
+        worker = int(data["worker"])
+        self._workers.setdefault(worker, f"worker-{worker}")
+        thread, self.timed = _thread(worker), True
+        for row in spans(time, data).tolist():
+            name, args = self._about(int(row[5]))
+            # a report comes a moment late, so that the next operand may have begun before it: slices must not overlap
+            row[2:5] = [max(self._ends.get(worker, 0.0), one) for one in row[2:5]]
+            self._ends[worker] = row[4]
+            self._slice(name, row[2], row[4], thread, "operand", **args)
+            for state in (2, 3):
+                if row[state + 1] > row[state]:
+                    self._slice(STATES[state], row[state], row[state + 1], thread, "state")
+            for state in (0, 1):
+                if row[state + 1] > row[state]:
+                    self._waited(STATES[state], row[state], row[state + 1], thread, **args)
+
+    def _handed(self, time: float, data: Mapping[str, Any]) -> None:
+        """Without times of an operand, a slice from the worker's order to the report."""
+        state, worker = int(data["state"]), int(data["worker"])
+        if self.timed or worker < 0:
+            return
+        for operand in np.frombuffer(data["ids"], "<u4").tolist():
+            if state == OperandState.RUNNING:
+                self._begun[operand] = time
+            elif state == OperandState.FINISHED and operand in self._begun:
+                name, args = self._about(operand)
+                self._waited(name, self._begun.pop(operand), time, _thread(worker), **args)
+
+    def _memory(self, time: float, data: Mapping[str, Any]) -> None:
+        for name, fields in _COUNTERS.items():
+            self._add("C", name, time, 0, args={field: int(data.get(field, 0)) for field in fields})
+
+    def _mark(self, time: float, kind: str, data: Mapping[str, Any]) -> None:
+        shown = {name: value for name, value in data.items() if isinstance(value, str | int | float | bool)}
+        thread = _thread(int(data["worker"])) if isinstance(data.get("worker"), int) else _SCHEDULER
+        self._add("i", f"{kind} {data.get('state', '')}".strip(), time, thread, s="t", args=shown)
+
+    def _about(self, operand: int) -> tuple[str, dict[str, Any]]:
+        """Name and arguments of an operand's slice."""
+        name, line = self.names.about(operand)
+        return name, {"operand": operand} | ({"line": line} if line else {})
+
+
+def trace_of(log: Iterable[Event], job: str) -> dict[str, Any]:
+    """A trace in the JSON Object Format.
+
+    Parameters
+    ----------
+    log
+        Events of the job and of its cluster, in their order.
+    job
+        Its id.
+
+    Examples
+    --------
+    >>> log = [[1, 10.0, "JobSubmitted", "job-1", {"name": "In [1]"}],
+    ...        [2, 10.0, "JobMoved", "job-1", {"state": "preparing", "error": None, "elapsed": 0.0}],
+    ...        [3, 10.5, "JobMoved", "job-1", {"state": "succeeded", "error": None, "elapsed": 0.5}]]
+    >>> [(one["name"], one["ts"], one.get("dur")) for one in trace_of(log, "job-1")["traceEvents"] if one["ph"] != "M"]
+    [('preparing', 0, 500000), ('succeeded', 500000, None)]
+    """
+    trace = _Trace(job)
+    trace.take(log)
+    other = {"job": job, "complete": trace.complete, "program": "jmars"}
+    return {"traceEvents": trace.finished(), "displayTimeUnit": "ms", "otherData": other}
+
+
+def all_events(cluster: ClusterLink, job: str) -> list[Event]:
+    """All that the cluster's log still has of a job and of the cluster meanwhile."""
+    found: list[Event] = []
+    since = 0
+    while True:
+        part, upto = cluster.ask("events", "read", since, job)
+        found += part
+        if upto <= since:
+            return found
+        since = upto
+
+
+def write_trace(cluster: ClusterLink, job: str, path: str | os.PathLike[str]) -> Path:
+    """Write the trace of a job to a file, atomically; returns the path."""
+    target = Path(path)
+    with atomic_file(os.path.abspath(target)) as part:
+        Path(part).write_text(json.dumps(trace_of(all_events(cluster, job), job), separators=(",", ":")))
+    return target
+
+
+def _thread(worker: int) -> int:
+    return _SCHEDULER + 1 + worker
+
+
+def _meta(kind: str, thread: int, **args: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "ts": 0, "pid": 1, "tid": thread, "args": args}

@@ -2,24 +2,45 @@
 
 A cell or function that runs again with other data has a graph of the same structure: then only keys and lines travel,
 and the cluster uses the prepared graph of the first run.
+
+Retained: nodes with values that this client keeps on a cluster, until no Python object refers to the node.
+
+Uploads: sends NumPy arrays to a cluster, once per job, or once for all jobs of a cell.
+
+A cell that asks for a value in a loop (`if x[i].mean() > 0`) runs many jobs; sending a large array with every job
+would take far longer than the jobs. The notebook opens `once` around a cell.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+import itertools
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import KeyedRef
 
 import cloudpickle
+import numpy as np
 
+from jmars.client import cluster_link
+from jmars.client.cluster_link import ClusterLink
+from jmars.client.job import Job
 from jmars.config import config
+from jmars.errors import ChunkLostError
 from jmars.model.collector import without_collections
 from jmars.model.submission import Submission
+from jmars.tensor.from_array import COPIED, FromArray
+from jmars.tensor.operand import TensorData
+from jmars.tensor.ops.index.basic_indexing import Slice
+from jmars.tensor.ops.index.take import Take
+from jmars.tensor.ops.io.npy import Layout, LoadNpy, mapped_layout
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
-
-__all__ = ["SentGraphs"]
 
 REMEMBERED = 10_000  # structures that were sent to the cluster
 
@@ -36,7 +57,7 @@ class SentGraphs:
     ) -> str:
         """Start a job of linked nodes with these keys; returns the job's id.
 
-        `results` are the descriptors of the results, for other clients (client/attached_jobs.py).
+        `results` are the descriptors of the results, for other clients (client/job_registry.py).
         """
         settings = {**config.task, "combine_size": config.combine_size}
         if linked.unfolds:  # each of its stages has a structure of its own
@@ -74,3 +95,219 @@ class _GraphPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no
     def dispatch_table(self) -> dict[type, Any]:
         """The table of cloudpickle's pickler as a dict: it is asked for each object, and a ChainMap answers slowly."""
         return dict(cloudpickle.Pickler.dispatch_table)
+
+
+class Retained(dict[str, "KeyedRef[str, TensorData]"]):
+    """Weak references by the nodes' keys.
+
+    Parameters
+    ----------
+    forget
+        Called with the key of a node that is gone, in any thread; not at the end of the interpreter.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> x, gone = ones(4), []
+    >>> retained = Retained(gone.append)
+    >>> retained.add([x.data])
+    >>> key = x.data.key
+    >>> key in retained, gone == [key]
+    (True, False)
+    >>> del x
+    >>> key in retained, gone == [key]
+    (False, True)
+    """
+
+    def __init__(self, forget: Callable[[str], None]) -> None:
+        super().__init__()
+        self._forget = forget
+
+    def add(self, nodes: Iterable[TensorData]) -> None:
+        """Retain the values of nodes; no effect for keys that are retained."""
+        for one in nodes:
+            self.setdefault(one.key, KeyedRef(one, self._gone, one.key))
+
+    def _gone(self, reference: Any) -> None:
+        key = reference.key
+        if self.get(key) is reference:
+            self.pop(key, None)
+            if not sys.is_finalizing():
+                self._forget(key)
+
+
+MOST_SLICED = 16  # times that slices of an array are sent; each time, the whole array is read for its checksum
+
+
+class Uploads:
+    """NumPy arrays that were sent to a cluster."""
+
+    def __init__(self, cluster: ClusterLink) -> None:
+        self._cluster, self._shared = cluster, cluster.shared
+        self._sent: list[str] | None = None  # keys; None outside of `once`
+        self._jobs: set[Job] = set()  # that run
+        self._sliced: dict[str, int] = {}  # times that slices of an array were sent, by the array's key
+
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """Within the block, arrays are sent once and stay until the block and its jobs have ended."""
+        if self._sent is not None:
+            yield
+            return
+        sent: list[str] = []
+        jobs: set[Job] = set()
+        self._sent, self._jobs, self._sliced = sent, jobs, {}
+        try:
+            yield
+        finally:
+            self._sent, self._jobs = None, set()
+            running = [job for job in list(jobs) if not job.wait(0)]
+            if not running:
+                self._drop(sent)
+            ended = itertools.count(1)
+            for job in running:
+                job.when_done(lambda _: self._drop(sent) if next(ended) == len(running) else None)
+
+    def send(self, data: Sequence[TensorData]) -> None:
+        """Within `once`, store the NumPy arrays of nodes under their own keys; of large sliced arrays the slices,
+        unless many jobs read slices.
+
+        Raises
+        ------
+        ArrayChangedError
+            If an array has changed since it was taken.
+        """
+        if self._sent is None:
+            return
+        seen: set[int] = set()
+        stack = list(data)
+        leaves: list[TensorData] = []
+        readers: dict[int, list[TensorData]] = {}  # of leaves, by id
+        while stack:
+            node = stack.pop()
+            if id(node) in seen or self._cluster.retains(node):
+                continue
+            seen.add(id(node))
+            stack += node.op.inputs
+            if isinstance(node.op, FromArray):
+                leaves.append(node)
+            for one in node.op.inputs:
+                if isinstance(one.op, FromArray):
+                    readers.setdefault(id(one), []).append(node)
+        asked = set(map(id, data))
+        for node in leaves:
+            assert isinstance(node.op, FromArray)
+            if self._file(node.op.array) is not None:
+                continue
+            node.op.check()
+            times = self._sliced.get(node.key, 0)
+            slices = None
+            if id(node) not in asked and times < MOST_SLICED:
+                slices = _slices(node.op.array, readers[id(node)])
+                self._sliced[node.key] = times + 1
+            for one, array in slices or [(node, node.op.array)]:
+                self._shared.upload(one.key, array, one.chunks)
+                self._cluster.retain([one])
+                self._sent.append(one.key)
+
+    def upload(self, linked: LinkedGraph, keys: list[str], uploaded: list[str], results: list[str]) -> None:
+        """Store the NumPy arrays of linked nodes: a result under its key, inputs under new keys. Workers read maps of
+        files.
+
+        `keys` has the new keys then; `uploaded` and `results` grow with each begun upload, so that the caller can
+        release them.
+        """
+        asked = set(linked.results)
+        for number, operand in enumerate(linked.operands):
+            if isinstance(operand, FromArray):
+                layout = self._file(operand.array)
+                if layout is not None:
+                    linked.operands[number] = LoadNpy(layout, linked.nodes[number].chunks, line=operand.line)
+                    continue
+                operand.check()
+                key = keys[number]
+                if number in asked:
+                    results.append(key)
+                else:
+                    uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
+                    keys[number] = key
+                self._shared.upload(key, operand.array, linked.nodes[number].chunks)
+        read_parts(linked)
+
+    def _file(self, array: np.ndarray[Any, Any]) -> Layout | None:
+        """Place of a large array in a file that the workers can read, or None."""
+        return mapped_layout(array) if array.nbytes > COPIED and self._shared.same_machine else None
+
+    def used_by(self, job: Job) -> None:
+        """Note a job that may read uploaded arrays."""
+        if self._sent is not None:
+            self._jobs.add(job)
+            job.when_done(self._jobs.discard)  # its results are not to stay for that
+
+    def _drop(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._cluster.release(key)
+
+
+def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[tuple[TensorData, Any]] | None:
+    """Nodes and values of the slices that read a large array; None where a further operand reads
+    the array, or where the slices have more elements than the array.
+    """
+    if array.nbytes <= COPIED:
+        return None
+    found = []
+    for node in readers:
+        if not isinstance(node.op, Slice):
+            return None
+        found.append((node, np.asarray(array[node.op.entries()])))
+    return found if sum(part.nbytes for _, part in found) <= array.nbytes else None
+
+
+def read_parts(linked: LinkedGraph) -> None:
+    """Let slices and rows of a file's array be read alone, unless further operands read the array, or the parts have
+    more elements than the array.
+    """
+    readers: dict[int, list[int]] = {}
+    for number, inputs in enumerate(linked.inputs):
+        for one in inputs:
+            if isinstance(linked.operands[one], LoadNpy):
+                readers.setdefault(one, []).append(number)
+    for source, numbers in readers.items():
+        op: Any = linked.operands[source]
+        parts: list[Any] = [linked.operands[number] for number in numbers]
+        sizes = [math.prod(linked.nodes[number].shape) for number in numbers]
+        are_parts = all(isinstance(one, Slice | Take) for one in parts) and op.positions is None
+        if source in linked.results or not are_parts or sum(sizes) > math.prod(linked.nodes[source].shape):
+            continue
+        for number, one in zip(numbers, parts, strict=True):
+            splits = linked.nodes[number].chunks
+            if isinstance(one, Slice):
+                made = LoadNpy(op.layout.part(one.entries()), splits, line=one.line)
+            else:
+                made = LoadNpy(op.layout, splits, one.axis, one.positions.tobytes(), line=one.line)
+            linked.operands[number], linked.inputs[number] = made, ()
+
+
+def move_here(cluster: ClusterLink, data: Sequence[TensorData]) -> None:
+    """Move values of nodes from other open clusters to `cluster`."""
+    others = [one for one in cluster_link.everywhere() if one is not cluster and one.retained()]
+    if not others:
+        return
+    seen: set[int] = set()
+    stack = list(data)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or cluster.retains(node):
+            continue
+        seen.add(id(node))
+        owner = next((one for one in others if one.retains(node)), None)
+        if owner is None:
+            stack += node.op.inputs
+        else:
+            try:
+                cluster.shared.move(node.key, owner.shared, node.dtype, node.chunks)
+            except ChunkLostError:  # it is computed here then
+                owner.forget(node.key)
+                stack += node.op.inputs
+            else:
+                cluster.retain([node])

@@ -15,8 +15,6 @@ from pathlib import Path
 from jmars.actors.registry import find_entry
 from jmars.errors import ClusterStartError
 
-__all__ = ["WebGateway", "close_gateways"]
-
 START_SECONDS = 30.0
 END_SECONDS = 5.0
 _open: dict[str, list[WebGateway]] = {}  # by cluster

@@ -21,8 +21,6 @@ from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["TaskAPI", "TaskResult", "TaskStatus"]
-
 Tileable = Tensor | Spawned | Output
 
 

@@ -3,6 +3,12 @@
 xarray finds the manager by an entry point and hands over the arrays of a data set, which become tensors. With
 another manager installed (Dask), say `xarray.set_options(chunk_manager="jmars")` or give `chunked_array_type="jmars"`.
 Source: xarray `namedarray/parallelcompat.py`, `ChunkManagerEntrypoint`.
+
+Adapts xarray's internals to points of tensors, `d.sel(lat=points, lon=points)`.
+
+xarray has an adapter for arrays of the array API standard, which knows no indices of several arrays; tensors know them,
+as NumPy does. Without such an adapter in xarray, this has no effect. Source: xarray `core/nputils.py`,
+`NumpyVIndexAdapter`.
 """
 
 from __future__ import annotations
@@ -11,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from xarray.core import indexing, nputils
 from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 import jmars.tensor as mt
 from jmars.client.session import execute
-from jmars.client.xarray_points import teach_points
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
@@ -23,7 +29,24 @@ from jmars.tensor.ops.io.from_blocks import from_blocks
 from jmars.tensor.splits import chunk_bytes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["JmarsManager"]
+
+def teach_points() -> None:
+    """Let xarray index tensors by points."""
+    adapter = getattr(indexing, "ArrayApiIndexingAdapter", None)
+    places = getattr(nputils, "_advanced_indexer_subspaces", None)
+    before = getattr(adapter, "_vindex_get", None)
+    if before is None or places is None or getattr(before, "of_jmars", False):
+        return
+
+    def at_points(self: Any, indexer: Any) -> Any:
+        if not isinstance(self.array, Tensor):
+            return before(self, indexer)
+        key = indexer.tuple
+        return mt.moveaxis(self.array[key], *places(key))
+
+    at_points.of_jmars = True  # type: ignore[attr-defined]
+    adapter._vindex_get = at_points  # type: ignore[union-attr]
+
 
 teach_points()
 

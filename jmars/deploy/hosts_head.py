@@ -49,8 +49,8 @@ from jmars.errors import ClusterError, JmarsError
 from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
-from jmars.plan.cost.gpu_seconds import hosts_with_gpus
-from jmars.plan.cost.signature import is_gpu_key
+from jmars.plan.cost_keys import is_gpu_key
+from jmars.plan.devices import hosts_with_gpus
 from jmars.scheduler import Machine
 from jmars.scheduler.host_jobs import HostRow
 from jmars.scheduler.host_links import HostLinks

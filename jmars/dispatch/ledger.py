@@ -19,8 +19,7 @@ from jmars.errors import JmarsError
 from jmars.kernels import Program
 from jmars.model.messages import JobTable
 from jmars.plan import Profile
-from jmars.plan.cost.roofline import prior
-from jmars.plan.cost.signature import gpu_key, signature
+from jmars.plan.cost_keys import gpu_key, prior, signature
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 

@@ -1,7 +1,7 @@
 """Submission: the record that a client sends to start a job, from `SentGraphs.start` to `ClientSession.submit`.
 
 `ClientSession` keeps the result descriptors, `SessionActor.submit` starts the job. NumPy arrays of the graph travel
-before the record (client/uploads.py). For a graph of a known structure the GraphActor
+before the record (client/sent_graphs.py). For a graph of a known structure the GraphActor
 gets the prepared graph instead of the record.
 
 Source: docs/explanation/seeds.md, "Submitting a job".
@@ -34,7 +34,7 @@ class Submission:
         Digest of a canonical graph, and the keys and lines of this one (tensor/structure.py); b"" and
         None for a graph that is not canonical.
     results
-        (single, descriptors) of the job's results, for clients that attach to the job (client/attached_jobs.py).
+        (single, descriptors) of the job's results, for clients that attach to the job (client/job_registry.py).
     """
 
     graph: bytes

@@ -1,11 +1,11 @@
-/* Recursive bisection. Repeats `assign_bisect` of jmars/plan/assign/bisection.py.
+/* Recursive bisection. Repeats `assign_bisect` of jmars/plan/assign.py.
  *
  * Within a bisection operands have local numbers 0..k-1, their positions by rank; nets list local numbers.
  */
 #include "heap.h"
 
 enum { PASSES = 3, PATIENCE = 60 };
-static const double SLACK = 0.02; /* as in bisection.py */
+static const double SLACK = 0.02; /* as in assign.py */
 
 HEAP(Moves, Pair, pair_before) /* (loss, operand) */
 
@@ -228,7 +228,7 @@ static int split(i64 k, const i64 *name, i64 nets, const i64 *net_ptr, const i64
     return answer;
 }
 
-/* `order` sorts operands by rank; `cost` and `rate` as in bisection.py. */
+/* `order` sorts operands by rank; `cost` and `rate` as in assign.py. */
 EXPORT i64 jm_bisect(i64 n, i64 p, const i64 *succ_ptr, const i64 *succ, const i64 *order, const i64 *size,
                      const double *cost, const double *rate, i64 *assigned)
 {

@@ -1,4 +1,4 @@
-/* Assignment by earliest finish time. Repeats `assign_eft` of jmars/plan/assign/earliest_finish.py. */
+/* Assignment by earliest finish time. Repeats `assign_eft` of jmars/plan/assign.py. */
 #include "heap.h"
 
 #include <math.h>

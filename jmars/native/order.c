@@ -1,4 +1,4 @@
-/* Depth-first and backward ranks. Repeats `rank_depth_first` of jmars/plan/order/ranks.py. */
+/* Depth-first and backward ranks. Repeats `rank_depth_first` of jmars/plan/order.py. */
 #include "heap.h"
 
 /* Writes `rank`, the position of each vertex. `sinks` are in order of visits; `gain` is size - Liu's key. */
@@ -99,7 +99,7 @@ static i64 price(const i64 *pred_ptr, const i64 *pred, const i64 *size, const ui
     return more;
 }
 
-/* Repeats `rank_backwards` of jmars/plan/order/min_memory.py; returns the number of ranked operands. */
+/* Repeats `rank_backwards` of jmars/plan/order.py; returns the number of ranked operands. */
 EXPORT i64 jm_backwards(i64 n, const i64 *pred_ptr, const i64 *pred, const i64 *succ_ptr, const i64 *succ,
                         const i64 *size, const double *late, i64 *rank)
 {

@@ -1,7 +1,7 @@
 /* Sweeps along a graph: levels, longest paths, Liu's key, shares of work, the peak of one core.
  *
  * `order` is always `topological`: by level, then by index. Repeats functions of jmars/graph/order.py,
- * jmars/plan/order/ranks.py and jmars/plan/assign/contiguous.py.
+ * jmars/plan/order.py and jmars/plan/assign.py.
  */
 #include "heap.h"
 

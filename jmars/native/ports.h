@@ -1,4 +1,4 @@
-/* Network of simulated workers. Repeats `SimNetwork` of jmars/plan/simulation/sim_network.py. */
+/* Network of simulated workers. Repeats `SimNetwork` of jmars/plan/simulation.py. */
 #ifndef JM_PORTS_H
 #define JM_PORTS_H
 

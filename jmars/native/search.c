@@ -1,4 +1,4 @@
-/* Initial workers, breadth or depth first. Repeats `_search` of jmars/plan/assign/initial.py. */
+/* Initial workers, breadth or depth first. Repeats `_search` of jmars/plan/initial.py. */
 #include "common.h"
 
 enum { MOST_PASSES = 8 }; /* as in initial.py */

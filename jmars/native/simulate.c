@@ -1,4 +1,4 @@
-/* Simulated run without a policy. Repeats `Simulation` of jmars/plan/simulation/event_loop.py. */
+/* Simulated run without a policy. Repeats `Simulation` of jmars/plan/simulation.py. */
 #include "run.h"
 
 enum { JM_DOES_NOT_FIT = 1 };

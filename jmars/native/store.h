@@ -1,4 +1,4 @@
-/* Memory and disk of simulated workers. Repeats `SimMemory` of jmars/plan/simulation/sim_memory.py.
+/* Memory and disk of simulated workers. Repeats `SimMemory` of jmars/plan/simulation.py.
  *
  * A `Slot` is the state of a chunk at a worker; slots exist only for pairs that the run can use. Candidates for
  * spilling are kept in a heap, made at the first spill; an entry is valid while its slot has the same `used_at`, and

@@ -6,8 +6,8 @@ import weakref
 
 from IPython.core.error import UsageError
 
-from jmars.client.cluster import Cluster, make_default, open_clusters
-from jmars.client.connecting import connect
+from jmars.client.cluster import Cluster, connect, open_clusters
+from jmars.client.cluster_link import make_default
 from jmars.client.engine_clusters import MODES
 
 __all__ = ["cluster_on", "opened_on"]

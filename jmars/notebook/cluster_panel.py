@@ -19,7 +19,7 @@ import ipywidgets
 
 from jmars.actors import registry
 from jmars.client.cluster import open_clusters
-from jmars.client.cluster_facts import ClusterFacts
+from jmars.client.notebook_views import ClusterFacts
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterError, ClusterStoppedError, JmarsError
 from jmars.notebook import kernel_access

@@ -11,7 +11,7 @@ from IPython.display import display
 
 from jmars.client.cluster import Cluster
 from jmars.client.job import Job
-from jmars.client.plans.improvement import Improvement
+from jmars.client.plans.advice import Improvement
 from jmars.notebook.cluster_panel import ClusterPanel
 from jmars.notebook.job_view import show_job
 from jmars.notebook.plan_panel import explore, show_improvement

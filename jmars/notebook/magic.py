@@ -15,11 +15,10 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from jmars.client.cluster import Cluster, default_cluster, make_default, open_clusters
-from jmars.client.cluster_registry import take_lost
-from jmars.client.connecting import connect
-from jmars.client.gpus import warn_without_gpu
-from jmars.client.trace import write_trace
+from jmars.client.cluster import Cluster, connect, default_cluster, open_clusters
+from jmars.client.cluster_link import make_default, take_lost
+from jmars.client.reporting import write_trace
+from jmars.client.session import warn_without_gpu
 from jmars.config import config
 from jmars.deploy.memory import default_limit
 from jmars.errors import JmarsError

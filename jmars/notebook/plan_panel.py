@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from jmars.client.plans.improvement import Improvement
+from jmars.client.plans.advice import Improvement
 from jmars.client.plans.planned_run import PlannedRun
 from jmars.deploy.memory import room_for_chunks
 from jmars.errors import JmarsError

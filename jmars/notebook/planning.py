@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jmars.client import plans
-from jmars.client.cluster import Cluster, usable_cores
-from jmars.client.default_engine import plan_on
-from jmars.deploy.memory import available, default_limit, room_for_chunks
+from jmars.client.cluster import Cluster
+from jmars.client.session import plan_on
+from jmars.deploy.memory import available, default_limit, room_for_chunks, usable_cores
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.flags import CellFlags

@@ -227,7 +227,7 @@ def compile_graph(
     after = replace(after, programs=marked(after.programs, counts, switch["jit"], workers, room))
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
-    order = switch["order"] if switch["order"] in ORDERS else "mars"  # others: plan/choice/one_host.py
+    order = switch["order"] if switch["order"] in ORDERS else "mars"  # others: plan/choice.py
     return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused, copied)
 
 

@@ -1,17 +1,25 @@
 """Plans of a graph, made before it runs: workers and ranks of operands. Pure functions, no I/O.
 
-plan_graph        the graph that planners read: operands with their cost, bytes, devices and pins
-workers           the workers that planners read: cores, speed, memory, links, disks
-graph_statistics  depth, readers and descendants of operands
-plan              the frozen plan
-c_planners        the planners' inner loops in C
-cost/             seconds and bytes of operands, measured and predicted
-order/            orders to run a graph in
-simulation/       runs of a plan in virtual time
-assign/           workers for operands
-partition/        partitions: METIS, mt-KaHyPar, cascade's
-improve/          plans improved by simulation: copies, stealing, annealing, refinement
-choice/           the best of several plans; explanation, drift and replanning
+plan_graph   the graph that planners read: operands with their cost, bytes, devices and pins; the workers
+cost_keys    the key under which operands of equal cost share their measurements; seconds of operands that never ran
+profile      seconds and bytes of operands, measured, kept between sessions
+costs        a compiled graph with the costs of operands
+c_planners   the planners' inner loops in C
+order        orders to run a graph in, as ranks of operands
+simulation   runs of a plan in virtual time
+ncd          cascade's scheduler: operands with a near common descendant share a worker
+initial      workers of initial operands
+assign       workers of operands: contiguous runs, recursive bisection, earliest finish time
+metis        partitions between hosts by METIS and mt-KaHyPar
+partition    cascade's partitions: by merging, depth first, atomic subgraphs
+prediction   the cost and the memory of a run on this host
+plan         the frozen plan
+improve      plans improved by simulation: copies, stealing, annealing, refinement
+choice       the candidates and the best plan, as data; the best order for a single host
+best_plan    the best plan for several workers
+devices      cores or GPUs for each operand
+explanation  a plan as data that a notebook draws
+revision     a plan for the rest of a run, from measured speeds
 
 A name is imported on first use, so that clusters of one host import no planner of several hosts.
 """
@@ -20,46 +28,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jmars.plan.assign.bfs_v1 import assign_bfs_v1, initial_v1
-    from jmars.plan.assign.bisection import assign_bisect
-    from jmars.plan.assign.contiguous import assign_runs, source_runs
-    from jmars.plan.assign.earliest_finish import assign_eft
-    from jmars.plan.assign.initial import assign_initial, shares
-    from jmars.plan.choice.choose import choose
-    from jmars.plan.choice.chosen import Choice
-    from jmars.plan.choice.drift import DriftReport, Observed, drift, with_speed
-    from jmars.plan.choice.explain import explain, picture
-    from jmars.plan.choice.one_host import choose_order, seconds_to_plan
-    from jmars.plan.choice.replan import Remaining, remaining, replan
-    from jmars.plan.cost.accuracy import Accuracy
-    from jmars.plan.cost.annotate import annotate, one_host, program_seconds
-    from jmars.plan.cost.profile import Profile
-    from jmars.plan.cost.signature import Signature, signature
-    from jmars.plan.graph_statistics import GraphStatistics, neighbours, statistics
-    from jmars.plan.improve.anneal import anneal
-    from jmars.plan.improve.duplication import duplicate
-    from jmars.plan.improve.justify import rank_justified
-    from jmars.plan.improve.multilevel import refine
-    from jmars.plan.improve.stealing import steal
-    from jmars.plan.order.min_memory import rank_min_memory
-    from jmars.plan.order.ranks import rank_b_level, rank_by, rank_depth_first, rank_level, rank_mars, rank_wave
-    from jmars.plan.partition.atomic import atomic_labels, atomic_parts
-    from jmars.plan.partition.depth_first import depth_first
-    from jmars.plan.partition.km1 import assign_km1
-    from jmars.plan.partition.merging import merge
-    from jmars.plan.partition.metis import assign_metis
-    from jmars.plan.partition.ncd import assign_ncd
-    from jmars.plan.partition.parts import Part, as_assignment, as_labels
+    from jmars.plan.assign import assign_bisect, assign_eft, assign_runs, source_runs
+    from jmars.plan.best_plan import choose
+    from jmars.plan.choice import Choice, choose_order, seconds_to_plan
+    from jmars.plan.cost_keys import Signature, signature
+    from jmars.plan.costs import annotate, one_host, program_seconds
+    from jmars.plan.explanation import explain, picture
+    from jmars.plan.improve import anneal, duplicate, rank_justified, refine, steal
+    from jmars.plan.initial import assign_bfs_v1, assign_initial, initial_v1, shares
+    from jmars.plan.metis import assign_km1, assign_metis
+    from jmars.plan.ncd import assign_ncd
+    from jmars.plan.order import (
+        rank_b_level,
+        rank_by,
+        rank_depth_first,
+        rank_level,
+        rank_mars,
+        rank_min_memory,
+        rank_wave,
+    )
+    from jmars.plan.partition import Part, as_assignment, as_labels, atomic_labels, atomic_parts, depth_first, merge
     from jmars.plan.plan import Plan, make_plan
-    from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph, contract, volume
-    from jmars.plan.simulation.event_loop import Policy, Simulation
-    from jmars.plan.simulation.follow_inputs import FollowInputs
-    from jmars.plan.simulation.lower_bound import lower_bound
-    from jmars.plan.simulation.predict import Prediction, predict
-    from jmars.plan.simulation.sim_result import SimResult
-    from jmars.plan.simulation.simulate import simulate
-    from jmars.plan.simulation.waiting import waiting
-    from jmars.plan.workers import UNLIMITED, Workers
+    from jmars.plan.plan_graph import (
+        ANY,
+        CPU,
+        GPU,
+        UNLIMITED,
+        GraphStatistics,
+        PlanGraph,
+        Workers,
+        contract,
+        neighbours,
+        statistics,
+        volume,
+    )
+    from jmars.plan.prediction import Prediction, predict
+    from jmars.plan.profile import Accuracy, Profile
+    from jmars.plan.revision import DriftReport, Observed, Remaining, drift, remaining, replan, with_speed
+    from jmars.plan.simulation import FollowInputs, Policy, SimResult, Simulation, lower_bound, simulate, waiting
 
 __all__ = [
     "ANY",
@@ -137,46 +143,24 @@ __all__ = [
 ]
 
 _NAMES = {  # by module
-    "assign.bfs_v1": "assign_bfs_v1 initial_v1",
-    "assign.bisection": "assign_bisect",
-    "assign.contiguous": "assign_runs source_runs",
-    "assign.earliest_finish": "assign_eft",
-    "assign.initial": "assign_initial shares",
-    "choice.choose": "choose",
-    "choice.chosen": "Choice",
-    "choice.drift": "DriftReport Observed drift with_speed",
-    "choice.explain": "explain picture",
-    "choice.one_host": "choose_order seconds_to_plan",
-    "choice.replan": "Remaining remaining replan",
-    "cost.accuracy": "Accuracy",
-    "cost.annotate": "annotate one_host program_seconds",
-    "cost.profile": "Profile",
-    "cost.signature": "Signature signature",
-    "graph_statistics": "GraphStatistics neighbours statistics",
-    "improve.anneal": "anneal",
-    "improve.duplication": "duplicate",
-    "improve.justify": "rank_justified",
-    "improve.multilevel": "refine",
-    "improve.stealing": "steal",
-    "order.min_memory": "rank_min_memory",
-    "order.ranks": "rank_b_level rank_by rank_depth_first rank_level rank_mars rank_wave",
-    "partition.atomic": "atomic_labels atomic_parts",
-    "partition.depth_first": "depth_first",
-    "partition.km1": "assign_km1",
-    "partition.merging": "merge",
-    "partition.metis": "assign_metis",
-    "partition.ncd": "assign_ncd",
-    "partition.parts": "Part as_assignment as_labels",
+    "assign": "assign_bisect assign_eft assign_runs source_runs",
+    "best_plan": "choose",
+    "choice": "Choice choose_order seconds_to_plan",
+    "cost_keys": "Signature signature",
+    "costs": "annotate one_host program_seconds",
+    "explanation": "explain picture",
+    "improve": "anneal duplicate rank_justified refine steal",
+    "initial": "assign_bfs_v1 assign_initial initial_v1 shares",
+    "metis": "assign_km1 assign_metis",
+    "ncd": "assign_ncd",
+    "order": "rank_b_level rank_by rank_depth_first rank_level rank_mars rank_min_memory rank_wave",
+    "partition": "Part as_assignment as_labels atomic_labels atomic_parts depth_first merge",
     "plan": "Plan make_plan",
-    "plan_graph": "ANY CPU GPU PlanGraph contract volume",
-    "simulation.event_loop": "Policy Simulation",
-    "simulation.follow_inputs": "FollowInputs",
-    "simulation.lower_bound": "lower_bound",
-    "simulation.predict": "Prediction predict",
-    "simulation.sim_result": "SimResult",
-    "simulation.simulate": "simulate",
-    "simulation.waiting": "waiting",
-    "workers": "UNLIMITED Workers",
+    "plan_graph": "ANY CPU GPU GraphStatistics PlanGraph UNLIMITED Workers contract neighbours statistics volume",
+    "prediction": "Prediction predict",
+    "profile": "Accuracy Profile",
+    "revision": "DriftReport Observed Remaining drift remaining replan with_speed",
+    "simulation": "FollowInputs Policy SimResult Simulation lower_bound simulate waiting",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 

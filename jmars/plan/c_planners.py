@@ -16,26 +16,7 @@ from numpy.typing import NDArray
 
 from jmars.graph.dag import Dag
 from jmars.native.loader import library
-from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.workers import Workers
-
-__all__ = [
-    "Run",
-    "b_level",
-    "backwards",
-    "bisect",
-    "depth_first",
-    "eft",
-    "in_order",
-    "levels",
-    "liu",
-    "search",
-    "sequential_peak",
-    "serves",
-    "shares",
-    "simulate",
-    "t_level",
-]
+from jmars.plan.plan_graph import PlanGraph, Workers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

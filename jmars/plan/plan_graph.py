@@ -2,11 +2,24 @@
 
 Costs are seconds on a core of speed 1, sizes are bytes. No planner changes a `PlanGraph`.
 Source: docs/explanation/seeds.md, "Graph thoughts".
+
+`Workers`: the machines that a plan is made for, as numbers: cores, speed, memory, links and disks.
+
+The scheduler describes its cluster by a `Workers`; a user describes other machines for a what-if plan.
+Source: docs/explanation/seeds.md, "Graph thoughts".
+
+Statistics of operands that Mars 0.1 scheduled by: depth, number of readers, number of descendants.
+
+`bfs_v1` starts at the source with most descendants. A descendant counts once for each path to the descendant, so
+`descendant_size` is exact for trees and an overestimate for other graphs. It is a float, since the number of paths
+grows exponentially.
+Source: docs/explanation/seeds.md, "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`, `scan_node`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,8 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
 from jmars.graph.dag import Dag
-
-__all__ = ["ANY", "CPU", "GPU", "GPU_ONLY", "PlanGraph", "contract", "filled", "is_for_gpu", "volume"]
+from jmars.graph.order import levels
 
 ANY, CPU, GPU = 0, 1, 2  # devices
 GPU_ONLY = 3  # in a `JobTable`: an operand that may run on no core; in a plan it counts as GPU
@@ -217,3 +229,205 @@ def _common(group: NDArray[np.int64], wish: NDArray[Any], free: int, k: int, wha
     if np.any(torn := wished[group[some]] != wish[some]):
         raise GraphError(f"group {group[some][torn][0]} holds operands that want different {what}; split it")
     return wished
+
+
+UNLIMITED = int(np.iinfo(np.int64).max)  # bytes; no plan fills so much memory
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """P workers; the arrays have shape (P,) unless stated otherwise and are read-only.
+
+    Attributes
+    ----------
+    cores
+        Operands that run at once, 1 or more.
+    speed
+        Relative to the core that `PlanGraph.cost` was measured on; 0.5 takes twice as long.
+    memory
+        Bytes for chunks and scratch; with `UNLIMITED` no chunk is spilled.
+    device
+        `CPU` or `GPU`.
+    bandwidth
+        Bytes a second from worker i to worker j, shape (P, P); the diagonal is not used.
+    latency
+        Seconds until the first byte of a transfer.
+    disk
+        Bytes a second, written or read.
+    """
+
+    cores: NDArray[np.int32]
+    speed: NDArray[np.float64]
+    memory: NDArray[np.int64]
+    device: NDArray[np.uint8]
+    bandwidth: NDArray[np.float64]
+    latency: float
+    disk: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        p = len(self.bandwidth)
+        if not p:
+            raise GraphError("no worker to plan for; start a worker first")
+        for name in ("cores", "speed", "memory", "device", "bandwidth", "disk"):
+            array = getattr(self, name)
+            if array.shape != ((p, p) if name == "bandwidth" else (p,)):
+                raise GraphError(f"{name} has shape {array.shape} and there are {p} workers; give one entry for each")
+            if name != "device" and not array.min() > 0:
+                raise GraphError(f"{name} must be above 0 for each worker; the smallest given is {array.min()}")
+            array.flags.writeable = False
+
+    @classmethod
+    def build(
+        cls,
+        n: int,
+        *,
+        cores: ArrayLike = 1,
+        speed: ArrayLike = 1.0,
+        memory: ArrayLike = UNLIMITED,
+        device: ArrayLike = CPU,
+        bandwidth: ArrayLike = 1.25e9,
+        latency: float = 5e-4,
+        disk: ArrayLike = 1e9,
+    ) -> Workers:
+        """Makes `n` workers from numbers or arrays; a number holds for every worker, or every pair of workers.
+
+        Default links are 10 Gbit Ethernet and default disks write 1 GB/s.
+
+        Raises
+        ------
+        GraphError
+            If there is no worker, an array has the wrong shape, or an entry is 0 or less.
+
+        Examples
+        --------
+        >>> pair = Workers.build(2, cores=[4, 8])
+        >>> len(pair), pair.cores.tolist(), pair.rate
+        (2, [4, 8], 12.0)
+        """
+        return cls(
+            filled(cores, np.int32, n),
+            filled(speed, np.float64, n),
+            filled(memory, np.int64, n),
+            filled(device, np.uint8, n),
+            filled(bandwidth, np.float64, n, n),
+            float(latency),
+            filled(disk, np.float64, n),
+        )
+
+    def __len__(self) -> int:
+        return len(self.cores)
+
+    def first(self, n: int) -> Workers:
+        """The first `n` workers, and the links between them.
+
+        Examples
+        --------
+        >>> Workers.build(3, cores=[4, 8, 1]).first(2).cores.tolist()
+        [4, 8]
+        """
+        rows = {name: getattr(self, name)[:n] for name in ("cores", "speed", "memory", "device", "disk")}
+        return replace(self, bandwidth=self.bandwidth[:n, :n], **rows)
+
+    @property
+    def rate(self) -> float:
+        """Seconds of `PlanGraph.cost` computed per second by all cores together."""
+        return float((self.cores * self.speed).sum())
+
+    @property
+    def seconds_per_byte(self) -> float:
+        """Mean over the links between different workers; 0 with one worker."""
+        apart = ~np.eye(len(self), dtype=bool)
+        return float((1 / self.bandwidth[apart]).mean()) if len(self) > 1 else 0.0
+
+    def able(self, graph: PlanGraph) -> list[tuple[int, ...]]:
+        """Workers that may run each operand, by pin and device; operands with equal constraints share a tuple.
+
+        Raises
+        ------
+        GraphError
+            If an operand is pinned to a worker that is not here, or no worker has its device.
+        """
+        team_of, teams = self.teams(graph)
+        return [teams[k] for k in team_of.tolist()]
+
+    def teams(self, graph: PlanGraph) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
+        """`able` as a table: each operand's row, shape (n,), and per row the workers, ascending.
+
+        Raises
+        ------
+        GraphError
+            As `able`.
+        """
+        wish = (graph.pin.astype(np.int64) + 1) * 256 + graph.device
+        rows = np.flatnonzero(np.bincount(wish)) if graph.n and wish.min() >= 0 else np.unique(wish)
+        teams = []
+        for pin, device in zip((rows // 256 - 1).tolist(), (rows % 256).tolist(), strict=True):
+            fit = tuple(w for w in range(len(self)) if pin in (-1, w) and device in (ANY, int(self.device[w])))
+            if not fit:
+                raise GraphError(
+                    f"an operand wants worker {pin} and device {device} (-1 and {ANY}: any) and none of "
+                    f"{len(self)} workers is that; add such a worker or remove the pin or device"
+                )
+            teams.append(fit)
+        return np.searchsorted(rows, wish), teams
+
+
+def allowed(
+    graph: PlanGraph, workers: Workers, assigned: NDArray[np.int16], operands: NDArray[np.int64]
+) -> NDArray[np.int16]:
+    """Replaces, for `operands`, workers that may not run them by the first worker that may; returns `assigned`."""
+    if np.any(graph.pin >= 0) or np.any(graph.device):
+        team_of, teams = workers.teams(graph)
+        for row, team in enumerate(teams):
+            mine = operands[team_of[operands] == row]
+            assigned[mine[~np.isin(assigned[mine], team)]] = team[0]
+    return assigned
+
+
+@dataclass(frozen=True, eq=False)
+class GraphStatistics:
+    """Depth (operands on the longest path from a source), readers, and descendants with the operand itself, of each
+    operand; shape (n,).
+    """
+
+    depth: NDArray[np.int64]
+    successor_size: NDArray[np.int64]
+    descendant_size: NDArray[np.float64]
+
+
+def statistics(dag: Dag) -> GraphStatistics:
+    """Depths, successors and descendants of operands.
+
+    An operand that reads the same chunk twice counts as one reader.
+
+    Raises
+    ------
+    GraphError
+        If the graph has a cycle.
+
+    Examples
+    --------
+    >>> found = statistics(Dag.from_edges(4, [0, 1, 2], [2, 2, 3]))
+    >>> found.depth.tolist(), found.successor_size.tolist(), found.descendant_size.tolist()
+    ([0, 0, 1, 2], [1, 1, 1, 0], [3.0, 3.0, 2.0, 1.0])
+    """
+    depth = levels(dag)
+    src, dst = dag.edges()
+    src, dst = np.divmod(np.unique(src * dag.n + dst), dag.n) if dag.n else (src, dst)
+    size = np.ones(dag.n)
+    order = np.argsort(-depth[src], kind="stable")  # readers are deeper, so they are complete before they are added
+    ends = np.flatnonzero(np.diff(depth[src[order]], append=-1)) + 1
+    with np.errstate(over="ignore"):  # more paths than a float can count
+        for a, b in pairwise([0, *ends.tolist()]):
+            edges = order[a:b]
+            np.add.at(size, src[edges], size[dst[edges]])
+    return GraphStatistics(depth, np.bincount(src, minlength=dag.n), size)
+
+
+def neighbours(dag: Dag) -> list[tuple[int, ...]]:
+    """Neighbours of all operands: predecessors in input order, then successors ascending."""
+    found = []
+    preds, succs = tuple(dag.pred_idx.tolist()), tuple(dag.succ_idx.tolist())
+    for (a, b), (c, d) in zip(pairwise(dag.pred_ptr.tolist()), pairwise(dag.succ_ptr.tolist()), strict=True):
+        found.append(preds[a:b] + succs[c:d])
+    return found

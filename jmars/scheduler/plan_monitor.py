@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jmars.model.states import OperandState as S
 from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
-from jmars.plan.choice.replan import DONE, READY, RUNNING, WAITS, replan
+from jmars.plan.revision import DONE, READY, RUNNING, WAITS, replan
 
 LEAST_SECONDS = 0.5  # of work left, for which another plan is worth its making
 LOOK_SECONDS = 0.25  # between two looks

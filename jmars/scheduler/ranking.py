@@ -29,11 +29,10 @@ from jmars.errors import GraphError, MemoryLimitError, UnsupportedError
 from jmars.kernels.program import Program
 from jmars.optimize import Compiled
 from jmars.plan import ANY, CPU, GPU, PlanGraph, Profile, Workers, annotate, one_host
-from jmars.plan.choice.brief import BRIEF_ORDER, are_brief
-from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
-from jmars.plan.order.ranks import rank_by
+from jmars.plan.choice import BRIEF_ORDER, HOST_ORDERS, are_brief, choose_order, seconds_to_plan
+from jmars.plan.order import rank_by
 from jmars.plan.plan_graph import GPU_ONLY
-from jmars.plan.simulation.predict import predict_from_simulation
+from jmars.plan.prediction import predict_from_simulation
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.source_line import SourceLine
@@ -215,7 +214,7 @@ def _with_gpus(
     classes: NDArray[np.uint8],
 ) -> Ranked:
     """Order, device and worker of operands on a host with GPUs; the GPUs are the last workers."""
-    from jmars.plan.cost.gpu_seconds import host_with_gpus  # only hosts with a GPU need it
+    from jmars.plan.devices import host_with_gpus  # only hosts with a GPU need it
 
     ranked, must = Ranked(compiled.rank), classes == GPU
     gpus = () if machine is None else machine.gpus
@@ -272,7 +271,7 @@ def _on_machines(
 
     The order that the settings name holds where it is not "auto".
     """
-    from jmars.plan.choice.choose import choose  # only several hosts need its planners
+    from jmars.plan.best_plan import choose  # only several hosts need its planners
 
     order = settings.get("order", TASK_DEFAULTS["order"])
     graph = annotate(compiled.after, compiled.dag, machine.profile)
@@ -576,8 +575,10 @@ def on_devices(
     MemoryLimitError
         If an operand does not fit in memory.
     """
-    from jmars.plan.choice.devices import choose_devices  # only clusters with a GPU need these two
-    from jmars.plan.cost.gpu_seconds import gpu_seconds
+    from jmars.plan.devices import (
+        choose_devices,  # only clusters with a GPU need these two
+        gpu_seconds,
+    )
 
     mode = settings.get("gpu", TASK_DEFAULTS["gpu"])
     seconds = np.array([*(gpu_seconds(program, profile) for program in after.programs), 0.0])[after.program]

@@ -3,7 +3,7 @@
 A tensor must not see later writes to the array, since NumPy would have computed at once. Arrays up to 16 MiB are
 copied, once for each content. For larger arrays a checksum is kept, and if the array has changed when its chunks are
 sent, an error says so. A small part of a large array becomes a leaf: the rest is neither read nor sent. A map of a file
-for reading is neither copied nor read for a checksum; workers of this machine read the file (client/uploads.py).
+for reading is neither copied nor read for a checksum; workers of this machine read the file (client/sent_graphs.py).
 """
 
 from __future__ import annotations

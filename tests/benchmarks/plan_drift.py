@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jmars.plan import Observed, PlanGraph, Workers, choose, drift, remaining, replan, simulate, volume, with_speed
-from jmars.plan.choice.replan import DONE, RUNNING, WAITS
+from jmars.plan.revision import DONE, RUNNING, WAITS
 
 _MOST = 3  # times that one run is planned anew
 

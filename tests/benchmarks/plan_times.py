@@ -16,7 +16,7 @@ from typing import Any
 
 from jmars.native import backend, forced
 from jmars.plan import PlanGraph, Workers, assign_bisect, assign_eft, assign_runs, choose, simulate
-from jmars.plan.order.ranks import liu_key, rank_b_level, rank_depth_first
+from jmars.plan.order import liu_key, rank_b_level, rank_depth_first
 from tests.benchmarks.large_graphs import LARGE, costed
 
 

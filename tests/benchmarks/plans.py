@@ -31,6 +31,7 @@ from jmars.plan import (
     assign_bisect,
     assign_eft,
     assign_initial,
+    best_plan,
     choose,
     depth_first,
     lower_bound,
@@ -38,12 +39,10 @@ from jmars.plan import (
     rank_by,
     simulate,
 )
-from jmars.plan.choice import candidates
-from jmars.plan.choice.chosen import PREFERENCES
-from jmars.plan.order.ranks import sequential_peak
-from jmars.plan.partition.km1 import assign_km1, has_km1
-from jmars.plan.partition.metis import assign_metis, has_metis
-from jmars.plan.partition.ncd import NearestCommonDescendant
+from jmars.plan.choice import PREFERENCES
+from jmars.plan.metis import assign_km1, assign_metis, has_km1, has_metis
+from jmars.plan.ncd import NearestCommonDescendant
+from jmars.plan.order import sequential_peak
 from tests.benchmarks.plan_drift import run_and_see
 from tests.benchmarks.plan_graphs import CHUNK, NINE
 from tests.benchmarks.plan_policies import AtRandom, DaskModel
@@ -257,7 +256,7 @@ def summary(rows: dict[str, Row], title: str) -> None:
 @contextmanager
 def without_extras(wanted: bool) -> Iterator[None]:
     """The portfolio as where pymetis and mtkahypar are not installed."""
-    module = candidates
+    module = best_plan
     before = module.suits_metis, module.has_km1
     if wanted:
         module.suits_metis, module.has_km1 = lambda *_, **__: False, lambda: False

@@ -9,8 +9,8 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.client import heartbeat
-from jmars.client.heartbeat import Silence
+from jmars.client import connection
+from jmars.client.connection import Silence
 
 
 def test_it_is_said_once_and_then_ever_more_rarely():
@@ -24,8 +24,8 @@ def test_it_is_said_once_and_then_ever_more_rarely():
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("detach", [False, True])
 def test_a_stopped_control_process_is_named_and_goes_on(monkeypatch, caplog, detach):
-    monkeypatch.setattr(heartbeat, "BEAT", 0.05)
-    monkeypatch.setattr(heartbeat, "SILENT", 0.3)
+    monkeypatch.setattr(connection, "BEAT", 0.05)
+    monkeypatch.setattr(connection, "SILENT", 0.3)
 
     def slowly(chunk):
         import time

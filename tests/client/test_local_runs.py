@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_info
 
 import jmars.tensor as mt
 from jmars.client import local_runs
-from jmars.client.local_runs import NAMED, SMALL
+from jmars.client.auto_persist import SMALL
+from jmars.client.local_runs import NAMED
 from jmars.config import config
 from jmars.errors import ArrayChangedError, ClusterLostError
 from jmars.kernels.group_run import GroupReport, run_steps

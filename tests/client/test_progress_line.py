@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
-from jmars.client import progress_line
-from jmars.client.progress_line import has_line, wait_with_line
+from jmars.client import job
+from jmars.client.job import has_line, wait_with_line
 
 JOB = {"name": "sum", "state": "running", "progress": 0.25, "elapsed": 3.0}
 
@@ -35,17 +35,17 @@ def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A terminal in the place of standard error; pytest puts its own there after the fixtures."""
     one = Terminal()
     monkeypatch.setattr(sys, "stderr", one)
-    monkeypatch.setattr(progress_line, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(progress_line, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(job, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(job, "STEP_SECONDS", 0.0)
     return one
 
 
 def test_a_line_is_for_terminals_and_jobs_without_a_view(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     assert has_line(False) and not has_line(True)
-    monkeypatch.setattr(progress_line.config, "display", "none")
+    monkeypatch.setattr(job.config, "display", "none")
     assert not has_line(False)
-    monkeypatch.setattr(progress_line.config, "display", "")
+    monkeypatch.setattr(job.config, "display", "")
     terminal.isatty = lambda: False  # type: ignore[method-assign]
     assert not has_line(False)
 
@@ -72,8 +72,8 @@ def test_a_wait_with_a_timeout_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 _PROGRAM = """
 import jmars, jmars.tensor as mt, time
-from jmars.client import progress_line
-progress_line.FIRST_SECONDS = 0.05
+from jmars.client import job
+job.FIRST_SECONDS = 0.05
 def slow(block):
     time.sleep(0.3)
     return block

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jmars.tensor as mt
-from jmars.client.retained import Retained
+from jmars.client.sent_graphs import Retained
 
 
 def test_the_key_of_a_node_that_is_gone_is_forgotten_once() -> None:

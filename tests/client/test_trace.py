@@ -7,7 +7,7 @@ from typing import Any
 
 import jmars.tensor as mt
 from jmars.client.cluster import Cluster
-from jmars.client.trace import trace_of
+from jmars.client.reporting import trace_of
 from tests.browser.simulated import simulate
 
 REQUIRED = {"ph", "name", "ts", "pid", "tid"}

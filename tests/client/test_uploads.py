@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from jmars.client.shared import SharedMemory
+from jmars.client.arrays import SharedMemory
 from jmars.config import config
 from jmars.tensor import from_array
 from tests.notebook.shells import Notebook, new_shell

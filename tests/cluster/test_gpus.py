@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 import jmars
 import jmars.tensor as mt
-from jmars.client.cluster_facts import ClusterFacts
+from jmars.client.notebook_views import ClusterFacts
 from jmars.errors import JobCancelledError, UnsupportedError
 from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_MOVED, OPERANDS_TIMED
 from jmars.model.states import OperandState

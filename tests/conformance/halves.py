@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jmars.client.default_engine import DefaultEngine
-from jmars.client.local_runs import LOOK, SMALL
+from jmars.client.auto_persist import SMALL
+from jmars.client.local_runs import LOOK
+from jmars.client.session import DefaultEngine
 from jmars.config import config
 from jmars.kernels.float_errors import FloatErrors, expression_of, message
 from jmars.kernels.program import Program

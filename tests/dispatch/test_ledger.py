@@ -14,8 +14,8 @@ from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
-from jmars.plan.cost.gpu_seconds import gpu_seconds
-from jmars.plan.cost.signature import gpu_key
+from jmars.plan.cost_keys import gpu_key
+from jmars.plan.devices import gpu_seconds
 from jmars.storage.arena import PAGE, Allocator
 from jmars.storage.chunks import Chunks
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jmars.actors import Mailbox
+from jmars.client.arrays import StreamedArrays
 from jmars.client.connection import Connection
-from jmars.client.streamed import StreamedArrays
 from jmars.errors import ChunkLostError, ClusterError, StorageError
 from jmars.storage.chunk_checksums import checksum, received
 

@@ -99,7 +99,7 @@ class Definition:
 class _Code:
     imports: frozenset[str]  # modules of jmars
     body: frozenset[str]  # names that the module's own statements mention
-    offered: frozenset[str]  # `__all__`
+    offered: frozenset[str]  # `__all__`; without it the public definitions
     definitions: tuple[Definition, ...]
 
 
@@ -179,6 +179,7 @@ def _code(module: Module) -> _Code:
             offered |= {node.value for node in ast.walk(statement) if isinstance(node, ast.Constant)}
         elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             body |= _mentions(_own(statement))
+    offered = offered or {one.name for one in definitions if one.holder is None and not one.name.startswith("_")}
     return _Code(frozenset(imports), frozenset(body), frozenset(map(str, offered)), tuple(definitions))
 
 

@@ -62,9 +62,9 @@ SEVERAL_HOSTS = re.compile(
     r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines(\.|$)"
     r"|scheduler\.(hosts|host_|places|balance|membership|elastic|leaving|plan_links|remote_)"
     r"|deploy\.(hosts_|host_facts|roster|member|ca$|.*tickets|enrolment|beats|common_bits|launch|inside|batch|evacuation)"
-    r"|plan\.(choice\.(choose|candidates)|improve\.|partition\.(km1|metis))|worker\.(carrier|chunk_exchange|serving))"
+    r"|plan\.(best_plan|improve|metis)|worker\.(carrier|chunk_exchange|serving))"
 )
-GPUS = re.compile(r"jmars\.(devices\.(?!find$)|kernels\.cuda|plan\.(choice\.devices|cost\.gpu_))")
+GPUS = re.compile(r"jmars\.(devices\.(?!find$)|kernels\.cuda|plan\.devices)")
 LIBRARIES = {"asyncssh", "cryptography", "ucp", "ucxx"} | COMPUTE
 
 CLUSTER = """

@@ -6,7 +6,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from jmars.client.shared import SharedMemory
+from jmars.client.arrays import SharedMemory
 from jmars.errors import UnsupportedError
 from jmars.kernels.dtypes import refuse_pointers
 from jmars.kernels.program import Call, ChunkType, single

@@ -9,9 +9,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import notebook_views
-from jmars.client.cluster_facts import ClusterFacts
-from jmars.client.notebook_views import has_bar, wait_with_bar
-from jmars.client.plans import improvement
+from jmars.client.notebook_views import ClusterFacts, has_bar, wait_with_bar
+from jmars.client.plans import advice
 from jmars.config import config
 from jmars.errors import ClusterError, ClusterStoppedError, JmarsError
 from jmars.notebook import cluster_panel, controls, plan_panel, progress_bar
@@ -299,7 +298,7 @@ def test_sliders_plan_again(monkeypatch) -> None:
     plan = (mt.ones((400, 400), chunk_size=40) + 1).sum().plan()
     with pytest.raises(JmarsError, match="what_if"):
         plan.explore()
-    monkeypatch.setattr(improvement, "in_kernel", lambda: True)
+    monkeypatch.setattr(advice, "in_kernel", lambda: True)
     workers, memory, shown, _ = plan.explore().children
     before = shown.value
     workers.value = workers.value + 2
@@ -313,7 +312,7 @@ def test_a_search_that_fails_says_so(monkeypatch) -> None:
         raise RuntimeError("<no>")
 
     plan = (mt.ones((400, 400), chunk_size=40) + 1).sum().plan()
-    monkeypatch.setattr(improvement, "anneal", fail)
+    monkeypatch.setattr(advice, "anneal", fail)
     search = plan.improving(seconds=60)
     _, below = show_improvement(search).children
     wait_for(lambda: "failed (RuntimeError(&#x27;&lt;no&gt;&#x27;))" in below.children[1].value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmars.client import uploads
+from jmars.client import sent_graphs
 from jmars.config import config
 from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.notebook import user_arrays
@@ -58,7 +58,7 @@ PARTS = [
 @pytest.fixture
 def large(monkeypatch):
     """Has small arrays treated as large ones, of which parts are read and written."""
-    for module in (from_array, user_arrays, uploads):
+    for module in (from_array, user_arrays, sent_graphs):
         monkeypatch.setattr(module, "COPIED", 32)
     monkeypatch.setattr(from_array, "PARTS", 200)
 

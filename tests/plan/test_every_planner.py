@@ -31,14 +31,12 @@ from jmars.plan import (
     simulate,
     volume,
 )
-from jmars.plan.assign.initial import SEARCHES
 from jmars.plan.improve import anneal, duplicate, refine, steal
-from jmars.plan.order.min_memory import rank_backwards
-from jmars.plan.order.ranks import RANKS
-from jmars.plan.partition.atomic import atomic_labels
-from jmars.plan.partition.km1 import assign_km1, has_km1
-from jmars.plan.partition.metis import assign_metis, has_metis
-from jmars.plan.partition.ncd import assign_ncd
+from jmars.plan.initial import SEARCHES
+from jmars.plan.metis import assign_km1, assign_metis, has_km1, has_metis
+from jmars.plan.ncd import assign_ncd
+from jmars.plan.order import RANKS, rank_backwards
+from jmars.plan.partition import atomic_labels
 from tests.plan.examples import clusters, graphs, largest_need
 
 

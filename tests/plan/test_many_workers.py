@@ -7,7 +7,7 @@ import numpy as np
 from jmars.native import forced
 from jmars.plan import Workers, assign_eft, simulate
 from jmars.plan.c_planners import serves
-from jmars.plan.order.ranks import rank_b_level
+from jmars.plan.order import rank_b_level
 from tests.benchmarks.large_graphs import costed, map_and_tree
 
 

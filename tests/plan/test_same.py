@@ -26,8 +26,7 @@ from jmars.plan import (
     simulate,
     source_runs,
 )
-from jmars.plan.order.min_memory import rank_backwards
-from jmars.plan.order.ranks import b_level, levels, liu_key, sequential_peak, t_level, topological
+from jmars.plan.order import b_level, levels, liu_key, rank_backwards, sequential_peak, t_level, topological
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.graph.examples import dags
 from tests.plan.examples import largest_need

@@ -7,7 +7,7 @@ from jmars.errors import MemoryLimitError
 from jmars.graph import Dag
 from jmars.native import backend, build, forced
 from jmars.plan import PlanGraph, Workers, assign_bisect, assign_eft, assign_initial, rank_by, simulate, source_runs
-from jmars.plan.order.min_memory import rank_backwards
+from jmars.plan.order import rank_backwards
 from tests.plan.examples import largest_need
 from tests.plan.test_same import figures
 

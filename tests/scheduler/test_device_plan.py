@@ -10,7 +10,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import GraphError, UnsupportedError
 from jmars.plan import CPU, GPU, Profile, Workers
-from jmars.plan.cost.gpu_seconds import hosts_with_gpus
+from jmars.plan.devices import hosts_with_gpus
 from jmars.plan.plan_graph import GPU_ONLY
 from jmars.scheduler.prepare import Prepared, prepare
 from jmars.scheduler.ranking import Machine

@@ -10,8 +10,8 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import Profile, Workers, annotate, signature
-from jmars.plan.choice.brief import are_brief
-from jmars.plan.order.ranks import rank_by
+from jmars.plan.choice import are_brief
+from jmars.plan.order import rank_by
 from jmars.remote import spawn
 from jmars.scheduler.prepare import prepare
 from jmars.scheduler.ranking import Machine, rank_operands

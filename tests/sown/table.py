@@ -136,7 +136,7 @@ FAULTS = (
         "a simulated chunk is freed before its last reader",
     ),
     Fault(
-        "jmars/plan/simulation/*.py",
+        "jmars/plan/simulation.py",
         "    far = (where[src] != where[dst]) & (where[src] >= 0)",
         "    far = (where[src] == where[dst]) & (where[src] >= 0)",
         "only what stays in place is counted as moved",

@@ -3,41 +3,35 @@
 "fast", "lean" and "memory" try several plans and take the best. Every other name is a way to choose workers, an order,
 or both as in "halves/dfs", so that the planners of the five documents can be compared with the best plan.
 Source: docs/explanation/seeds.md, "Initial worker assignment" and "Graph partitioning by merging".
+
+Changes the machines of a plan for a what-if: other numbers of workers, other memory, other links.
+
+Executors of a machine share its memory, so a planner sees each machine as one worker with several cores.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.deploy.memory import room_for_chunks
 from jmars.errors import GraphError
-from jmars.plan.assign.bisection import assign_bisect
-from jmars.plan.assign.contiguous import assign_runs
-from jmars.plan.assign.earliest_finish import assign_eft
-from jmars.plan.assign.initial import SEARCHES, assign_initial
-from jmars.plan.choice.choose import choose
-from jmars.plan.choice.chosen import PREFERENCES, Candidate
-from jmars.plan.choice.one_host import choose_order
-from jmars.plan.order.ranks import RANKS, rank_by
-from jmars.plan.partition.depth_first import depth_first
-from jmars.plan.partition.km1 import assign_km1
-from jmars.plan.partition.merging import merge
-from jmars.plan.partition.metis import assign_metis
-from jmars.plan.partition.ncd import assign_ncd
-from jmars.plan.partition.parts import as_assignment
-from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.simulation.event_loop import Policy
-from jmars.plan.simulation.follow_inputs import FollowInputs
-from jmars.plan.simulation.lower_bound import lower_bound
-from jmars.plan.simulation.sim_result import SimResult
-from jmars.plan.simulation.simulate import simulate
-from jmars.plan.workers import Workers
-
-__all__ = ["ASSIGNERS", "ORDERS", "PolicyPlan", "plan_by", "policy_names", "spread_stored"]
+from jmars.plan.assign import assign_bisect, assign_eft, assign_runs
+from jmars.plan.best_plan import choose
+from jmars.plan.choice import PREFERENCES, Candidate, choose_order
+from jmars.plan.initial import SEARCHES, assign_initial
+from jmars.plan.metis import assign_km1, assign_metis
+from jmars.plan.ncd import assign_ncd
+from jmars.plan.order import RANKS, rank_by
+from jmars.plan.partition import as_assignment, depth_first, merge
+from jmars.plan.plan_graph import PlanGraph, Workers
+from jmars.plan.simulation import FollowInputs, Policy, SimResult, lower_bound, simulate
+from jmars.units import parse_bytes
 
 Rank = NDArray[np.int64]
 Placed = NDArray[np.int16]
@@ -202,3 +196,77 @@ def plan_by(name: str, graph: PlanGraph, workers: Workers, placed: Placed, budge
     rank = rank_by(order or usual, graph, workers.seconds_per_byte)
     name = name if len(workers) > 1 else order or usual  # one machine: only the order is chosen
     return PolicyPlan(name, assign, rank, placed, None, "plan", bound)
+
+
+def change_machines(
+    machines: Workers,
+    *,
+    workers: int | Sequence[int] | None = None,
+    hosts: int | None = None,
+    memory: str | int | None = None,
+    bandwidth: str | float | None = None,
+) -> Workers:
+    """Copies machines with some of their properties changed.
+
+    Parameters
+    ----------
+    workers
+        Worker processes of each machine: a number, or a list with a number for each machine.
+    hosts
+        Number of machines; None means the length of `workers`, or the present number.
+    memory
+        Bytes for all processes of a machine, as `memory_limit` of a cluster; a text such as "2GiB" too.
+    bandwidth
+        Bytes a second between two machines; a text such as "100MiB" too.
+
+    Raises
+    ------
+    ValueError
+        If a number is below 1, a size cannot be read, or `hosts` contradicts `workers`.
+    MemoryLimitError
+        If `memory` leaves too little for arrays.
+
+    Examples
+    --------
+    >>> pair = change_machines(Workers.build(1, cores=2), hosts=2, workers=4, bandwidth="100MiB")
+    >>> pair.cores.tolist(), int(pair.bandwidth[0, 1])
+    ([4, 4], 104857600)
+    """
+    try:
+        one = None if workers is None or isinstance(workers, Sequence) else operator.index(workers)
+        given = [operator.index(count) for count in workers] if isinstance(workers, Sequence) else None
+        hosts = None if hosts is None else operator.index(hosts)
+    except TypeError:
+        raise TypeError(
+            f"workers={workers!r} and hosts={hosts!r} cannot be counted; give whole numbers, or a list of workers, one "
+            "for each machine"
+        ) from None
+    if given is not None and hosts not in (None, len(given)):
+        raise ValueError(f"hosts={hosts} and workers={given} for {len(given)}; give one of them")
+    now: list[int] = machines.cores.tolist()
+    n = len(given) if given is not None else hosts if hosts is not None else len(now)
+    if n < 1:
+        raise ValueError(f"hosts must be 1 or more, not {n}")
+    same = n == len(now)
+    each = given or ([one] * n if one is not None else now if same else [max(now)] * n)
+    if min(each) < 1:
+        raise ValueError(f"workers must be 1 or more on each machine, not {min(each)}")
+    limit = None if memory is None else parse_bytes(memory)
+    rooms = machines.memory if same else np.full(n, machines.memory.max())
+    links = machines.bandwidth if same else _mean_link(machines)
+    return Workers.build(
+        n,
+        cores=each,
+        speed=machines.speed if same else 1.0,
+        memory=rooms if limit is None else [room_for_chunks(limit, count) for count in each],
+        device=machines.device if same else int(machines.device[0]),
+        bandwidth=links if bandwidth is None else float(parse_bytes(bandwidth)),
+        latency=machines.latency,
+        disk=machines.disk if same else float(machines.disk.mean()),
+    )
+
+
+def _mean_link(machines: Workers) -> float:
+    """Mean bytes per second between two machines; 10 Gbit Ethernet for a single machine."""
+    apart = ~np.eye(len(machines), dtype=bool)
+    return float(machines.bandwidth[apart].mean()) if len(machines) > 1 else 1.25e9

@@ -1,6 +1,6 @@
 """Predicts the peak memory of a planned run as an interval, since no prediction is exact and memory must not run out.
 
-On one host the run is simulated with the batches that the dispatcher sends ahead (`jmars.plan.simulation.windows`), in
+On one host the run is simulated with the batches that the dispatcher sends ahead (`jmars.plan.prediction`), in
 slots, up to 80 times: in the planned order and in the order that small graphs run in; with costs drawn around the
 predicted costs, spread as widely as predictions were off so far (`Accuracy.spread`) or as on a loaded host, and twice
 as high; and with times of programs that the dispatcher knows, underestimates, or has still to learn. Functions of users
@@ -20,16 +20,11 @@ from numpy.typing import NDArray
 from jmars.client.plans.named_policies import PolicyPlan
 from jmars.memory.dynamic_outputs import MOST_GUESS
 from jmars.optimize.passes import Compiled
-from jmars.plan.cost.accuracy import Accuracy
-from jmars.plan.cost.profile import Profile
-from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.simulation.predict import predict_from_simulation, slots
-from jmars.plan.simulation.sim_result import SimResult
-from jmars.plan.simulation.windows import WindowedRun, peak_of_windows
-from jmars.plan.workers import Workers
+from jmars.plan.plan_graph import PlanGraph, Workers
+from jmars.plan.prediction import WindowedRun, peak_of_windows, predict_from_simulation, slots
+from jmars.plan.profile import Accuracy, Profile
+from jmars.plan.simulation import SimResult
 from jmars.scheduler.ranking import OPERAND_BYTES
-
-__all__ = ["peak_interval"]
 
 _DRAWS = 8
 # Times that batches are filled by: known, still to learn, far too short; and how much slower than predicted the host is

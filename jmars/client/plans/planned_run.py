@@ -1,7 +1,7 @@
 """`PlannedRun`: a planned run that has not begun, with predicted costs and the reasons for them.
 
 `plan_for` plans tensor nodes, and `what_if` plans again with a change; neither starts, sends or computes anything.
-Costs are learnt from earlier runs on this machine (`jmars.plan.cost.profile`); a prior stands in for unknown costs.
+Costs are learnt from earlier runs on this machine (`jmars.plan.profile`); a prior stands in for unknown costs.
 Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
@@ -16,30 +16,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.client.plans.advice import Advice, advise
-from jmars.client.plans.improvement import Improvable
-from jmars.client.plans.machines import change_machines
-from jmars.client.plans.named_policies import PolicyPlan, plan_by, spread_stored
+from jmars.client.plans.advice import Advice, Improvable, advise
+from jmars.client.plans.named_policies import PolicyPlan, change_machines, plan_by, spread_stored
 from jmars.client.plans.peak_interval import peak_interval
-from jmars.client.plans.plan_drawing import draw_plan
-from jmars.client.plans.plan_html import plan_html
-from jmars.client.plans.plan_json import as_json, read_json
+from jmars.client.plans.plan_html import draw_plan, plan_html
 from jmars.client.plans.plan_request import PlanRequest
-from jmars.client.plans.plan_text import comparison, summary
+from jmars.client.plans.plan_text import as_json, comparison, read_json, summary
 from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
 from jmars.optimize.passes import Compiled
-from jmars.plan.choice.explain import picture
-from jmars.plan.cost.annotate import one_host
-from jmars.plan.cost.profile import Profile
-from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.simulation.sim_result import SimResult
-from jmars.plan.workers import Workers
+from jmars.plan.costs import one_host
+from jmars.plan.explanation import picture
+from jmars.plan.plan_graph import PlanGraph, Workers
+from jmars.plan.profile import Profile
+from jmars.plan.simulation import SimResult
 from jmars.tensor.operand import TensorData
 from jmars.units import parse_bytes
-
-__all__ = ["PlannedRun", "plan_for"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,10 @@ import re
 import pytest
 
 import jmars.tensor as mt
-from jmars.client.plans import fitting_chunks as module
-from jmars.client.plans.fitting_chunks import fitting_chunks, single_chunk_axes, suggest_chunk_sizes
-from jmars.client.plans.plan_request import PlanRequest
+from jmars.client.plans import plan_request as module
+from jmars.client.plans.plan_request import PlanRequest, fitting_chunks, single_chunk_axes, suggest_chunk_sizes
 from jmars.errors import MemoryLimitError
-from jmars.plan.cost.profile import Profile
+from jmars.plan.profile import Profile
 from jmars.scheduler.ranking import hungriest, refuse_unfit
 from jmars.switches import TASK_DEFAULTS
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.client.plans import plan_for
-from jmars.client.plans.graph_layout import layout_layers
-from jmars.client.plans.plan_svg import graphs_svg, timeline_svg
+from jmars.client.plans.plan_html import graphs_svg, layout_layers, timeline_svg
 from jmars.plan import Profile
 
 MB = 2**20

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import jmars.tensor as mt
 from jmars.client.plans import PlannedRun, plan_for
-from jmars.client.plans.plan_json import FORMAT, as_json, read_json
+from jmars.client.plans.plan_text import FORMAT, as_json, read_json
 from jmars.errors import GraphError
 from tests.plan.examples import clusters, graphs
 

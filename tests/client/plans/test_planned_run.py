@@ -11,12 +11,12 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.client.cluster import default_cluster, usable_cores
+from jmars.client.cluster import default_cluster
 from jmars.client.plans import PlannedRun, plan_for, policy_names
+from jmars.deploy.memory import usable_cores
 from jmars.errors import ArrayChangedError, GraphError, MemoryLimitError
 from jmars.plan import Profile
-from jmars.plan.partition.km1 import has_km1
-from jmars.plan.partition.metis import has_metis
+from jmars.plan.metis import has_km1, has_metis
 
 MB = 2**20
 MISSING = {"metis": has_metis, "km1": has_km1}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client.plans.rechunk_sources import largest_source, rechunk_sources
+from jmars.client.plans.plan_request import largest_source, rechunk_sources
 from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.tensor import Tensor

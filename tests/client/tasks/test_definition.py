@@ -9,8 +9,7 @@ import os
 import cloudpickle
 import pytest
 
-from jmars.client.tasks.definition import TaskInput, parse_tasks
-from jmars.client.tasks.documents import read_document
+from jmars.client.tasks import TaskInput, parse_tasks, read_document
 from jmars.errors import GraphError
 
 

@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 
 from jmars.actors import registry
-from jmars.client.connecting import connect
+from jmars.client.cluster import connect
 from jmars.notebook.server.started import StartedClusters
 from tests.fault.harness import until
 from tests.notebook.server.fake_cluster import FakeCluster

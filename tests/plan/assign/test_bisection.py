@@ -6,8 +6,8 @@ from hypothesis import given
 
 from jmars.graph import Dag
 from jmars.plan import PlanGraph, Workers, assign_bisect, assign_runs, rank_depth_first, volume
-from jmars.plan.assign.bisection import _Halves
-from jmars.plan.order.ranks import rows
+from jmars.plan.assign import _Halves
+from jmars.plan.order import rows
 from tests.benchmarks.plan_graphs import SMALL_ONES, matmul, stencil
 from tests.plan.examples import clusters, graphs, tree, unit
 

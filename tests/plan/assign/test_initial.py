@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jmars.errors import GraphError
 from jmars.graph import Dag
 from jmars.plan import assign_initial, shares
-from jmars.plan.assign.initial import SEARCHES
+from jmars.plan.initial import SEARCHES
 from tests.graph.examples import dags, tree
 
 

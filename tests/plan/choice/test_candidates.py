@@ -6,8 +6,8 @@ from hypothesis import given, settings
 
 from jmars.graph import Dag
 from jmars.plan import CPU, GPU, PlanGraph, Workers, choose, rank_by, simulate
-from jmars.plan.choice import candidates as module
-from jmars.plan.choice.candidates import candidates
+from jmars.plan import best_plan as module
+from jmars.plan.best_plan import candidates
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import clusters, graphs, tree, unit
 

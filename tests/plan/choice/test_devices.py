@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jmars.errors import MemoryLimitError
 from jmars.graph.dag import Dag
 from jmars.plan import ANY, CPU, GPU, PlanGraph, Workers, simulate
-from jmars.plan.choice.devices import choose_devices, device_choices
-from jmars.plan.workers import UNLIMITED
+from jmars.plan.devices import choose_devices, device_choices
+from jmars.plan.plan_graph import UNLIMITED
 
 MB = 10**6
 

@@ -11,7 +11,7 @@ from jmars.graph import Dag
 from jmars.graph.order import topological
 from jmars.optimize import compile_graph
 from jmars.plan import PlanGraph, Profile, Workers, annotate, one_host, simulate
-from jmars.plan.choice.one_host import HOST_ORDERS, choose_order, seconds_to_plan
+from jmars.plan.choice import HOST_ORDERS, choose_order, seconds_to_plan
 from jmars.tensor.tensor_graph import TensorGraph
 
 MIB = 2**20

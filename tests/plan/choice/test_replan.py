@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jmars.errors import GraphError
 from jmars.graph import Dag
 from jmars.plan import Plan, PlanGraph, Workers, choose, rank_by, remaining, replan, simulate
-from jmars.plan.choice.replan import DONE, READY, RUNNING, WAITS
+from jmars.plan.revision import DONE, READY, RUNNING, WAITS
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import clusters, graphs, tree, unit
 

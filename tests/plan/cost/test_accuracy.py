@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jmars.plan import Accuracy, Profile
-from jmars.plan.cost.accuracy import KEPT
+from jmars.plan.profile import KEPT
 
 
 def run(seen, predicted, measured, peak=(100, 100)):

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 
 from jmars.plan import Workers, rank_by, simulate
-from jmars.plan.order.min_memory import rank_backwards, rank_min_memory
-from jmars.plan.order.ranks import sequential_peak
+from jmars.plan.order import rank_backwards, rank_min_memory, sequential_peak
 from tests.plan.examples import graphs
 
 

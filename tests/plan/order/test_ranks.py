@@ -7,7 +7,7 @@ from hypothesis import given
 from jmars.errors import GraphError
 from jmars.graph import Dag
 from jmars.plan import PlanGraph, rank_b_level, rank_by, rank_depth_first, rank_level
-from jmars.plan.order.ranks import b_level, liu_key, sequential_peak, t_level
+from jmars.plan.order import b_level, liu_key, sequential_peak, t_level
 from tests.graph.examples import is_topological
 from tests.plan.examples import cascade, graphs, tree, unit
 from tests.seeds.worked import held_after_each_unit

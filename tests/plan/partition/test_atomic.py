@@ -18,9 +18,8 @@ from jmars.plan import (
     merge,
     rank_by,
 )
-from jmars.plan.partition.atomic import atomic_labels, atomic_parts
-from jmars.plan.partition.km1 import assign_km1, has_km1
-from jmars.plan.partition.metis import assign_metis, has_metis
+from jmars.plan.metis import assign_km1, assign_metis, has_km1, has_metis
+from jmars.plan.partition import atomic_labels, atomic_parts
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import cascade, clusters, graphs, unit
 

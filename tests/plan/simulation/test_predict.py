@@ -10,7 +10,7 @@ from jmars.config import config
 from jmars.graph import Dag
 from jmars.optimize import Compiled, compile_graph
 from jmars.plan import PlanGraph, Prediction, Profile, Workers, predict, simulate
-from jmars.plan.simulation.predict import predict_from_simulation, slots
+from jmars.plan.prediction import predict_from_simulation, slots
 from jmars.storage.arena import Allocator
 from jmars.tensor.tensor_graph import TensorGraph
 

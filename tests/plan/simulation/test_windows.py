@@ -8,8 +8,8 @@ import pytest
 from jmars.graph import Dag
 from jmars.model.limits import WINDOW
 from jmars.plan import PlanGraph
-from jmars.plan.assign.initial import assign_initial
-from jmars.plan.simulation.windows import WindowedRun, peak_of_windows
+from jmars.plan.initial import assign_initial
+from jmars.plan.prediction import WindowedRun, peak_of_windows
 from tests.worker.steps_host import Host, in_loop, program, table
 
 PAGE = 4096

@@ -1,0 +1,219 @@
+"""Chooses the best of several plans by simulation, explains the choice, and revises plans during a run.
+
+A choice among several plans: the simulated candidates, and the best of them.
+
+Apart from `choose`, so that a single host imports no planner of several hosts.
+
+Chooses the order of a run on a single host: simulates a few orders under the memory limit.
+
+The executors of a host share a memory, so no chunk moves between them and a plan is an order. Mars's order suits some
+graphs and spills twice as much as depth first on others; `choose_order` simulates both, and two more. Planning may take
+a small share of the run's least seconds, so small graphs are not planned at all.
+Source: docs/explanation/seeds.md, "Choosing operands".
+
+are_brief: whether messages about the operands of a run take longer than the operands, and all chunks are small.
+
+Such a run is fastest where many operands are ready at once, since they share a message; depth first, which keeps few
+chunks in memory, has few ready operands. Memory is no concern, so the order that has the longest way to the end first
+serves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import GraphError
+from jmars.native import backend
+from jmars.plan.cost_keys import signature
+from jmars.plan.order import rank_by, sequential_peak
+from jmars.plan.plan import Plan
+from jmars.plan.plan_graph import PlanGraph, Workers
+from jmars.plan.profile import Profile
+from jmars.plan.simulation import SimResult, lower_bound, simulate
+from jmars.tensor.chunk import ChunkGraph
+
+PREFERENCES = ("fast", "lean", "memory")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A simulated plan: the names of its assignment and order, and its result."""
+
+    assigned_by: str
+    ranked_by: str
+    assign: NDArray[np.int16]
+    rank: NDArray[np.int64]
+    result: SimResult
+    score: float  # lower is better; for "memory" bytes, else multiples of the lower bound
+
+    @property
+    def name(self) -> str:
+        """Assignment and order; on one host the order."""
+        return f"{self.assigned_by}, {self.ranked_by}" if self.assigned_by else self.ranked_by
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The best plan, its simulated result, all candidates, and a lower bound of the makespan."""
+
+    plan: Plan
+    predicted: SimResult
+    tried: tuple[Candidate, ...]
+    lower_bound: float
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that `plan` was made from."""
+        return next(one for one in self.tried if one.result is self.predicted)
+
+
+HOST_ORDERS = ("dfs", "mars", "blevel", "level")  # the most frequent winners first
+
+SHARE = 0.03  # of the run's least seconds that planning may take
+_SECONDS = {"c": 2e-6, "python": 40e-6}  # to rank and simulate an operand
+_SPILLED, _HELD = 0.3, 0.05  # "lean": score of spilling all bytes, and of holding twice the bytes
+_SLACK = 1.1  # "memory": most seconds, as a multiple of the fastest order
+
+
+def seconds_to_plan(graph: PlanGraph, workers: Workers) -> float:
+    """Seconds that planning a run may take: a share of the least seconds of computing and spilling.
+
+    0 if these do not suffice for a single candidate.
+
+    Examples
+    --------
+    >>> from jmars.graph import Dag
+    >>> host = Workers.build(1, cores=2)
+    >>> pair = PlanGraph.build(Dag.from_edges(3, [0, 1], [2, 2]), cost=4.0, nbytes=8)
+    >>> round(seconds_to_plan(pair, host), 3)
+    0.18
+    >>> seconds_to_plan(PlanGraph.build(pair.dag, cost=1e-6, nbytes=8), host)
+    0.0
+    """
+    kept = int(graph.nbytes[graph.result].sum()) - int(workers.memory.sum())
+    least = float(graph.cost.sum()) / workers.rate + max(0, kept) / float(workers.disk.sum())
+    return share if (share := SHARE * least) > _SECONDS[backend()] * graph.n else 0.0
+
+
+def choose_order(
+    graph: PlanGraph,
+    workers: Workers,
+    *,
+    prefer: str = "lean",
+    budget: float | None = None,
+    placed: NDArray[np.int64] | None = None,
+    names: Sequence[str] = HOST_ORDERS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Choice:
+    """Simulates a run in several orders and returns the best.
+
+    Parameters
+    ----------
+    graph
+        The operands.
+    workers
+        The host, a single worker, see `one_host`.
+    prefer
+        "fast": the shortest time; "lean": also few bytes spilled and held; "memory": fewest bytes held and spilled
+        among orders within a tenth of the fastest.
+    budget
+        Seconds after which no further order is tried; None: all are tried. At least a single order is tried.
+    placed
+        0 for chunks that are stored already, else -1, shape (n,); None: no chunk is stored.
+    names
+        Orders to try, keys of `plan.order.ranks.RANKS`; among equals the first wins.
+    clock
+        Returns the time in seconds.
+
+    Raises
+    ------
+    GraphError
+        If a preference or order is unknown, there are several workers, or the graph has a cycle.
+    MemoryLimitError
+        If an operand alone does not fit.
+
+    Examples
+    --------
+    Breadth first holds all leaves at once; with room for three chunks it spills, and depth first does not:
+
+    >>> from jmars.graph import Dag
+    >>> tree = PlanGraph.build(Dag.from_edges(7, [0, 1, 2, 3, 4, 5], [4, 4, 5, 5, 6, 6]), cost=1.0, nbytes=10**9)
+    >>> choice = choose_order(tree, Workers.build(1, memory=4 * 10**9), names=["level", "dfs"])
+    >>> choice.best.ranked_by, choice.predicted.spilled, [one.result.spilled > 0 for one in choice.tried]
+    ('dfs', 0, [True, False])
+    """
+    if prefer not in PREFERENCES:
+        raise GraphError(f"no preference {prefer!r}; choose one of {', '.join(PREFERENCES)}")
+    if len(workers) != 1:
+        raise GraphError(f"an order alone is a plan for one host, not for {len(workers)}; use choose")
+    start = last = clock()
+    home = np.full(graph.n, -1) if placed is None else placed
+    assign = np.where(home < 0, 0, -1).astype(np.int16)
+    bound, total = lower_bound(graph, workers), max(1, int(graph.nbytes.sum()))
+    scratch = int(graph.work.max(initial=0)) * int(workers.cores.sum())  # no order runs on all cores with less
+    lean = max(1, sequential_peak(graph, rank_by("dfs", graph)) + scratch)
+    tried: list[Candidate] = []
+    for name in names:
+        rank = rank_by(name, graph)
+        result = simulate(graph, workers, assign, rank, placed=home)
+        tried.append(Candidate("", name, assign, rank, result, _score(prefer, result, bound, total, lean)))
+        now = clock()
+        took, last = now - last, now
+        if budget is not None and now + took > start + budget:
+            break  # the next order would end too late
+    fastest = min(one.result.makespan for one in tried)
+    allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * _SLACK]
+    best = min(allowed, key=lambda one: one.score)
+    return Choice(Plan(graph.dag, assign, best.rank.copy()), best.result, tuple(tried), bound)
+
+
+def _score(prefer: str, result: SimResult, bound: float, total: int, lean: int) -> float:
+    """Score of an order, lower is better."""
+    if prefer == "memory":
+        return float(result.peak_total + result.spilled)
+    seconds = result.makespan / bound if bound else result.makespan
+    if prefer == "fast":
+        return seconds
+    disk = _SPILLED * (result.spilled + result.reloaded) / total
+    return seconds + disk + _HELD * max(0.0, result.peak_total / lean - 1)
+
+
+BRIEF_ORDER = "blevel"
+LEAST = 1000  # operands; fewer share few messages in any order
+SECONDS = 100e-6  # of an operand, on average
+NBYTES = 2**24  # of all chunks together
+
+
+def are_brief(operands: ChunkGraph, graph: PlanGraph, profile: Profile, memory: int) -> bool:
+    """Whether the operands of a run on a single host are brief.
+
+    Results without a bound count as the newest results of their program did; False where none was seen.
+
+    Parameters
+    ----------
+    operands, graph
+        The compiled graph, and what `annotate` made of it.
+    profile
+        Measured costs.
+    memory
+        Bytes for chunks and scratch.
+    """
+    computed = operands.program[operands.program >= 0]
+    if len(computed) < LEAST:
+        return False
+    if graph.cost[operands.program >= 0].mean() - profile.dispatch > SECONDS:
+        return False
+    nbytes = int(graph.nbytes.sum())
+    for number, count in enumerate(np.bincount(computed).tolist()):
+        program = operands.programs[number]
+        if count and not program.output.has_bound:
+            seen = profile.results.get(signature(program).key)
+            if seen is None:
+                return False
+            nbytes += count * seen
+    return nbytes <= min(NBYTES, memory // 4)
