@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.cases import needs_numpy
 from tests.house.source import ROOT
 
 
@@ -18,6 +19,7 @@ def test_ruff() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@needs_numpy("2.4", "the types that jmars is checked with")
 def test_mypy_strict() -> None:
     command = [sys.executable, "-m", "mypy", "--no-error-summary"]  # only what has changed since the last run
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
