@@ -146,7 +146,9 @@ def _seconds(program: Program) -> float:
 
 def _calls_none(program: Program) -> bool:
     """Whether a program only computes element by element and cuts arrays."""
-    return all(isinstance(step, Elementwise) or isinstance(step, Call) and step.view for step in program.steps)
+    return all(
+        isinstance(step, Elementwise) or isinstance(step, Call) and (step.view or step.joins) for step in program.steps
+    )
 
 
 def _plan(after: ChunkGraph, computed: list[int], predicted: float) -> LocalPlan:

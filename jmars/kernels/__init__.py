@@ -9,6 +9,7 @@ In reading order:
 - dtypes.py: dtypes that a chunk may have
 - program.py: `Program`, `ChunkType`, the steps
 - shared_memory.py: values of a program that lie in the memory of others
+- side_by_side.py: expressions of values that lie in several chunks
 - fusing.py: fuses several programs
 - unsized.py: chunks of unknown size
 - blocks.py: cuts a chunk into blocks that fit the cache

@@ -32,11 +32,13 @@ from jmars.kernels.reduction_kernel import combine_function, leaf_function
 from jmars.kernels.row_chains import RowChain, row_chain
 from jmars.kernels.scratch import close_spares, give_back, open_spares, spare_array
 from jmars.kernels.shared_memory import Sharing, sharing
+from jmars.kernels.side_by_side import SideBySide, in_cells
 from jmars.model.limits import REMEMBERED_PROGRAMS
 
 __all__ = ["Kernel", "compile_program"]
 
 Array = np.ndarray[Any, Any]
+BACKENDS = ("llvm", "numexpr", "numpy-blocked", "numpy", "function")
 
 
 class Kernel(Protocol):
@@ -104,10 +106,16 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     members = [program.members[number - first] if program.members else 0 for _, number, _ in parts]
     run = parts[0][0]
     if len(parts) > 1:
-        run = _in_sequence(parts, members, types, _reshaped(program.steps, first), _placements(program, shared))
-    order = ("llvm", "numexpr", "numpy-blocked", "numpy", "function")
+        run = _in_sequence(
+            parts,
+            members,
+            types,
+            _reshaped(program.steps, first),
+            _placements(program, shared),
+            _joins(program, shared),
+        )
     kernel: Any = _own_copy(run)
-    kernel.backend = min(names, key=order.index)
+    kernel.backend = min(names, key=BACKENDS.index)
     kernel.text = program_text(program)
     return cast(Kernel, kernel)
 
@@ -170,17 +178,24 @@ def _placements(program: Program, shared: Sharing) -> dict[int, _Placement]:
     return found
 
 
+def _joins(program: Program, shared: Sharing) -> dict[int, tuple[tuple[int, ...], int]]:
+    """Values that stay side by side: numbers of those that hold them, and which argument has their starts."""
+    first = len(program.inputs)
+    return {value: (held, _argument(program, value - first)) for value, held in shared.joined.items()}
+
+
 def _in_sequence(
     parts: list[tuple[Run, int, tuple[int, ...]]],
     members: list[int],
     types: list[ChunkType],
     reshaped: dict[int, int],
     placed: dict[int, _Placement],
+    joins: dict[int, tuple[tuple[int, ...], int]],
 ) -> Run:
     """Run regions in order; a value between regions lives until its last reader has run.
 
     A reshaped value is a view; if the output reshapes a value, that value is computed in the output's memory. A value
-    of `placed` lies in the memory of another.
+    of `placed` lies in the memory of another, a value of `joins` in that of several others.
     """
     last = parts[-1][1]
     in_out = reshaped.get(last) if reshaped.get(last) in [number for _, number, _ in parts] else None
@@ -188,6 +203,7 @@ def _in_sequence(
 
     def run(out: Any, inputs: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> Any:
         values: list[Any] = list(inputs) + [None] * (len(types) - len(inputs))
+        target: Any
         early: dict[int, Array] = {}  # memory of values that are computed later
         done = 0
 
@@ -203,7 +219,10 @@ def _in_sequence(
         try:
             for part, number, ending in parts[:-1]:
                 place = placed.get(number)
-                if number in reshaped:
+                if number in joins:
+                    held, arg = joins[number]
+                    target = SideBySide([values[one] for one in held], args[arg])
+                elif number in reshaped:
                     target = values[reshaped[number]].reshape(types[number].shape)
                 elif place is not None and place.is_there:
                     target = place.of(values[place.owner], args, types[number].shape)
@@ -262,21 +281,45 @@ def _compile_region(
         in_place = tail.inputs[0] in shared.views and isinstance(tail.reducer, UfuncReducer)  # NumPy's order of adding
         if not tail.reducer.blocked or chunk.size <= BLOCK_SIZE or in_place:
             return leaf_function(tail, chunk.shape, tail.inputs[0], _argument(program, region.tail)), "numpy"
+    heads = [_head(program, number) for number in region.heads] + [
+        _chain(program, one, types, backend) for one in region.chains
+    ]
+    touched = middle.inputs if middle is not None else tail.inputs if tail is not None else ()
+    lengths = {value: steps[value - first].params for value in touched if value in shared.joined}  # type: ignore[attr-defined]
+    touched = (*touched, first + region.last) if tail is None else touched
+    strided = not shared.strided.isdisjoint(touched)
+    flat = middle is not None and not heads and first + region.last in shared.inside and never_raises(middle.expression)
+    if middle is None or not lengths:
+        return _compile_pass(program, heads, middle, tail, types, backend, strided, flat)
+    names: list[str] = []
+
+    def compiled(part: Elementwise, own: list[ChunkType], first: bool) -> Run:
+        run, name = _compile_pass(program, [], part, None, own, backend, True, flat and first)
+        names.append(name)
+        return run
+
+    return in_cells(middle, types, lengths, compiled), min(names, key=BACKENDS.index)
+
+
+def _compile_pass(
+    program: Program,
+    heads: Sequence[Head | RowChain],
+    middle: Elementwise | None,
+    tail: Reduce | None,
+    types: list[ChunkType],
+    backend: str,
+    strided: bool,
+    flat: bool,
+) -> tuple[Run, str]:
+    """Compile a pass over blocks; `strided`: rows may lie apart; `flat`: elements between them may be overwritten."""
     in_numexpr = False
     if middle is not None and numexpr_text(middle.expression) is not None:
         in_numexpr = (backend == "numexpr" and numexpr_there()) or (
             backend == "auto" and cheaper_in_numexpr(middle.expression)
         )
-    heads = [_head(program, number) for number in region.heads] + [
-        _chain(program, one, types, backend) for one in region.chains
-    ]
     small = middle is not None and not heads and tail is None and middle.output.size <= BLOCK_SIZE
     if middle is not None and small and not (backend == "numexpr" and in_numexpr):
         return whole_function(middle.expression, middle.inputs, middle.twin), "numpy"
-    touched = middle.inputs if middle is not None else tail.inputs if tail is not None else ()
-    touched = (*touched, first + region.last) if tail is None else touched
-    strided = not shared.strided.isdisjoint(touched)
-    flat = middle is not None and not heads and first + region.last in shared.inside and never_raises(middle.expression)
     if middle is not None and (backend in ("llvm", "llvm-fast") or (backend == "auto" and program.jit)):
         native = native_pipeline(heads, middle, tail, types, program.fast or backend == "llvm-fast", strided)
         if native is not None:

@@ -197,12 +197,13 @@ def regions(steps: Sequence[Step], n: int) -> list[Region]:
 
 def lifetimes(steps: Sequence[Step], n: int) -> list[tuple[Region, tuple[int, ...]]]:
     """The regions in order, each with the numbers of the values that have no later reader."""
-    order, views = _with_chains(regions(steps, n), steps, n), sharing(steps, n).views
+    order, (views, _, joined) = _with_chains(regions(steps, n), steps, n), sharing(steps, n)
     given = {n + region.last for region in order[:-1]}
     after: list[tuple[int, ...]] = []
     seen: set[int] = set()
     for region in reversed(order):
         read = {value for step in region.steps for value in steps[step].inputs}
+        read |= {part for value in read if value in joined for part in joined[value]}
         read = (read | {views[value] for value in read if value in views}) & given
         after.append(tuple(sorted(read - seen)))
         seen |= read
@@ -229,11 +230,15 @@ def _with_chains(order: Sequence[Region], steps: Sequence[Step], n: int) -> list
 def _work(steps: Sequence[Step], n: int) -> int:
     """Bytes that `steps` need beside inputs and output: values between regions, and scratch of single steps."""
     held = most = 0
-    parts, (views, inside) = lifetimes(steps, n), sharing(steps, n)
+    parts, (views, inside, joined) = lifetimes(steps, n), sharing(steps, n)
     last = n + parts[-1][0].last
 
     def own(value: int) -> int:
-        return 0 if value in views or value in inside or value == last else steps[value - n].output.nbytes
+        return (
+            0
+            if value in views or value in joined or value in inside or value == last
+            else steps[value - n].output.nbytes
+        )
 
     for region, ending in parts:
         value = n + region.last

@@ -192,6 +192,8 @@ class Call:
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
     repeats: bool = False  # `view` has elements several times (windows): reductions read them in place
     work_per_input: int = 0  # further bytes of scratch for each byte of inputs whose size only a run can tell
+    # lays its inputs side by side: `params` are their lengths along each axis, `arg` where the first ones begin
+    joins: bool = False
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
 

@@ -2,6 +2,7 @@
 
 passes                 all passes in order: `compile_graph`
 common_subexpressions  equal tensors are computed once
+shifted_slices         slices of a stencil are read where the array's chunks lie
 slice_pushdown         slices of random arrays are generated without the whole array
 write_chains           joins writes to slices of an array, one after the other
 tensor_fusion          fuses elementwise tensors with equal chunks

@@ -1,6 +1,6 @@
 """`compile_graph`: compiles a tensor graph to the chunk graph that runs, by passes that are plain functions.
 
-merge equal tensors -> push down slices -> join writes -> fuse tensors -> tile -> prune -> fuse operands ->
+merge equal tensors -> push down rechunks and slices -> join writes -> fuse tensors -> tile -> prune -> fuse operands ->
 rematerialise -> mark for machine code -> rank. The result keeps the graph without pruning and fusion too, for the live
 view and for errors.
 Source: docs/explanation/seeds.md, "Graph preparation", "Configuration", "Preparing the graph".
@@ -31,6 +31,7 @@ from jmars.optimize.prune import prune
 from jmars.optimize.regions import FusionLimits, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
 from jmars.optimize.repeat_windows import repeat_windows
+from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
 from jmars.optimize.slice_pushdown import push_down_slices
 from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.optimize.tile import tile
@@ -197,8 +198,12 @@ def compile_graph(
     limits = FusionLimits(room=room)
     if switch["optimize_tileable_graph"]:
         graph = merge_equal(graph)
+    if switch["fuse_enabled"] and switch["fuse_tileable"]:
+        graph = push_down_rechunks(graph)
     if switch["fuse_enabled"] and switch["redraw"]:
         graph = push_down_slices(graph)
+    if switch["fuse_enabled"] and switch["fuse_tileable"]:
+        graph = cut_slices(graph)
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph = join_writes(graph)
     unfused, fused = graph, list(range(len(graph.operands)))

@@ -250,7 +250,7 @@ def _is_held(program: Program) -> bool:
 
 
 def _is_view(program: Program) -> bool:
-    return any(isinstance(step, Call) and step.view is not None for step in program.steps[:1])
+    return any(isinstance(step, Call) and (step.view is not None or step.joins) for step in program.steps[:1])
 
 
 def _repeats(program: Program) -> bool:

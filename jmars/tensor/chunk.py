@@ -92,6 +92,7 @@ class ChunkGraphBuilder:
     def __init__(self) -> None:
         self.n = 0
         self.made: dict[Any, Program] = {}  # programs that operands of the graph share, by their parameters
+        self.parts: dict[tuple[int, ...], int] = {}  # operands that cut a part of a chunk, by chunk, start and lengths
         self.programs: list[Program] = []
         self._number: dict[Program, int] = {}
         self._layers: list[GraphLayer] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from jmars.units import parse_bytes
 __all__ = [
     "ChunkSize",
     "agreed_splits",
+    "are_near",
     "chunk_bytes",
     "common_splits",
     "decide_splits",
@@ -254,6 +256,22 @@ def agreed_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     after = np.minimum(np.searchsorted(ends, others), len(model))
     away = np.minimum(ends[after] - others, others - ends[np.maximum(after - 1, 0)])
     return model if away.max() * SLIVER < max(model) else common_splits(axes)
+
+
+def are_near(one: Splits, other: Splits) -> bool:
+    """Whether two splits of an array have as many chunks, and cuts at most a sliver apart.
+
+    Examples
+    --------
+    >>> are_near(((99, 100),), ((100, 99),)), are_near(((40, 60),), ((60, 40),))
+    (True, False)
+    """
+    return all(
+        len(own) == len(their)
+        and min(*own, *their) > 0
+        and max(abs(low - high) for low, high in zip(accumulate(own), accumulate(their))) * SLIVER < max(own)
+        for own, their in zip(one, other, strict=True)
+    )
 
 
 def without_slivers(axis: tuple[int, ...], most: int) -> tuple[int, ...]:

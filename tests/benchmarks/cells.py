@@ -32,7 +32,10 @@ class Work:
     result: str  # expression of a value to compare
     ratio: float | None = None  # goal: times NumPy's time
     seconds: float | None = None  # goal
+    flags: str = "-w 2"  # of the magic
 
+
+TIGHT = "-w 2 --memory 512MiB"
 
 WORKS = [
     Work(
@@ -82,6 +85,16 @@ for step in range(60):
             ratio=goal,
         )
         for n, goal in ((1000, 1.2), (4000, 0.8))
+    ),
+    Work(
+        "heat",  # several chunks: the slices cross their borders
+        "start = np.random.default_rng(2).random((3000, 3000))",
+        """u, dt = start.copy(), 0.1
+for step in range(20):
+    u[1:-1, 1:-1] += dt * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1])""",
+        "u[::97, ::97]",
+        ratio=1.2,
+        flags=TIGHT,
     ),
     Work(
         "escape",  # a loop that carries two large arrays and looks at one of them
@@ -213,12 +226,12 @@ def run(shell: object, text: str) -> float:
 def compared(shell: object, work: Work, rounds: int) -> tuple[float, float, float]:
     """Seconds of NumPy, seconds of jmars, ratio: medians."""
     names = shell.user_ns  # type: ignore[attr-defined]
-    cells = {"numpy": "", "jmars": "%%jmars\n"}
+    cells = {"numpy": "", "jmars": f"%%jmars {work.flags}\n"}
     kept: dict[str, dict[str, object]] = {}
     run(shell, work.before)  # by NumPy for both, whose random numbers are others
     made = [name for name in ("X", "y", "x", "big", "start") if f"{name} =" in work.before]
     kept["numpy"] = {name: names[name] for name in made}
-    run(shell, "%%jmars\n" + "\n".join(f"{name} = {name} + 0" for name in made))
+    run(shell, cells["jmars"] + "\n".join(f"{name} = {name} + 0" for name in made))
     kept["jmars"] = {name: names[name] for name in made}
     times: dict[str, list[float]] = {kind: [] for kind in cells}
     values: dict[str, object] = {}

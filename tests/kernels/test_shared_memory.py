@@ -111,7 +111,7 @@ def test_a_stencil_is_one_operand_of_numpys_bits(backend):
 
 def test_slices_need_no_memory_and_values_are_computed_where_they_are_written():
     program = program_of(heat(mt.ones((300, 300), dtype="f4") * mt.ones((300, 300), chunk_size=300), steps=5))
-    views, inside = sharing(program.steps, len(program.inputs))
+    views, inside, _ = sharing(program.steps, len(program.inputs))
     assert len(views) == 5 * 4 and len(inside) == 5
     assert program.work <= 2 * 300 * 300 * 8  # two of the arrays between the statements
 

@@ -104,6 +104,7 @@ def assemble_chunks(
     source: NDArray[np.int64],
     axes: Sequence[Sequence[Overlap]],
     output: TensorMeta,
+    in_place: bool = False,
 ) -> NDArray[np.int64]:
     """Adds operands that assemble output chunks from overlaps with a grid; an unchanged chunk is passed on.
 
@@ -119,6 +120,8 @@ def assemble_chunks(
         For each axis and output chunk along that axis, the overlap with the input chunks.
     output
         Chunks of the result; its dtype is that of the input.
+    in_place
+        Whether elementwise operands read the parts where they are.
 
     Returns
     -------
@@ -142,7 +145,7 @@ def assemble_chunks(
         types = [ChunkType(tuple(n[i] for (n, _), i in zip(kind, place)), output.dtype) for place in places]
         out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
         params = tuple(taken for _, taken in kind)
-        step = Call(copy_overlaps, params, tuple(range(len(places))), out, True, moves=True)
+        step = Call(copy_overlaps, params, tuple(range(len(places))), out, True, moves=not in_place, joins=in_place)
         starts = [axis[i].tolist() for axis, i in zip(start, where)]
         zeros = np.zeros(len(read), np.int64)
         ids[where] = builder.add_many([single(name, types, step)], zeros, read, [(s,) for s in zip(*starts)])

@@ -17,11 +17,13 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.buffers import Buffer
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chunks.rechunk import assemble_chunks
+from jmars.tensor.ops.chunks.shuffle import Overlap, overlaps
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["AxisSlice", "Slice", "axis_slices", "has_rows", "local_slice", "slice_tensor", "view_slice"]
+__all__ = ["AxisSlice", "CutSlice", "Slice", "axis_slices", "has_rows", "local_slice", "slice_tensor", "view_slice"]
 
 Array = np.ndarray[Any, Any]
 Basic = int | slice | None  # an entry of an index, in bounds
@@ -141,9 +143,7 @@ class Slice(Operand):
             shape = tuple(1 if e is None else next(counts) for e in self.index if not isinstance(e, int))
             params = tuple((count, step) for (_, count), step in zip(kinds[k], steps))
             chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
-            view = view_slice if has_rows(chunk.shape, params) else None
-            step = Call(copy_slice, params, (0,), ChunkType(shape, output.dtype), True, view=view)
-            return single(self.name, (chunk,), step)
+            return _slice_program(chunk, params, shape)
 
         begin = [np.array([part.start for part in parts]) for parts in cuts]
         where = np.nonzero(touched) if cuts else ()
@@ -154,6 +154,83 @@ class Slice(Operand):
         result = ids.reshape(-1).copy()
         result[flat] = made
         return result.reshape(output.grid)
+
+
+def _slice_program(chunk: ChunkType, params: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> Program:
+    """The program that gives a part of a chunk; `params` are (count, step) for each axis."""
+    view = view_slice if has_rows(chunk.shape, params) else None
+    return single(Slice.name, (chunk,), Call(copy_slice, params, (0,), ChunkType(shape, chunk.dtype), True, view=view))
+
+
+@dataclass(frozen=True, eq=False)
+class CutSlice(Operand):
+    """A box of an array, cut near the array's own cuts: most elements of a chunk come from one chunk."""
+
+    begin: tuple[int, ...]  # position in the array
+    splits: Splits
+    name: ClassVar[str] = "getitem"
+
+    def token(self) -> Hashable:
+        """Identifies the operand by position and splits."""
+        return ("cut slice", self.begin, self.splits)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk, and one for each sliver of a neighbour, which is not read whole."""
+        (source,) = inputs
+        parts = [_parts(*axis) for axis in zip(source.splits, self.begin, self.splits)]
+        ids = source.ids[np.ix_(*([part.chunk for part in axis] for axis, _ in parts))]
+        kinds, which = chunk_classes([[(part.length, part.taken) for part in axis] for axis, _ in parts])
+        is_cut = np.array([any(length != taken for length, taken in kind) for kind in kinds])[which]
+        if is_cut.any():
+            begin = np.ix_(*(np.array([part.start for part in axis]) for axis, _ in parts))
+            taken = np.ix_(*(np.array([part.taken for part in axis]) for axis, _ in parts))
+            columns = [np.broadcast_to(column, ids.shape)[is_cut] for column in (ids, *begin, *taken)]
+            asked = [tuple(row) for row in np.stack(columns, axis=1).tolist()]
+            kind = dict(zip(asked, which[is_cut].tolist()))
+            new = [key for key in kind if key not in builder.parts]
+
+            def program(k: int) -> Program:
+                chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
+                shape = tuple(n for _, n in kinds[k])
+                return _slice_program(chunk, tuple((n, 1) for n in shape), shape)
+
+            read = np.array([key[:1] for key in new], np.int64).reshape(-1, 1)
+            args = [(key[1 : 1 + len(parts)],) for key in new]
+            made = add_by_class(builder, program, np.array([kind[key] for key in new], np.int64), read, args)
+            builder.parts.update(zip(new, made.tolist()))
+            ids[is_cut] = [builder.parts[key] for key in asked]
+        return assemble_chunks(self.name, builder, ids, [covers for _, covers in parts], output, in_place=True)
+
+
+def _parts(lengths: tuple[int, ...], begin: int, splits: tuple[int, ...]) -> tuple[list[AxisSlice], list[Overlap]]:
+    """What the chunks of a box read along an axis: parts of the array's chunks, and how these cover each chunk.
+
+    A part that is small beside its chunk is cut from it; others are the chunk as it is.
+
+    Examples
+    --------
+    >>> parts, covers = _parts((50, 50), 2, (49, 49))
+    >>> parts  # chunk, start, taken, length
+    [AxisSlice(chunk=0, start=0, taken=50, length=50), AxisSlice(chunk=1, start=0, taken=1, length=50), \
+AxisSlice(chunk=1, start=0, taken=50, length=50)]
+    >>> covers
+    [Overlap(first=0, start=2, lengths=(50, 1), taken=(48, 1)), Overlap(first=2, start=1, lengths=(50,), taken=(49,))]
+    """
+    rest = sum(lengths) - begin - sum(splits)
+    cut = [*([begin] if begin else []), *splits, *([rest] if rest else [])]
+    found = overlaps(lengths, tuple(cut))[bool(begin) :][: len(splits)]
+    parts: list[AxisSlice] = []
+    covers: list[Overlap] = []
+    for own in found:
+        starts = [own.start] + [0] * (len(own.taken) - 1)
+        small = [2 * taken < length for length, taken in zip(own.lengths, own.taken)]
+        read = [taken if cut else length for length, taken, cut in zip(own.lengths, own.taken, small)]
+        covers.append(Overlap(len(parts), 0 if small[0] else own.start, tuple(read), own.taken))
+        parts += [
+            AxisSlice(own.first + k, start if small[k] else 0, read[k], own.lengths[k])
+            for k, start in enumerate(starts)
+        ]
+    return parts, covers
 
 
 def copy_slice(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
