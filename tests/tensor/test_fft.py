@@ -49,6 +49,7 @@ def test_lines_beyond_a_process_are_cut(name, dtype):
             ((2, 361), 1, None, None),
             ((361, 2), 0, 350, "ortho"),
             ((722,), 0, 725, "forward"),
+            ((722,), 0, 720, "backward"),
         ]:
             x = mt.tensor(a.reshape(shape), chunk_size=90)
             found = getattr(mt.fft, name)(x, n, axis, norm)
@@ -61,6 +62,23 @@ def test_lines_beyond_a_process_are_cut(name, dtype):
             getattr(np.fft, name)(prime, 719),
             rtol=1e-3 if dtype == "f4" else 1e-9,
         )
+    finally:
+        set_engine(before)
+
+
+def test_of_a_long_real_line_half_of_the_rows_are_transformed():
+    before = current_engine()
+    set_engine(OneByOne(limit=8 * 800))
+    try:
+        for name in ("rfft", "fft"):
+            nodes = [getattr(mt.fft, name)(mt.ones(720, chunk_size=90)).data]
+            found = {}
+            while nodes:
+                node = nodes.pop()
+                nodes += node.op.inputs
+                if isinstance(node.op, FourierTransform):
+                    found[node.op.function] = node.shape
+            assert found == {"rfft": (16, 24), "fft": (16, 24)}  # of 30 rows
     finally:
         set_engine(before)
 

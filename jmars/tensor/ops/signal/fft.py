@@ -29,6 +29,7 @@ from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.create.constants import check_device
 from jmars.tensor.ops.create.ranges import arange
+from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.shape.axes import normal_axis
@@ -113,7 +114,7 @@ def _long_transform(name: str, x: Tensor, n: int, axis: int, norm: str | None, d
         x = concatenate([x, FUNCTIONS["conj"](x[..., n - there : 0 : -1])], axis=-1)
     rows = n // _divisor(n)
     is_whole = rows > 4 * _divisor(n) and _is_long("fft", rows, 16 * rows, 16 * rows)
-    x = (_chirped if is_whole else _as_matrix)(x, inverse)
+    x = _chirped(x, inverse) if is_whole else _as_matrix(x, inverse, name in _HALVED)
     power = {"backward": float(inverse), "ortho": 0.5, "forward": float(not inverse)}[norm or "backward"]
     if power:
         x = x * np.asarray(n**-power, dtype.type(0).real.dtype)
@@ -128,15 +129,35 @@ def _of_length(x: Tensor, n: int) -> Tensor:
     return x[..., :n]  # type: ignore[no-any-return]
 
 
-def _as_matrix(x: Tensor, inverse: bool) -> Tensor:
-    """The transform, without a factor, of each line as a matrix, whose axes are transformed one by one."""
-    n = x.shape[-1]
+def _as_matrix(x: Tensor, inverse: bool, half: bool) -> Tensor:
+    """The transform, without a factor, of each line as a matrix, whose axes are transformed one by one.
+
+    Of real lines half of the rows are transformed, since the others are their conjugates. With `half`, the second half
+    of the result may be missing.
+    """
+    n, swap = x.shape[-1], FUNCTIONS["swapaxes"]
     columns = _divisor(n)
-    part, scaled = ("ifft", "forward") if inverse else ("fft", "backward")  # without NumPy's factor
-    x = _transform_axis(part, x.reshape((*x.shape[:-1], n // columns, columns)), None, -2, scaled)
-    turns = arange(n // columns)[:, None] * arange(columns) * ((2j if inverse else -2j) * np.pi / n)
-    x = _transform_axis(part, x * astype(FUNCTIONS["exp"](turns), x.dtype), None, -1, scaled)
-    return FUNCTIONS["swapaxes"](x, -1, -2).reshape((*x.shape[:-2], n))  # type: ignore[no-any-return]
+    rows, is_real = n // columns, x.dtype.kind != "c"
+    part, scaled = ("ifft", "forward") if inverse and not is_real else ("fft", "backward")  # without NumPy's factor
+    x = x.reshape((*x.shape[:-1], rows, columns))
+    x = _transform_axis("rfft" if is_real else part, x, None, -2, scaled)
+    x = _transform_axis(part, _turned(x, n, part == "ifft"), None, -1, scaled)
+    if is_real:
+        kept = columns // 2 + 1 if half else columns
+        rest = FUNCTIONS["conj"](x[..., (rows - 1) // 2 : 0 : -1, ::-1])
+        x = concatenate([x[..., :kept], rest[..., :kept]], axis=-2)
+        x = FUNCTIONS["conj"](x) if inverse else x
+    return swap(x, -1, -2).reshape((*x.shape[:-2], rows * x.shape[-1]))  # type: ignore[no-any-return]
+
+
+def _turned(x: Tensor, n: int, inverse: bool) -> Tensor:
+    """Each element multiplied by the root of unity of its row times its column."""
+    formula = Formula("fft")
+    rows, columns = (formula.read(at) for at in (arange(x.shape[-2])[:, None], arange(x.shape[-1])))
+    turns = formula.apply("multiply", rows, columns)
+    turns = formula.apply("multiply", turns, formula.read((2j if inverse else -2j) * np.pi / n))
+    turns = formula.cast(formula.apply("exp", turns), x.dtype)
+    return formula.tensor(formula.apply("multiply", formula.read(x), turns))
 
 
 def _chirped(x: Tensor, inverse: bool) -> Tensor:
