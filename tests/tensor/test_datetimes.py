@@ -22,6 +22,10 @@ from tests.tensor.cut import cut, same, shapes
         (np.datetime64("2000-01-01"), np.timedelta64(5, "D"), 2),
         (np.timedelta64(5, "D"),),
         (np.timedelta64(1, "h"), np.timedelta64(2, "D"), np.timedelta64(90, "m")),
+        (np.datetime64("2000"), np.datetime64("2001-01"), np.timedelta64(2, "M")),
+        (np.datetime64("2000-01-01", "ns"), np.datetime64("2000-01-05"), np.timedelta64(1, "D")),
+        (np.datetime64("2000-01-01", "ns"), np.datetime64("2000-01-05"), 86400 * 10**9),
+        (np.datetime64("2000-01-01", "ns"), 3, np.timedelta64(3, "h")),
     ],
 )
 def test_ranges_of_times(given):
@@ -32,6 +36,8 @@ def test_ranges_of_times_with_a_dtype():
     same(mt.arange("2000-01", "2000-02", dtype="M8[D]", chunk_size=7), np.arange("2000-01", "2000-02", dtype="M8[D]"))
     days = np.datetime64("2000-01-01"), np.datetime64("2000-01-03")
     same(mt.arange(*days, dtype="M8[h]"), np.arange(*days, dtype="M8[h]"))
+    daily = (*days, np.timedelta64(1, "D"), "M8[ns]")
+    same(mt.arange(*daily), np.arange(*daily))
     with pytest.raises(TypeError, match="incompatible"):
         mt.arange(*days, np.timedelta64(1, "M"))
     with pytest.raises(ValueError, match="step cannot be zero"):

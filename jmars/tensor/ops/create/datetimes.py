@@ -74,13 +74,23 @@ def arange_datetimes(start: Any, stop: Any, step: Any, dtype: Any, chunk_size: C
     TypeError, ValueError
         As NumPy raises them.
     """
-    few: Any = np.arange(start, stop, step * 10**6, dtype=dtype)  # of NumPy's unit and first value
-    kind, gap = few.dtype, _ticks(step, few.dtype)
-    first = int(few[0].astype(np.int64)) if few.size else 0
+    kind = _kind_of_range(start, stop, step, dtype)
+    first, gap = _ticks(start, kind), _ticks(step, kind)
     relative = kind.kind == "M" and np.asarray(stop).dtype.kind not in "MSU"  # a number of units after the start
     last = _ticks(stop, kind) + (first if relative else 0)
-    count = max(0, -((first - last) // gap)) if few.size else 0
+    count = max(0, -((first - last) // gap))
     return astype(arange(first, first + count * gap, gap, chunk_size=chunk_size, chunks=chunks), kind)
+
+
+def _kind_of_range(start: Any, stop: Any, step: Any, dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype of a range, by every millionth element, whose values may overflow; raises NumPy's errors."""
+    made: Any
+    try:
+        made = np.arange(start, stop, step * 10**6, dtype=dtype)
+    except OverflowError:  # of so large a step that all elements are few
+        made = np.arange(start, stop, step, dtype=dtype)
+    kind: np.dtype[Any] = made.dtype
+    return kind
 
 
 def _ticks(value: Any, kind: np.dtype[Any]) -> int:
@@ -89,5 +99,5 @@ def _ticks(value: Any, kind: np.dtype[Any]) -> int:
     if array.dtype.kind in "SU":
         array = array.astype(kind)
     elif array.dtype.kind in "mM":
-        array = array.astype(kind.str.replace(kind.char, array.dtype.char))
+        array = array.astype(kind.str.replace(kind.char, array.dtype.char, 1))
     return int(array.astype(np.int64))
