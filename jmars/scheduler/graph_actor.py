@@ -400,7 +400,7 @@ class GraphActor:
 
 
 _PACKAGE = str(Path(__file__).parents[1])
-_PHASES = {  # files of ours by what runs there; the innermost frame that is listed tells
+_PHASES = {  # files, or functions of files, by what runs there; the innermost frame that is listed tells
     "optimize/common_subexpressions.py": "equal tensors are merged",
     "optimize/tensor_fusion.py": "tensors are fused",
     "optimize/tile.py": "tensors are cut into chunks",
@@ -414,10 +414,10 @@ _PHASES = {  # files of ours by what runs there; the innermost frame that is lis
     "plan/simulation.py": "orders are tried in virtual time",
     "plan/costs.py": "costs are looked up",
     "scheduler/ranking.py": "orders are tried in virtual time",
-    "scheduler/picture.py": "its picture is drawn",
-    "scheduler/prepare.py": "it is laid out for the workers",
-    "scheduler/compile_submission.py": "the graph is read",
-    "scheduler/stages.py": "the next stage is made",
+    "scheduler/prepare.py:graph_built": "its picture is drawn",
+    "scheduler/prepare.py:prepare": "it is laid out for the workers",
+    "scheduler/stages.py:compile_submission": "the graph is read",
+    "scheduler/stages.py:prepare": "the next stage is made",
 }
 
 
@@ -468,7 +468,8 @@ def phase_of(frame: FrameType | None) -> str:
     phase, users = "it is begun", ""
     for link in reversed(traceback.extract_stack(frame)):  # the innermost first
         if link.filename.startswith(_PACKAGE):
-            found = _PHASES.get(link.filename.removeprefix(_PACKAGE).lstrip("/"))
+            file = link.filename.removeprefix(_PACKAGE).lstrip("/")
+            found = _PHASES.get(f"{file}:{link.name}") or _PHASES.get(file)
             if found is not None:
                 phase = found
                 break
