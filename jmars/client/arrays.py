@@ -1,7 +1,6 @@
 """Arrays: how a client sends arrays to a cluster and gets them back.
 
-By shared memory where client and workers map the same memory (shared.py), else in pieces over the connection
-(streamed.py).
+By shared memory where client and workers map the same memory, else in pieces over the connection.
 
 SharedMemory: copies arrays to and from the cluster's shared memory.
 

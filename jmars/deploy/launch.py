@@ -5,7 +5,7 @@
 
 The answer names process ids there. Later the host is asked, as a second opinion beside the host's own beats, whether
 the processes run. The process belongs to the host: the end of the launcher or of the connection does not end
-the process. `launch_local` and `launch_ssh` have the implementations.
+the process. `LocalLauncher`, below, and `SshLauncher` implement them.
 
 Output of a host's process: the answer in it, and its last words with secrets hidden.
 

@@ -12,7 +12,7 @@ Classes implement the ports of the same names in `scheduler_port`; `ask` sends a
 ShardHolders: the scheduler processes of a cluster that hold shards of jobs, beside the scheduler that leads.
 
 Each is `python -m jmars scheduler` with a socket in the cluster's private folder. One that ends is started again; until
-then the leader has its shards (scheduler/remote_shard.py). All end with the standard input that the host holds.
+then the leader has its shards (scheduler/shards.py). All end with the standard input that the host holds.
 Source: docs/decisions/0050-schedulers-by-replay.md.
 """
 

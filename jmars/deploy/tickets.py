@@ -1,7 +1,7 @@
 """Tickets: a JSON document by which one host can join a cluster once, or each of several hosts.
 
 A launcher writes it as one line to the host's standard input; by hand it is a file that only the user can read. Its
-secret proves the host to the head until the host has a certificate (enrolment.py); it is in no argument, environment,
+secret proves the host to the head until the host has a certificate; it is in no argument, environment,
 log or repr.
 
 JoinTickets: tickets for hosts that people or batch systems start while the cluster lives.

@@ -118,7 +118,7 @@ def run_task(runner: Runner, call: TaskCall, parts: Sequence[Any]) -> Any:
 def cut_result(
     value: Any, place: int | None, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
 ) -> bytes:
-    """Task of Dask: elements of a chunk, or of the chunk at a place in a bundle; as `parts.cut`."""
+    """Task of Dask: elements of a chunk, or of the chunk at a place in a bundle; as `cut`."""
     return cut(value if place is None else value[place], start, itemsize, shape, strides)
 
 

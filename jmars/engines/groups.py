@@ -9,7 +9,7 @@ from other groups before the group's *first* operand. If group G reads a chunk o
 or before that chunk, and the chunk is before G's first operand: along an edge between groups the place of the first
 operand grows, so no path of groups comes back.
 
-The order (group_graph.py) decides which operands share a group; a group's rank decides when the group runs.
+The order (`GroupGraph`) decides which operands share a group; a group's rank decides when the group runs.
 Source: docs/explanation/seeds.md, "Basic design", "Graphs"; Dask's graph fusion (dask/optimization.py).
 
 Planning 20,000 operands takes 2 to 7 µs an operand on a server's core (a tree sum 3, layers of neighbours 5, chains
@@ -25,7 +25,7 @@ first. The order by levels is topological too: an edge leads to a higher level o
 level, and within a level ordinary operands stay in the order of their ranks.
 Source: docs/explanation/seeds.md, "Graphs".
 
-Cuts the operands of a job, in the order of group_graph.py, to groups within limits, for `groups.plan_groups`.
+Cuts the operands of a job, in the order of `GroupGraph`, to groups within limits, for `groups.plan_groups`.
 
 Source: docs/explanation/seeds.md, "Graph optimization"; Dask's graph fusion (dask/optimization.py).
 
@@ -177,11 +177,11 @@ def plan_groups(
         Limits of a group.
     waited : shape (n,), optional
         Whether the worker of an operand would have nothing else to do before it, were each operand a task
-        (`run_order.RunOrder`): the group of its last input ends soon after that input.
+        (`planned_groups.RunOrder`): the group of its last input ends soon after that input.
     together
         Groups follow the rank alone; the worker with most of a group's seconds runs it.
     rounds : shape (n,), optional
-        Operands of two rounds share no group, but for short groups (`small_groups.join_small`).
+        Operands of two rounds share no group, but for short groups (`join_small`).
 
     Returns
     -------

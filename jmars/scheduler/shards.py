@@ -4,7 +4,7 @@ A shard is an OperandActor over a subgraph. Inputs of other shards stand there a
 an operand is kept until all reading shards have released it. Shards exchange four messages about an operand: `stored`
 (the chunk is there, on a worker, of a size), `released` (a shard has read the chunk for the last time), `gone` (the
 chunk was lost), `needed` (a shard reads again after the release). Messages are delivered in turn until none is left,
-so a shard needs no memory of other shards and may be in another process (remote_shard.py); common knowledge, the load
+so a shard needs no memory of other shards and may be in another process; common knowledge, the load
 of the workers and the operands that ended some, is told beside them.
 Source: docs/explanation/seeds.md, "Preparing the graph" and "Operand states".
 

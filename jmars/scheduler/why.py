@@ -6,7 +6,7 @@ the worker, seconds, bytes, and the holder of memory, the likeliest reason first
 WhyActor: gathers the facts about jobs for `why`, and logs jobs that do not move.
 
 The host sends its status (`worker/host_status.py`), since scheduler and host may be two processes; operands get the
-words of their jobs here. `deploy/why_service.py` asks, for clients and for the watchdog.
+words of their jobs here. `deploy/head.py` asks, for clients and for the watchdog.
 
 Watchdog: decides when to report jobs that do not move, before the user asks, and neither at once nor all the time.
 

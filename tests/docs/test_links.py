@@ -1,7 +1,8 @@
-"""Every relative link and picture of README and docs is there, and every page can be reached."""
+"""Every relative link, picture and file that README and docs name is there, and every page can be reached."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -41,3 +42,32 @@ def test_commands_that_a_page_names_are_there(page: Path) -> None:
         found = re.findall(r"(?:^|\s)(\.ci/\S+|tests/\S+\.py|notebooks/\S+\.ipynb)", text)
         for command in found if language == "sh" else []:
             assert (ROOT / command).exists(), f"{name(page)}:{line} names {command}"
+
+
+PLACES = [
+    *ROOT.glob("*.py"),
+    *(ROOT / "jmars").rglob("*.py"),
+    *(ROOT / "tests").rglob("*.py"),
+    *(ROOT / "labextension").glob("src/**/*.ts"),
+]
+ENDS = {"/".join(path.parts[i:]) for path in PLACES for i in range(len(ROOT.parts), len(path.parts))}
+
+
+def _gone(text: str) -> list[str]:
+    """Files that a text names and that are not there, by any part of their path."""
+    named = re.findall(r"(?<![\w/.])((?:\w+/)+(?!NAME)\w+\.(?:py|ts))\b", text)
+    return [file for file in named if file not in ENDS and not (ROOT / file).exists()]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "0038-numpys-sine.md"], ids=name)
+def test_files_of_the_source_that_a_page_names_are_there(page: Path) -> None:
+    assert _gone(page.read_text()) == []  # but for that decision, which tells what went
+
+
+def test_files_that_the_docstring_of_a_file_names_are_there() -> None:
+    """But for sources, which are other projects' files."""
+    for path in (ROOT / "jmars").rglob("*.py"):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        text = re.sub(r"Source: .*?(\n\n|\Z)|NumPy: \S*", "", text, flags=re.DOTALL)
+        bare = [file for file in re.findall(r"(?<![\w/.])(\w+\.py)\b", text) if file not in ENDS]
+        assert _gone(text) + bare == [], path
