@@ -2,6 +2,7 @@
 
 memory.py    measures memory of processes, and limits of the machine or container
 folders.py   the private folder, registry file and spill folder of a cluster
+fault_isolation.py  ends the jobs that run, and not the process, after a fault of jmars
 scheduler_port.py  a scheduler as the host sees a scheduler, in any process
 clients.py   the actors of clients, and their holds
 ca.py        certificate authority of a cluster of several hosts

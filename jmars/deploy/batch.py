@@ -27,13 +27,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jmars.deploy.hosts_host import QUEUE_SECONDS
-from jmars.deploy.roster import Roster
-from jmars.deploy.tickets import JoinTickets
 from jmars.errors import ClusterStartError, SettingError
 from jmars.units import parse_bytes
+
+if TYPE_CHECKING:  # a line for SLURM is written without them
+    from jmars.deploy.roster import Roster
+    from jmars.deploy.tickets import JoinTickets
 
 _LAST_WORDS = 4000  # bytes of the command's output in an error
 _KILL_SECONDS = 2.0

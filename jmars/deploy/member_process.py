@@ -32,8 +32,8 @@ from jmars.actors.tls_dial import connect_tls
 from jmars.deploy import memory
 from jmars.deploy.beats import Beats, beats_order
 from jmars.deploy.control_process import process_settings
+from jmars.deploy.fault_isolation import FaultIsolation
 from jmars.deploy.folders import Folders, sweep
-from jmars.deploy.head import FaultIsolation
 from jmars.deploy.janitor import LEAVE, start_janitor
 from jmars.deploy.member import Member
 from jmars.deploy.tickets import Ticket, certified, enrol, read_ticket

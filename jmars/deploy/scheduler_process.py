@@ -13,18 +13,18 @@ import logging
 import os
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, remote_method
-from jmars.deploy.scheduler_subprocess import hold_shards
 from jmars.model import events
 from jmars.model.reports import Report
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journal import Journal, JournaledSession, read_journal
 from jmars.scheduler.resuming import RemoteWorkers, Resuming
-from jmars.scheduler.shards import RemotePlace
+from jmars.scheduler.shards import RemotePlace, serve_shards
 from jmars.tensor.engine import NoComputeEngine, set_engine
 
 log = logging.getLogger("jmars.scheduler")
@@ -158,10 +158,17 @@ def main() -> None:
     orders = json.loads(sys.stdin.buffer.readline())
     sys.path[:] = orders["path"]
     if "holds" in orders:
-        hold_shards(orders)
+        _hold_shards(orders)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     set_engine(NoComputeEngine(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     asyncio.run(_serve(orders))
+
+
+def _hold_shards(orders: dict[str, Any]) -> None:
+    """Hold shards of jobs until the host closes standard input; `ShardHolders` starts such processes."""
+    threading.Thread(target=serve_shards, args=(orders["holds"], bytes.fromhex(orders["key"])), daemon=True).start()
+    sys.stdin.buffer.read()
+    os._exit(0)
 
 
 async def _serve(orders: dict[str, Any]) -> None:

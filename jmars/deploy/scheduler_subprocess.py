@@ -27,10 +27,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, new_token, remote_method
@@ -42,7 +41,6 @@ from jmars.model.reports import JobClosed, Report
 from jmars.model.status import HostStatus, Verdict
 from jmars.model.submission import Submission
 from jmars.scheduler import Machine
-from jmars.scheduler.shards import serve_shards
 from jmars.worker import ExecutionActor
 from jmars.worker.recovery_snapshot import RecoverySnapshot
 from jmars.worker.remote_scheduler import Orders, RemoteScheduler
@@ -571,10 +569,3 @@ class ShardHolders:
                 await asyncio.sleep(HOLDER_PAUSE_SECONDS)
                 self._start(name)
                 self._moved(name, self._processes[name].pid, "restarted")
-
-
-def hold_shards(orders: Mapping[str, Any]) -> None:
-    """Be such a process until the host closes standard input."""
-    threading.Thread(target=serve_shards, args=(orders["holds"], bytes.fromhex(orders["key"])), daemon=True).start()
-    sys.stdin.buffer.read()
-    os._exit(0)

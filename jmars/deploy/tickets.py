@@ -38,7 +38,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name, names_of
@@ -46,8 +46,10 @@ from jmars.actors.tls_dial import dial_tls, parse_address
 from jmars.actors.tls_link import VISITOR, TlsClientGreeting
 from jmars.actors.tls_server import TlsServer
 from jmars.deploy.ca import CertificateAuthority, check_request, new_request
-from jmars.deploy.roster import Roster
 from jmars.errors import AuthenticationError, ClusterLostError, ClusterStartError, HostRefusedError, ProtocolError
+
+if TYPE_CHECKING:  # a host that joins loads no scheduler
+    from jmars.deploy.roster import Roster
 
 VERSION = 1
 SECRET = 32  # bytes

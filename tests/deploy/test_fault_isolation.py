@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmars.deploy.head import MOST, FaultIsolation
+from jmars.deploy.fault_isolation import MOST, FaultIsolation
 
 
 def context(error: Exception | None = None, message: str = "a timer failed") -> dict[str, Any]:

@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 NOTEBOOK = {"IPython", "anywidget", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_server", "tornado"}
 COMPUTE = {"cupy", "dask", "distributed", "numba", "numexpr", "pandas", "ray", "scipy", "sklearn", "xarray", "zarr"}
 HEAVY = NOTEBOOK | COMPUTE | {"bokeh", "matplotlib", "psutil"}
@@ -56,6 +58,20 @@ def test_importing_jmars_loads_no_floor_that_only_a_cluster_needs() -> None:
 def test_a_kernel_that_was_forked_from_an_import_has_no_thread() -> None:
     program = "import threading, jmars; assert threading.active_count() == 1, threading.enumerate()"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("module", "not_needed"),
+    [
+        ("deploy.member_process", {"optimize", "scheduler"}),
+        ("deploy.scheduler_process", {"dispatch", "memory", "processes", "worker"}),
+        ("deploy.batch", {"kernels", "scheduler", "tensor"}),  # a line for SLURM
+    ],
+)
+def test_a_process_loads_no_floor_that_it_does_not_need(module: str, not_needed: set[str]) -> None:
+    program = f"import sys, jmars.{module}; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert not {name.split(".")[1] for name in told.stdout.split() if name.startswith("jmars.")} & not_needed
 
 
 SEVERAL_HOSTS = re.compile(
