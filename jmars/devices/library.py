@@ -17,8 +17,8 @@ from jmars.devices.matrices import MATRIX_LIBRARY, finite, matrix_call, matrix_e
 from jmars.kernels.program import Call
 from jmars.tensor.ops.blockwise.blockwise import call_block, write_block
 from jmars.tensor.ops.blockwise.map_blocks import call_user
+from jmars.tensor.ops.chunks.parts import copy_slice, local_slice
 from jmars.tensor.ops.chunks.rechunk import copy_overlaps
-from jmars.tensor.ops.index.basic_indexing import copy_slice, local_slice
 from jmars.tensor.ops.linalg.contraction import sum_products
 from jmars.tensor.ops.shape.axes import copy_reshaped, permute
 from jmars.tensor.ops.signal.fft import transform_block

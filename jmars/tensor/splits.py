@@ -315,7 +315,7 @@ def refined(chunks: Splits, fixed: Sequence[int], most: int) -> Splits:
     return tuple(found)
 
 
-def fitted_splits(chunks: Splits, itemsize: int) -> Splits:
+def fitted_splits(chunks: Splits, itemsize: int, most_times: int = 1) -> Splits:
     """Cut a result that is larger than its inputs into chunks of the default size, by its leading axes.
 
     Whole rows in C order stay in a chunk: sorts and sums along the last axis need no other chunks.
@@ -326,10 +326,12 @@ def fitted_splits(chunks: Splits, itemsize: int) -> Splits:
         The cuts of the inputs along each axis.
     itemsize
         Bytes of an element; at least 8 are counted, since masks select wider elements.
+    most_times
+        Chunks of at most so many times the default size are not cut.
     """
     most, itemsize = [max(cut, default=0) for cut in chunks], max(itemsize, 8)
     size = math.prod(most) * itemsize
-    if size <= SMALL or size <= (room := chunk_bytes()):
+    if size <= SMALL or size <= most_times * (room := chunk_bytes()):
         return chunks
     found = list(chunks)
     for axis, length in enumerate(most):

@@ -126,3 +126,40 @@ def test_results_larger_than_their_inputs_are_cut(name):
     assert math.prod(map(max, x.chunks)) * 8 <= 2**20
     assert math.prod(map(len, x.chunks)) <= 9
     np.testing.assert_allclose(x.fetch(), expected)
+
+
+WIDENED = {
+    "divide": lambda xp, a: a / 255,
+    "where": lambda xp, a: xp.where(a > 9, 1.0, 0.0),
+    "astype": lambda xp, a: a.astype(complex),
+    "sort": lambda xp, a: xp.sort(a / 255, axis=0),
+    "interp": lambda xp, a: xp.interp(a, [0, 100, 255], [1.0, 2.0, 5.0]),
+}
+
+
+@pytest.mark.parametrize("name", WIDENED)
+def test_results_of_wider_elements_are_cut(name):
+    set_engine(OneByOne(limit=8 * 2**20, workers=1))  # one MiB a chunk
+    a = np.random.default_rng(1).integers(0, 255, (2000, 900), np.uint8)
+    x = WIDENED[name](np, mt.asarray(a))
+    assert math.prod(map(max, x.chunks)) * x.dtype.itemsize <= 2**20
+    np.testing.assert_array_equal(x.fetch(), WIDENED[name](np, a))
+
+
+def test_results_of_elements_twice_as_wide_keep_their_chunks():
+    set_engine(OneByOne(limit=8 * 2**20, workers=1))
+    a = mt.zeros((2000, 900), np.float32)
+    assert len(a.chunks[0]) > 1 and (a * np.float64(2)).chunks == a.chunks
+    assert mt.zeros((2000, 900), np.uint8, chunk_size=200).astype(float).chunks[0] == (200,) * 10  # small as they are
+
+
+def test_rows_and_columns_meet_in_the_cuts_of_one_of_them():
+    a = np.random.default_rng(1).random((60, 60))
+    d = mt.asarray(a, chunk_size=(3, 60))
+    assert (d + d.T).chunks == d.chunks and (d.T - d).chunks == d.T.chunks
+    finer = mt.asarray(a, chunk_size=(60, 2))
+    assert (d * finer).chunks == finer.chunks
+    np.testing.assert_array_equal((d + d.T * finer).fetch(), a + a.T * a)
+    few = mt.asarray(a, chunk_size=(20, 60))
+    assert (few + few.T).chunks == ((20,) * 3,) * 2  # nine chunks, of three each
+    assert (mt.asarray(a, chunk_size=60) + d).chunks == d.chunks

@@ -4,6 +4,7 @@ In reading order:
 
 - tiling.py: chunk classes, corners, boxes
 - shuffle.py: all-to-all exchange of elements between chunks
+- parts.py: parts of a chunk, read in place
 - rechunk.py: another division of an array into chunks
 - unknown_chunks.py: tiling of chunks of unknown length
 """

@@ -17,6 +17,7 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.chunks.parts import part_step
 from jmars.tensor.ops.chunks.shuffle import Overlap, overlaps, shuffle
 from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.protocols import offers
@@ -146,6 +147,8 @@ def assemble_chunks(
         out = ChunkType(tuple(sum(taken) for _, taken in kind), output.dtype)
         params = tuple(taken for _, taken in kind)
         step = Call(copy_overlaps, params, tuple(range(len(places))), out, True, moves=not in_place, joins=in_place)
+        if len(places) == 1:
+            step = part_step(types[0], tuple((n, 1) for n in out.shape), out.shape)
         starts = [axis[i].tolist() for axis, i in zip(start, where)]
         zeros = np.zeros(len(read), np.int64)
         ids[where] = builder.add_many([single(name, types, step)], zeros, read, [(s,) for s in zip(*starts)])

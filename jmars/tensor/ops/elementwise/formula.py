@@ -5,6 +5,7 @@ NumPy resolves the dtype of every recorded operation; Python numbers stay weak u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -35,6 +36,8 @@ from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_ope
 
 __all__ = ["ElementwiseOperand", "Formula", "FormulaValue", "broadcast_shape"]
 
+MANY = 4  # times the chunks of each input: beyond that the other inputs are rechunked
+WIDENED = 2  # times the default size, up to which chunks of wider elements stay as they are: float32 to float64
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
@@ -186,8 +189,11 @@ class Formula:
         if shape is not None and whole != shape:
             raise ValueError(f"a result of shape {whole} does not fit into shape {shape}; give an array that it fits")
         chunks = _common_splits(whole, inputs, splits)
-        if splits is None and inputs and all(data.shape != whole for data in inputs) and is_known([whole]):
-            chunks = fitted_splits(chunks, expression.dtype.itemsize)
+        if splits is None and inputs and is_known([whole]):
+            is_larger = all(data.shape != whole for data in inputs)
+            is_wider = expression.dtype.itemsize > max(data.dtype.itemsize for data in inputs)
+            if is_larger or is_wider:
+                chunks = fitted_splits(chunks, expression.dtype.itemsize, 1 if is_larger else WIDENED)
         cut = tuple(rechunked(data, _input_splits(data, chunks)) for data in inputs)
         unique = tuple(dict.fromkeys(cut))
         assert len(unique) == len(cut)
@@ -262,7 +268,8 @@ def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]])
 def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
     """Splits of a result: those of the inputs where they agree or nearly so, else their common refinement.
 
-    Where no input is cut, and the caller knows how the result is to be cut, `splits`.
+    Where no input is cut, and the caller knows how the result is to be cut, `splits`. Where the refinement has many
+    times the chunks of each input, as of rows and columns in `d + d.T`, the cuts of the input with most chunks.
     """
     first = next((data.chunks for data in inputs if data.shape == shape), None)
     if first is not None and all(data.chunks == first for data in inputs):
@@ -278,7 +285,13 @@ def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits:
             found.append(splits[axis])
         else:
             found.append(agreed_splits(cuts) if cuts else (length,))
-    return tuple(found)
+    alike = [data.chunks for data in inputs if data.shape == shape and not data.has_unknown_lengths]
+    finest = max(alike, key=_count, default=None)
+    return tuple(found) if finest is None or _count(found) <= MANY * _count(finest) else finest
+
+
+def _count(splits: Sequence[Sequence[Any]]) -> int:
+    return math.prod(map(len, splits))
 
 
 def _input_splits(data: TensorData, chunks: Splits) -> Splits:

@@ -329,7 +329,7 @@ def _astype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
         value = formula.read(x)
         formula.warns = handled_errors("cast")[1]
         return formula.tensor(formula.cast(value, dtype))
-    return _cast(x, dtype, x.shape, x.chunks, handled_errors("cast")[1])
+    return _cast(x, dtype, x.shape, None, handled_errors("cast")[1])
 
 
 def as_bool(x: Tensor) -> Tensor:

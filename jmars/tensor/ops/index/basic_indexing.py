@@ -13,17 +13,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.kernels.program import ChunkType, Program, single
 from jmars.tensor.buffers import Buffer
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.ops.chunks.parts import part_step
 from jmars.tensor.ops.chunks.rechunk import assemble_chunks
 from jmars.tensor.ops.chunks.shuffle import Overlap, overlaps
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["AxisSlice", "CutSlice", "Slice", "axis_slices", "has_rows", "local_slice", "slice_tensor", "view_slice"]
+__all__ = ["AxisSlice", "CutSlice", "Slice", "axis_slices", "slice_tensor"]
 
 Array = np.ndarray[Any, Any]
 Basic = int | slice | None  # an entry of an index, in bounds
@@ -65,12 +66,6 @@ def axis_slices(lengths: Sequence[int], entry: int | slice) -> list[AxisSlice]:
     if step < 0:
         found.reverse()
     return found or [AxisSlice(0, 0, 0, lengths[0])]
-
-
-def local_slice(start: int, count: int, step: int) -> slice:
-    """Slice that selects `count` elements from `start`; `step` may be negative."""
-    stop = start + count * step
-    return slice(start, stop if stop >= 0 else None, step) if count else slice(0, 0)
 
 
 def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
@@ -143,7 +138,7 @@ class Slice(Operand):
             shape = tuple(1 if e is None else next(counts) for e in self.index if not isinstance(e, int))
             params = tuple((count, step) for (_, count), step in zip(kinds[k], steps))
             chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
-            return _slice_program(chunk, params, shape)
+            return single(self.name, (chunk,), part_step(chunk, params, shape))
 
         begin = [np.array([part.start for part in parts]) for parts in cuts]
         where = np.nonzero(touched) if cuts else ()
@@ -154,12 +149,6 @@ class Slice(Operand):
         result = ids.reshape(-1).copy()
         result[flat] = made
         return result.reshape(output.grid)
-
-
-def _slice_program(chunk: ChunkType, params: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> Program:
-    """The program that gives a part of a chunk; `params` are (count, step) for each axis."""
-    view = view_slice if has_rows(chunk.shape, params) else None
-    return single(Slice.name, (chunk,), Call(copy_slice, params, (0,), ChunkType(shape, chunk.dtype), True, view=view))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +181,7 @@ class CutSlice(Operand):
             def program(k: int) -> Program:
                 chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
                 shape = tuple(n for _, n in kinds[k])
-                return _slice_program(chunk, tuple((n, 1) for n in shape), shape)
+                return single(self.name, (chunk,), part_step(chunk, tuple((n, 1) for n in shape), shape))
 
             read = np.array([key[:1] for key in new], np.int64).reshape(-1, 1)
             args = [(key[1 : 1 + len(parts)],) for key in new]
@@ -231,23 +220,3 @@ AxisSlice(chunk=1, start=0, taken=50, length=50)]
             for k, start in enumerate(starts)
         ]
     return parts, covers
-
-
-def copy_slice(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
-    """Copies the part of a chunk that begins at `arg`; `params` are (count, step) for each axis."""
-    part = view_slice(inputs[0], params, arg)
-    assert math.prod(part.shape) == out.size
-    np.copyto(out.reshape(part.shape), part)
-
-
-def has_rows(shape: tuple[int, ...], params: Sequence[tuple[int, int]]) -> bool:
-    """Whether a slice of a chunk of `shape` has contiguous rows: NumPy's last bits differ where elements lie apart."""
-    inner = next((count for n, (count, _) in zip(reversed(shape), reversed(params)) if n > 1), 2)
-    return inner > 1 and all(step == 1 for _, step in params)
-
-
-def view_slice(chunk: Array, params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> Array:
-    """The part of a chunk that begins at `arg`, as a view; `params` are (count, step) for each axis."""
-    index: tuple[Any, ...] = (*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)
-    part: Array = chunk[index]
-    return part

@@ -21,12 +21,13 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.infer import loses_imaginary
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
+from jmars.tensor.ops.chunks.parts import has_rows, local_slice, view_slice
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.ufunc_keywords import checked_mask
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast, where
-from jmars.tensor.ops.index.basic_indexing import axis_slices, has_rows, local_slice, view_slice
+from jmars.tensor.ops.index.basic_indexing import axis_slices
 from jmars.tensor.ops.index.boolean_mask import assign_by_mask
 from jmars.tensor.ops.index.getitem import Index, is_bool_scalar, without_bools
 from jmars.tensor.ops.index.scatter import match_ndim, set_by_arrays

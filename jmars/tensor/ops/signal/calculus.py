@@ -28,7 +28,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """`np.interp`: linear interpolation at `x`; all chunks read the data points, brought into a single chunk."""
     if isinstance(x, complex):
         np.asarray(x, np.float64)  # raises NumPy's error
-    data, xs, fs = as_tensor(x), as_tensor(xp).rechunk(-1), as_tensor(fp).rechunk(-1)
+    data, xs, fs = as_tensor(x), as_tensor(xp), as_tensor(fp)
     if xs.ndim != 1 or xs.shape != fs.shape:
         raise ValueError(
             "fp and xp are not of the same length." if xs.ndim == fs.ndim == 1 else "Data points must be 1-D"
@@ -36,9 +36,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if not xs.size:
         raise ValueError("array of sample points is empty")
     dtype = np.complex128 if fs.dtype.kind == "c" else np.float64
-    blocks = [_as_read(data), _as_read(xs), _as_read(fs, dtype)]
+    data, xs, fs = _as_read(data), _as_read(xs).rechunk(-1), _as_read(fs, dtype).rechunk(-1)
     scratch = None if period is not None else _interp_scratch
-    return blockwise("interp", _interp, blocks, data.chunks, dtype, (left, right, period), scratch=scratch)
+    return blockwise("interp", _interp, [data, xs, fs], data.chunks, dtype, (left, right, period), scratch=scratch)
 
 
 def _as_read(x: Tensor, dtype: Any = np.float64) -> Tensor:
