@@ -61,7 +61,9 @@ class Tensor(TensorMethods, TensorOperators):
     ((4, 6), dtype('float64'), ((2, 2), (3, 3)))
     """
 
-    __slots__ = ("__weakref__", "_place")
+    # NumPy's generators read the flags of `out=` at byte 64 of the object without a look at its class. The unset slots
+    # make them refuse a tensor; memory of another object decided before, and the process could end.
+    __slots__ = ("__weakref__", "_place", "_unset_1", "_unset_2", "_unset_3", "_unset_4", "_unset_5")
     __array_priority__ = 1000.0
 
     def __init__(self, data: TensorData) -> None:

@@ -42,6 +42,8 @@ CLEAR = (  # words of other errors by which jmars refuses a value that NumPy doc
     "does not fit into shape",  # a replacement for NaN with more axes than the array
     "malformed string",  # text as the element of an array without elements
     "arrays used as indices must be of integer",  # times as positions, of which NumPy takes a single one as a number
+    "'float' object is not iterable",  # a float as an axis
+    "into shape (0,)",  # an empty array of several axes as the value of no positions
     "Cannot cast ufunc 'is",  # times tested into an array of another dtype, for which NumPy checks no rule
 )
 LENIENT = (  # words of NumPy's errors where jmars gives a value
@@ -51,6 +53,8 @@ LENIENT = (  # words of NumPy's errors where jmars gives a value
     "dispatcher for __array_function__",  # of text without axes, which is no list
     "Cannot cast scalar from",  # NaN as the median, by its value
     "for -: 'float' and 'NoneType'",  # `mean=None` of functions that leave out NaN
+    "unhashable type",  # an array as the order of a norm
+    "not inexact",  # of an empty array, which has no singular values
     "has no attribute 'flat'",  # a number in place of an array
     "be a C-Array",  # the layout of `out` in memory, of no matter here
 )  # fmt: skip
@@ -285,11 +289,17 @@ class Tried:
             or ("byteswap" in self.line and "U" in kinds)  # bytes that are no text
             or (function == "put_along_axis" and self.line.endswith("None)"))  # NumPy writes to no view with steps
             or bool(re.match(r"(\w)\.flat\[.*\] = .*\b\1\b", self.line))  # NumPy reads what it has written
-            or bool(re.match(r"np.copyto\((\w)(\[::-1\])?, \1\W", self.line))  # returns before NumPy reads `where`
+            or bool(re.match(r"np.copyto\((\w)(\[.*\])?, \1\W", self.line))  # returns before NumPy reads `where`
             or (function == "vecmat" and "out=" in self.line and "c" in kinds)  # NumPy 2.4 errs unless in C order
             # NumPy writes to `start`, or takes a float
             or (function == "rollaxis" and bool(re.search(r"start=([abc]|-?[0-9]+[.])", self.line)))
             or (bool(re.match(r"np.(inner|dot)\(.*\b0\b", self.line)) and not_finite)  # BLAS skips factors of 0
+            or ("initial=nan" in self.line and "out=" in self.line)  # NaN as an integer
+            or (function in ("round", "around") and "c" in kinds and "out=" in self.line)  # NumPy checks no shape
+            or (
+                function == "interp"
+                and any(one.ndim and (np.diff(one.astype("f8")) < 0).any() for one in used if one.dtype.kind in "iufb")
+            )
             or (function == "linalg.pinv" and bool(re.search(r"(rcond|rtol)=0\b", self.line)))  # inverts roundings
             or (function == "gradient" and "1j" in self.line and "edge_order=2" in self.line)  # by a number's class
             or (function in _ON_SCALARS and bool(re.match(r"[^(]*\((\w) > \1, .*out=", self.line)))  # a scalar of `out`

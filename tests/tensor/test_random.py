@@ -17,6 +17,7 @@ from jmars.tensor.engine import set_engine
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random.numpy_random import Generator, RandomState
 from jmars.tensor.ops.random.streams import sample
+from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import same, shapes, splits
 from tests.tensor.draws import ARGUMENTS, DRAWS, OLDER
@@ -374,3 +375,11 @@ def test_probabilities_of_a_long_tensor_give_numpys_choices():
     for wrong, message in ((p * 2, "do not sum to 1"), (mt.where(p > 0, p, -1), "not non-neg"), (p * np.nan, "NaN")):
         with pytest.raises(ValueError, match=message):
             mt.random.default_rng(3).choice(1000, 5, p=wrong)
+
+
+@pytest.mark.parametrize("draw", ["random", "standard_normal", "standard_exponential"])
+def test_numpys_own_generator_refuses_a_tensor_as_out(draw):
+    assert Tensor.__basicsize__ >= 72  # NumPy reads the flags at byte 64 without a look at the class
+    for _ in range(300):
+        with pytest.raises(ValueError, match="Supplied output array"):
+            getattr(np.random.default_rng(0), draw)(out=mt.zeros(3))
