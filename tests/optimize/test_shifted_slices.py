@@ -13,6 +13,7 @@ from jmars.kernels.shared_memory import sharing
 from jmars.optimize import compile_graph
 from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
 from jmars.tensor.engine import current_engine, set_engine
+from jmars.tensor.ops.chunks import slivers
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import labels
 from tests.tensor import engine
@@ -54,10 +55,10 @@ def grid(n=300, parts=2):
 def test_a_step_of_a_stencil_is_an_operand_a_chunk_and_slivers():
     graph = compiled(heat(grid(), steps=3))
     computed = [k for k, name in enumerate(labels(graph)) if "setitem" in name]
-    slivers = [k for k, name in enumerate(labels(graph)) if name == "getitem"]
-    assert len(computed) == 3 * 4 and len(slivers) == 3 * 8
-    assert len(computed) + len(slivers) + 4 == graph.n  # and four stored chunks
-    assert max(graph.nbytes[slivers]) == 150 * 8
+    cut = [k for k, name in enumerate(labels(graph)) if name == "getitem"]
+    assert len(computed) == 3 * 4 and len(cut) == 3 * 8
+    assert len(computed) + len(cut) + 4 == graph.n  # and four stored chunks
+    assert max(graph.nbytes[cut]) == 150 * 8
     for k in computed:
         program = graph.programs[graph.program[k]]
         shared = sharing(program.steps, len(program.inputs))
@@ -65,11 +66,32 @@ def test_a_step_of_a_stencil_is_an_operand_a_chunk_and_slivers():
 
 
 def test_neighbours_share_a_sliver_and_corners_are_read():
-    u = grid(300, 3)
-    graph = compiled(sum(u[1 + i : 299 + i, 1 + j : 299 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)))
+    u = grid(450, 3)
+    graph = compiled(sum(u[1 + i : 449 + i, 1 + j : 449 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)))
     names = labels(graph)
     assert names.count("getitem") == 4 * 6 + 4 * 4  # two a seam of two chunks, four a crossing
     assert len(names) == 9 + 40 + 9
+
+
+def test_small_neighbours_are_read_whole():
+    graph = compiled(heat(grid(200, 2)))
+    assert labels(graph).count("getitem") == 0 and graph.n == 4 + 4
+
+
+def test_rolls_are_read_in_place():
+    u = grid()
+    x = sum(np.roll(np.roll(u, i, 0), j, 1) for i in (-1, 0, 1) for j in (-1, 0, 1))
+    graph = compiled(x)
+    assert (
+        labels(graph).count("getitem") == 4 * 2 * 2 + 4 * 4
+    )  # slivers and corners: both ends of a chunk, and a corner each
+    assert graph.n == 4 + 32 + 4
+    program = graph.programs[graph.program[-1]]
+    assert program.work == 0 and len(sharing(program.steps, len(program.inputs)).joined) == 8
+    whole = compiled(sum(np.roll(grid(300, 1), i, 0) for i in (-1, 1)))
+    assert whole.n == 2  # the ends of a single chunk
+    far = compiled(np.roll(grid(), 40, 0) + 1)
+    assert labels(far).count("getitem") == 0
 
 
 def test_only_a_few_elements_are_worth_it():
@@ -99,7 +121,7 @@ def programs(draw):
         most = [draw(st.sampled_from([0, 1, 1, 2, 4])) if n > 8 else 0 for n in shape]
         starts = [tuple(draw(st.integers(0, m)) for m in most) for _ in range(5)]
         into, *read = [tuple(slice(s, n - m + s) for s, n, m in zip(at, shape, most)) for at in starts]
-        lines.append((into, read, draw(st.sampled_from(["mean", "root", "sine", "whole", "random", "sum"]))))
+        lines.append((into, read, draw(st.sampled_from(["mean", "root", "sine", "whole", "random", "sum", "roll"]))))
     return shape, chunks, draw(st.sampled_from(["f8", "f4", "i4", "c16"])), lines
 
 
@@ -114,6 +136,8 @@ def run_on(u, lines, noise):
         elif kind == "whole":
             u = u + 1
             u[into] = u[a] + u[b]
+        elif kind == "roll":
+            u[into] = (np.roll(np.roll(u, 1, 0), -2, -1)[a] + np.roll(u, -1, 0)[b]) / 2 - np.roll(u, 3)[c]
         elif kind == "random":
             u[into] = u[a] + (u[b] + noise[c] * 2)
         else:
@@ -122,16 +146,18 @@ def run_on(u, lines, noise):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@given(case=programs())
+@given(case=programs(), whole=st.sampled_from([0, slivers.WHOLE]))
 @settings(max_examples=60)
-def test_programs_of_shifted_slices_give_numpys_bits(backend, case):
+def test_programs_of_shifted_slices_give_numpys_bits(backend, case, whole):
     shape, chunks, dtype, lines = case
     set_engine(engine.OneByOne(backend=backend))
     a = (np.random.default_rng(1).random(shape) * 100).astype(dtype)
-    if dtype == "i4" and any(kind in ("mean", "sine") for _, _, kind in lines):
+    if dtype == "i4" and any(kind in ("mean", "sine", "roll") for _, _, kind in lines):
         a = a.astype("f8")
     noise = np.random.default_rng(2).integers(0, 9, shape).astype(a.dtype)
-    found = run_on(mt.asarray(a.copy(), chunk_size=chunks), lines, mt.asarray(noise, chunk_size=chunks)).fetch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slivers, "WHOLE", whole)
+        found = run_on(mt.asarray(a.copy(), chunk_size=chunks), lines, mt.asarray(noise, chunk_size=chunks)).fetch()
     expected = run_on(a, lines, noise)
     if any(kind == "sum" for _, _, kind in lines):  # of chunks and blocks
         np.testing.assert_allclose(found, expected, rtol=1e-4)

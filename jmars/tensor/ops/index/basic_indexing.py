@@ -19,8 +19,8 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.chunks.parts import part_step
-from jmars.tensor.ops.chunks.rechunk import assemble_chunks
 from jmars.tensor.ops.chunks.shuffle import Overlap, overlaps
+from jmars.tensor.ops.chunks.slivers import assemble_with_slivers
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.tensor import Tensor
 
@@ -164,59 +164,20 @@ class CutSlice(Operand):
         return ("cut slice", self.begin, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, and one for each sliver of a neighbour, which is not read whole."""
+        """Adds an operand per chunk, and one for each sliver of a neighbour."""
         (source,) = inputs
-        parts = [_parts(*axis) for axis in zip(source.splits, self.begin, self.splits)]
-        ids = source.ids[np.ix_(*([part.chunk for part in axis] for axis, _ in parts))]
-        kinds, which = chunk_classes([[(part.length, part.taken) for part in axis] for axis, _ in parts])
-        is_cut = np.array([any(length != taken for length, taken in kind) for kind in kinds])[which]
-        if is_cut.any():
-            begin = np.ix_(*(np.array([part.start for part in axis]) for axis, _ in parts))
-            taken = np.ix_(*(np.array([part.taken for part in axis]) for axis, _ in parts))
-            columns = [np.broadcast_to(column, ids.shape)[is_cut] for column in (ids, *begin, *taken)]
-            asked = [tuple(row) for row in np.stack(columns, axis=1).tolist()]
-            kind = dict(zip(asked, which[is_cut].tolist()))
-            new = [key for key in kind if key not in builder.parts]
-
-            def program(k: int) -> Program:
-                chunk = ChunkType(tuple(length for length, _ in kinds[k]), source.dtype)
-                shape = tuple(n for _, n in kinds[k])
-                return single(self.name, (chunk,), part_step(chunk, tuple((n, 1) for n in shape), shape))
-
-            read = np.array([key[:1] for key in new], np.int64).reshape(-1, 1)
-            args = [(key[1 : 1 + len(parts)],) for key in new]
-            made = add_by_class(builder, program, np.array([kind[key] for key in new], np.int64), read, args)
-            builder.parts.update(zip(new, made.tolist()))
-            ids[is_cut] = [builder.parts[key] for key in asked]
-        return assemble_chunks(self.name, builder, ids, [covers for _, covers in parts], output, in_place=True)
+        axes = [_overlaps(*axis) for axis in zip(source.splits, self.begin, self.splits)]
+        return assemble_with_slivers(self.name, builder, source, axes, output)
 
 
-def _parts(lengths: tuple[int, ...], begin: int, splits: tuple[int, ...]) -> tuple[list[AxisSlice], list[Overlap]]:
-    """What the chunks of a box read along an axis: parts of the array's chunks, and how these cover each chunk.
-
-    A part that is small beside its chunk is cut from it; others are the chunk as it is.
+def _overlaps(lengths: tuple[int, ...], begin: int, splits: tuple[int, ...]) -> list[Overlap]:
+    """Overlap of each chunk of a box with the chunks of the array along an axis.
 
     Examples
     --------
-    >>> parts, covers = _parts((50, 50), 2, (49, 49))
-    >>> parts  # chunk, start, taken, length
-    [AxisSlice(chunk=0, start=0, taken=50, length=50), AxisSlice(chunk=1, start=0, taken=1, length=50), \
-AxisSlice(chunk=1, start=0, taken=50, length=50)]
-    >>> covers
-    [Overlap(first=0, start=2, lengths=(50, 1), taken=(48, 1)), Overlap(first=2, start=1, lengths=(50,), taken=(49,))]
+    >>> _overlaps((50, 50), 2, (49, 49))
+    [Overlap(first=0, start=2, lengths=(50, 50), taken=(48, 1)), Overlap(first=1, start=1, lengths=(50,), taken=(49,))]
     """
     rest = sum(lengths) - begin - sum(splits)
-    cut = [*([begin] if begin else []), *splits, *([rest] if rest else [])]
-    found = overlaps(lengths, tuple(cut))[bool(begin) :][: len(splits)]
-    parts: list[AxisSlice] = []
-    covers: list[Overlap] = []
-    for own in found:
-        starts = [own.start] + [0] * (len(own.taken) - 1)
-        small = [2 * taken < length for length, taken in zip(own.lengths, own.taken)]
-        read = [taken if cut else length for length, taken, cut in zip(own.lengths, own.taken, small)]
-        covers.append(Overlap(len(parts), 0 if small[0] else own.start, tuple(read), own.taken))
-        parts += [
-            AxisSlice(own.first + k, start if small[k] else 0, read[k], own.lengths[k])
-            for k, start in enumerate(starts)
-        ]
-    return parts, covers
+    cut = (*([begin] if begin else []), *splits, *([rest] if rest else []))
+    return overlaps(lengths, cut)[bool(begin) :][: len(splits)]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
-from jmars.tensor.ops.chunks.rechunk import assemble_chunks
 from jmars.tensor.ops.chunks.shuffle import overlaps
+from jmars.tensor.ops.chunks.slivers import assemble_with_slivers
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -43,30 +43,33 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     shifts = dict.fromkeys(axes, 0)
     for n, i in np.broadcast(shift, axes):
         shifts[int(i)] += int(n)
-    for i, n in shifts.items():
-        by = n % x.shape[i] if x.shape[i] else 0
-        if by:
-            x = Tensor(new_data(Roll(i, by, inputs=(x.data,)), x.shape, x.dtype, x.chunks))
-    return Tensor(x.data)
+    by = tuple(shifts.get(i, 0) % n if n else 0 for i, n in enumerate(x.shape))
+    source = x.data
+    if isinstance(source.op, Roll) and not source.computed:  # rolled along one axis after the other
+        by = tuple((m + n) % length for m, n, length in zip(by, source.op.by, x.shape))
+        (source,) = source.op.inputs
+    if not any(by):
+        return Tensor(source)
+    return Tensor(new_data(Roll(by, inputs=(source,)), x.shape, x.dtype, x.chunks))
 
 
 @dataclass(frozen=True, eq=False)
 class Roll(Operand):
-    """Moves the last `by` elements along `axis` to the front; `by` is below the length."""
+    """Moves the last elements along each axis to the front, as many as `by` says; these are below the lengths."""
 
-    axis: int
-    by: int
+    by: tuple[int, ...]
     name: ClassVar[str] = "roll"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Identifies the operand by axis and shift."""
-        return ("roll", self.axis, self.by)
+        """Identifies the operand by its shifts."""
+        return ("roll", self.by)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk; none where the shift moves whole chunks."""
+        """Adds an operand per chunk, and one for each sliver; none where the shift moves whole chunks."""
         (x,) = inputs
-        axes = [overlaps(cut, cut) for cut in x.splits]
-        cut = x.splits[self.axis]
-        axes[self.axis] = overlaps(cut * 2, (sum(cut) - self.by, *cut))[1:]
-        return assemble_chunks(self.name, builder, np.concatenate([x.ids, x.ids], self.axis), axes, output)
+        axes = [
+            overlaps(cut * 2, (sum(cut) - n, *cut))[1:] if n else overlaps(cut, cut)
+            for cut, n in zip(x.splits, self.by)
+        ]
+        return assemble_with_slivers(self.name, builder, x, axes, output)
