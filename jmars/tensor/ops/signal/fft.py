@@ -109,6 +109,8 @@ def _divisor(n: int) -> int:
 def _long_transform(name: str, x: Tensor, n: int, axis: int, norm: str | None, dtype: Any) -> Tensor:
     """Transforms lines of `n` elements that are too long for a process."""
     inverse, there = name in ("ifft", "irfft", "ihfft"), n // 2 + 1 if name in _DOUBLED else n
+    real = _TRANSFORMS["fft"](np.ones(2, x.dtype)).real.dtype
+    x = astype(x, np.result_type(x.dtype, real), copy=False)  # of small integers and bools too
     x = _of_length(FUNCTIONS["moveaxis"](x, axis, -1), there)
     if name in _DOUBLED:  # the other half of the frequencies are conjugates
         x = concatenate([x, FUNCTIONS["conj"](x[..., n - there : 0 : -1])], axis=-1)
@@ -117,9 +119,9 @@ def _long_transform(name: str, x: Tensor, n: int, axis: int, norm: str | None, d
     x = _chirped(x, inverse) if is_whole else _as_matrix(x, inverse, name in _HALVED)
     power = {"backward": float(inverse), "ortho": 0.5, "forward": float(not inverse)}[norm or "backward"]
     if power:
-        x = x * np.asarray(n**-power, dtype.type(0).real.dtype)
+        x = x * np.asarray(n**-power, real)
     x = x.real if name in _DOUBLED else x[..., : n // 2 + 1] if name in _HALVED else x
-    return FUNCTIONS["moveaxis"](x, -1, axis)  # type: ignore[no-any-return]
+    return astype(FUNCTIONS["moveaxis"](x, -1, axis), dtype, copy=False)
 
 
 def _of_length(x: Tensor, n: int) -> Tensor:
