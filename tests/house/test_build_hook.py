@@ -69,6 +69,7 @@ def test_the_sdist_has_the_front_end_and_what_its_tests_need() -> None:
     assert {"jmars/notebook/static/widget.js", "jmars/notebook/static/replay.js"} <= names
     assert any(name.startswith("jmars/_labextension/static/remoteEntry") for name in names)
     assert {".ci/release", "conftest.py", "hatch_build.py", "LICENSE", "jmars/native/bisect.c"} <= names
+    assert {"Dockerfile", "binder/postBuild", "recipe/recipe.yaml"} <= names
     assert not [name for name in names if "node_modules" in name or name.endswith((".so", ".pyc"))]
     built = json.loads((ROOT / "jmars" / "_labextension" / "package.json").read_text())
     assert built["version"] == jmars.__version__, "the front end here is of another version: run .ci/environment test"
