@@ -452,6 +452,7 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         is_integer: Any
         as_integer_ratio: Any
         bit_count: Any
+        hex: Any
         numerator: Any
         denominator: Any
     else:

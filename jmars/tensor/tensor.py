@@ -61,8 +61,9 @@ class Tensor(TensorMethods, TensorOperators):
     ((4, 6), dtype('float64'), ((2, 2), (3, 3)))
     """
 
-    # NumPy's generators read the flags of `out=` at byte 64 of the object without a look at its class. The unset slots
-    # make them refuse a tensor; memory of another object decided before, and the process could end.
+    # NumPy's generators read the flags of `out=` at byte 64 of the object without a look at its class. With the unset
+    # slots an address is there, that of weak references, whose lowest bits are 0: not contiguous, so it is refused.
+    # Memory of another object decided before, and the process could end.
     __slots__ = ("__weakref__", "_place", "_unset_1", "_unset_2", "_unset_3", "_unset_4", "_unset_5")
     __array_priority__ = 1000.0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jmars.tensor.tensor import Tensor
 from tests.house.source import ROOT
 
 HERE = Path(__file__).parent
@@ -40,3 +41,10 @@ def test_the_stub_is_as_ci_stubs_writes_it() -> None:
         pytest.skip(f"the stub has the names of NumPy {version}")
     command = [sys.executable, "-W", "ignore", str(ROOT / ".ci" / "stubs"), "--print"]
     assert subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout == text
+
+
+def test_names_of_numpys_scalars_are_known_to_type_checkers() -> None:
+    kinds = (np.float64, np.int64, np.complex128, np.bool, np.datetime64, np.timedelta64)
+    theirs = {name for kind in kinds for name in dir(kind) if name[0] != "_"} - {*dir(Tensor), *dir(np.ndarray)}
+    source = (ROOT / "jmars" / "tensor" / "methods.py").read_text()
+    assert {name for name in theirs if f"        {name}: Any" not in source} == {"fromhex"}  # a classmethod
