@@ -298,7 +298,8 @@ def _compile_region(
         names.append(name)
         return run
 
-    return in_cells(middle, types, lengths, compiled), min(names, key=BACKENDS.index)
+    run = in_cells(middle, types, lengths, compiled)
+    return run, min(names, key=BACKENDS.index, default="numpy")  # which single columns are computed by
 
 
 def _compile_pass(

@@ -165,6 +165,15 @@ def test_programs_of_shifted_slices_give_numpys_bits(backend, case, whole):
         assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_columns_may_lie_alone_in_their_chunks(backend):
+    set_engine(engine.OneByOne(backend=backend))
+    a = np.random.default_rng(1).random((600, 2))
+    for chunk_size in ((300, 2), (300, 1)):
+        x = mt.asarray(a, chunk_size=chunk_size)
+        assert (np.roll(x, 1, axis=1) * x - 1).fetch().tobytes() == (np.roll(a, 1, axis=1) * a - 1).tobytes()
+
+
 def test_reductions_and_generators_read_them_whole():
     u, noise = grid(), mt.random.default_rng(1).random((298, 300), chunk_size=(149, 150))
     for x in ((u[2:] - u[:-2]).sum(axis=0), u[2:] + u[:-2] + noise, np.sort(u[1:-1] + u[2:], axis=1)):
