@@ -76,8 +76,8 @@ def test_a_process_loads_no_floor_that_it_does_not_need(module: str, not_needed:
 
 SEVERAL_HOSTS = re.compile(
     r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines(\.|$)"
-    r"|scheduler\.(hosts|host_|places|balance|membership|elastic|leaving|plan_links|remote_)"
-    r"|deploy\.(hosts_|host_facts|roster|member|ca$|.*tickets|enrolment|beats|common_bits|launch|inside|batch|evacuation)"
+    r"|scheduler\.(hosts|host_|places|membership|elastic)"
+    r"|deploy\.(hosts_|host_facts|roster|member|ca$|tickets|beats|common_bits|launch|inside|batch|elastic)"
     r"|plan\.(best_plan|improve|metis)|worker\.(carrier|chunk_exchange|serving))"
 )
 GPUS = re.compile(r"jmars\.(devices\.(?!find$)|kernels\.cuda|plan\.devices)")
