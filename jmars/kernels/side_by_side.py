@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.numpy_backend import whole_function
-from jmars.kernels.pipeline import Run, Stop
+from jmars.kernels.pipeline import Run, Stop, interrupted
 from jmars.kernels.program import ChunkType, Elementwise
 
 __all__ = ["SideBySide", "in_cells"]
@@ -139,13 +140,21 @@ def _part(slot: int, box: Box, lengths: Lengths) -> _Part:
 def _packed(middle: Elementwise) -> Run:
     """Compile an expression of single columns; they are copied, since NumPy's last bits differ for elements apart."""
     compute = whole_function(middle.expression, middle.inputs, middle.twin)
+    shape = middle.output.shape
+    rows = max(1, BLOCK_SIZE // max(1, math.prod(shape[1:])))
 
     def run(out: Any, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
         packed = list(values)
-        for slot in middle.inputs:
-            packed[slot] = np.ascontiguousarray(values[slot])
-        column = np.empty(middle.output.shape, middle.output.dtype)
-        compute(column, packed)
-        out[...] = column
+        for low in range(0, shape[0], rows):
+            part = out[low : low + rows]
+            for slot in middle.inputs:
+                value = values[slot]
+                is_cut = value.ndim == len(shape) and len(value) == shape[0]
+                packed[slot] = np.ascontiguousarray(value[low : low + rows] if is_cut else value)
+            column = np.empty(part.shape, middle.output.dtype)
+            compute(column, packed)
+            part[...] = column
+            if stop is not None and stop():
+                raise interrupted()
 
     return run

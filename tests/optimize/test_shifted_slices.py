@@ -174,6 +174,21 @@ def test_columns_may_lie_alone_in_their_chunks(backend):
         assert (np.roll(x, 1, axis=1) * x - 1).fetch().tobytes() == (np.roll(a, 1, axis=1) * a - 1).tobytes()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_long_columns_are_computed_in_blocks(backend):
+    set_engine(engine.OneByOne(backend=backend))
+    a, scale, step = np.random.default_rng(1).random((20_000, 40)), np.arange(38.0), np.arange(20_000.0)[:, None]
+    x = mt.asarray(a, chunk_size=(20_000, 20))
+    for u in (found := mt.asarray(a.copy(), chunk_size=(20_000, 20)), a):
+        u[:, 1:-1] = np.sin(u[:, 2:] * scale) + u[:, :-2] * step
+    assert found.fetch().tobytes() == a.tobytes()
+    graph = compiled(np.roll(x, 1, axis=1) * x)
+    joined = [sharing(p.steps, len(p.inputs)).joined for p in graph.programs if p.name != "getitem"]
+    assert all(joined)
+    narrow = compiled(np.roll(x[:, :2].rechunk(20_000), 1, axis=1) * 2)  # half of the elements are no sliver
+    assert not any(sharing(p.steps, len(p.inputs)).joined for p in narrow.programs)
+
+
 def test_reductions_and_generators_read_them_whole():
     u, noise = grid(), mt.random.default_rng(1).random((298, 300), chunk_size=(149, 150))
     for x in ((u[2:] - u[:-2]).sum(axis=0), u[2:] + u[:-2] + noise, np.sort(u[1:-1] + u[2:], axis=1)):

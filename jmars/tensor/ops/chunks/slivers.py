@@ -80,12 +80,12 @@ def assemble_with_slivers(
 
 
 def _are_slivers(covers: Sequence[Overlap], lengths: Sequence[int]) -> bool | None:
-    """Whether parts that are small beside their chunk are to be cut; None where such a part is no sliver.
+    """Whether parts that are small beside their chunk are to be cut; None where an output chunk has two large parts.
 
     An axis of one chunk has no neighbours: its ends are in the chunk itself.
     """
-    small = [taken for own in covers for length, taken in zip(own.lengths, own.taken) if 2 * taken < length]
-    if small and max(small) * SLIVER >= max(lengths):
+    beside = [sorted(own.taken)[-2] for own in covers if len(own.taken) > 1]
+    if beside and max(beside) * SLIVER >= max(lengths):
         return None
     return len(lengths) > 1
 
