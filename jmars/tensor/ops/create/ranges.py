@@ -120,6 +120,8 @@ def arange(start_or_stop: Any = np._NoValue, /, stop: Any = None, step: Any = 1,
     if not math.isfinite(count):
         raise ValueError("arange: cannot compute length" if math.isnan(count) else "Maximum allowed size exceeded")
     length = max(0, math.ceil(count))
+    if not count and stop != start:  # divided by an infinite step, or less than the smallest number
+        length = int(math.copysign(1, count) > 0)
     kind = check_dtype(np.result_type(int, *map(np.asarray, given)) if dtype is None else dtype)
     first = second = _element(start if length else 0, kind)
     if length > 1:  # the gap of the first two, as in NumPy
