@@ -30,8 +30,8 @@ from jmars.scheduler import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import Zygote, start_zygote
-from jmars.worker.chunk_pieces import ChunkPiecesActor
 from jmars.worker.host_status import host_status
+from jmars.worker.store import ChunkPiecesActor
 
 log = logging.getLogger("jmars.host")
 

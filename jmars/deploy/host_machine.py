@@ -15,7 +15,7 @@ from jmars.deploy.clients import executors_ready
 from jmars.deploy.folders import Folders
 from jmars.dispatch.worker_scaling import LEAVING
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
-from jmars.memory.chunk_reads import Pull, no_pull
+from jmars.memory.gathering import Pull, no_pull
 from jmars.model.limits import PAGE
 from jmars.model.reports import WorkerMoved
 from jmars.processes.links import Children

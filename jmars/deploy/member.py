@@ -27,13 +27,10 @@ from jmars.model.reports import JobClosed, Report
 from jmars.storage import Arena
 from jmars.storage.chunk_checksums import received
 from jmars.worker import Zygote
-from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, PeersActor
-from jmars.worker.chunk_keeping import ChunkKeepingActor
-from jmars.worker.chunk_pieces import ChunkPiecesActor
+from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, ChunkKeepingActor, PeersActor, ServingActor
 from jmars.worker.host_status import host_status
-from jmars.worker.recovery_snapshot import RecoverySnapshot
-from jmars.worker.remote_scheduler import Orders, RemoteScheduler
-from jmars.worker.serving import ServingActor
+from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
+from jmars.worker.store import ChunkPiecesActor
 
 log = logging.getLogger("jmars.host")
 

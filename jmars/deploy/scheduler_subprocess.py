@@ -42,8 +42,7 @@ from jmars.model.status import HostStatus, Verdict
 from jmars.model.submission import Submission
 from jmars.scheduler import Machine
 from jmars.worker import ExecutionActor
-from jmars.worker.recovery_snapshot import RecoverySnapshot
-from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 
 log = logging.getLogger("jmars.host")
 

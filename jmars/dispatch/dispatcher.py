@@ -13,13 +13,10 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from jmars.dispatch.estimate import Estimate
-from jmars.dispatch.fair_share import FairShare
-from jmars.dispatch.gpu_orders import GpuWorkers, device_order, device_request, runs_on_device
-from jmars.dispatch.gpu_refusals import GpuRefusals
-from jmars.dispatch.open_jobs import OpenJobs
-from jmars.dispatch.task_queue import TaskQueue
-from jmars.dispatch.workers import Batch, Worker
+from jmars.dispatch.gpu_orders import GpuRefusals, GpuWorkers, device_order, device_request, runs_on_device
+from jmars.dispatch.ledger import Estimate
+from jmars.dispatch.task_queue import FairShare, TaskQueue
+from jmars.dispatch.workers import Batch, OpenJobs, Worker
 from jmars.memory import HostMemory
 from jmars.model.failure import Failure
 from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, GPU_OPERANDS, WAITS_BEHIND, WINDOW
@@ -27,8 +24,6 @@ from jmars.model.messages import JobTable
 from jmars.model.reports import Refused, Report, Started
 from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWork, RunBatch, RunOnDevice
 from jmars.units import format_bytes
-
-__all__ = ["Dispatcher"]
 
 LOOSE = 16  # operands with results of unknown size that wait, for each in a batch of a worker
 BRIEF = 0.0005  # seconds of a batch of those for which readers of their results may always wait

@@ -12,20 +12,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from jmars.dispatch.batch_recovery import CANCELLED, BatchRecovery
 from jmars.dispatch.dispatcher import Dispatcher
-from jmars.dispatch.gpu_orders import GpuWorkers
-from jmars.dispatch.gpu_refusals import GpuRefusals
-from jmars.dispatch.ledger import Ledger
-from jmars.dispatch.open_jobs import OpenJobs
-from jmars.dispatch.placement import Placement
-from jmars.dispatch.recycling import WorkerRecycling
+from jmars.dispatch.gpu_orders import GpuRefusals, GpuWorkers
+from jmars.dispatch.ledger import Ledger, StateTimes
 from jmars.dispatch.report_handler import ReportHandler
-from jmars.dispatch.speculation import SpeculativeExecution
-from jmars.dispatch.state_times import StateTimes
+from jmars.dispatch.speculation import CANCELLED, BatchRecovery, SpeculativeExecution, WorkerRecycling
 from jmars.dispatch.task_queue import TaskQueue
-from jmars.dispatch.worker_scaling import WorkerScaling
-from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, ExecutorLink, Worker
+from jmars.dispatch.worker_scaling import Placement, WorkerScaling
+from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, ExecutorLink, OpenJobs, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory import HostMemory
 from jmars.model.failure import Failure
@@ -42,8 +36,6 @@ from jmars.processes.executor_messages import (
     GrantSlot,
 )
 from jmars.units import format_bytes
-
-__all__ = ["HostDispatch"]
 
 log = logging.getLogger("jmars.worker")
 

@@ -14,14 +14,10 @@ from time import monotonic
 from typing import Any
 
 from jmars.dispatch.dispatcher import Dispatcher
-from jmars.dispatch.gpu_refusals import GpuRefusals
-from jmars.dispatch.ledger import Ledger
-from jmars.dispatch.open_jobs import OpenJobs
-from jmars.dispatch.recycling import WorkerRecycling
-from jmars.dispatch.speculation import SpeculativeExecution
-from jmars.dispatch.state_times import StateTimes
-from jmars.dispatch.stragglers import LONG
-from jmars.dispatch.workers import Batch, Worker
+from jmars.dispatch.gpu_orders import GpuRefusals
+from jmars.dispatch.ledger import Ledger, StateTimes
+from jmars.dispatch.speculation import LONG, SpeculativeExecution, WorkerRecycling
+from jmars.dispatch.workers import Batch, OpenJobs, Worker
 from jmars.memory import HostMemory
 from jmars.model.failure import Failure
 from jmars.model.messages import JobTable
@@ -40,8 +36,6 @@ from jmars.processes.executor_messages import (
     ExecutorReport,
     MemoryExceeded,
 )
-
-__all__ = ["ReportHandler"]
 
 log = logging.getLogger("jmars.dispatch")
 

@@ -5,24 +5,43 @@ finishes an operand, the process of the second is killed at once, since the slot
 some milliseconds. The scheduler hears of revoked operands as interrupted, and of copies only the results. Time counts
 only while this host looks, so that a machine that slept finds no stragglers.
 Source: docs/explanation/seeds.md, "Operand states"; Spark `TaskSetManager.scala` (speculation).
+
+Finds operands to revoke and to copy: operands that wait behind a long operand, and operands that run far too long.
+
+`Stragglers` only decides. A batch behind a long operand is revoked, so that the first free worker takes it, earlier
+jobs first; while memory is short (inputs are loaded meanwhile) as many as there are idle workers. If no batch can be
+revoked, an idle worker runs a copy of an operand that takes 1.5 times the program's third quartile, or of a process
+that hangs; the first run to finish counts. Only repeatable operands are copied: kernels of jmars, no user functions.
+Source: docs/explanation/seeds.md, "Operand states"; Spark `TaskSetManager.scala` (spark.speculation.quantile 0.75,
+spark.speculation.multiplier 1.5).
+
+Recycles workers: replaces an executor process for retained or refused memory, or after each operand of a job.
+
+Source: docs/explanation/seeds.md, "Cost-driven graph partitioning".
+
+Recovers the batches of executors that died or cannot be started: frees their memory and tells the scheduler.
+
+The running operands of a dead executor are lost; the scheduler counts them against a limit and runs them elsewhere. A
+batch that only waited is interrupted and not to blame.
+Source: docs/explanation/seeds.md, "Future work".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from time import monotonic
 
-from jmars.dispatch.estimate import Estimate
-from jmars.dispatch.open_jobs import OpenJobs
-from jmars.dispatch.stragglers import Stragglers, WorkerLoad
+from jmars.dispatch.ledger import Estimate
 from jmars.dispatch.task_queue import TaskQueue
-from jmars.dispatch.workers import DISCARDED, Batch, Worker
+from jmars.dispatch.workers import DISCARDED, RECYCLED, Batch, ExecutorLink, OpenJobs, Worker
 from jmars.memory import HostMemory
-from jmars.model.reports import Interrupted, Report
+from jmars.model.limits import WAITS_BEHIND
+from jmars.model.reports import Interrupted, Report, WorkerLost
 from jmars.processes.executor_messages import RUN, RunBatch
-from jmars.processes.health import LOOK_SECONDS
-
-__all__ = ["SpeculativeExecution"]
+from jmars.processes.vitals import LOOK_SECONDS
+from jmars.units import format_bytes
 
 MOST_PASSED = 2 * LOOK_SECONDS  # seconds between two looks; the machine slept if more passed
 
@@ -182,3 +201,260 @@ def _repeatable(batch: Batch, operand: int) -> bool:
     program = batch.table.programs[batch.table.program[operand]]
     once = batch.table.late or operand in batch.table.pinned
     return not (once or program.has_unsized or program.runs_user_code or program.gathers)
+
+
+QUANTILE, MULTIPLIER = 0.75, 1.5
+LEAST_SEEN = 3  # operands of a program that must have ended before another is late
+LEAST_LATE = 1.0  # seconds beyond the usual: a shorter delay is not worth a copy
+LONG = 0.05  # seconds from which a run time is remembered; shorter ones count by their mean
+REMEMBERED = 64
+
+
+@dataclass(frozen=True)
+class WorkerLoad:
+    """Load of a worker.
+
+    Attributes
+    ----------
+    seconds
+        For which it runs its batch.
+    program
+        Number of the running program, -1 for none.
+    usual
+        Mean seconds of that program's operands, 0 if none has ended.
+    repeatable
+        Whether its batch may run twice, and has no copy yet.
+    waits
+        Whether another batch waits behind.
+    idle
+        Whether it could run a batch, and neither has one nor finds operands queued.
+    stuck
+        Whether its process hangs.
+    """
+
+    seconds: float = 0.0
+    program: int = -1
+    usual: float = 0.0
+    repeatable: bool = False
+    waits: bool = False
+    idle: bool = False
+    stuck: bool = False
+
+
+class Stragglers:
+    """Recent run times of operands, by program.
+
+    Examples
+    --------
+    >>> late = Stragglers()
+    >>> late.learn(7, [2_000_000] * 4)
+    >>> busy = WorkerLoad(seconds=5.0, program=7, usual=2.0, repeatable=True)
+    >>> late.choose([busy, WorkerLoad(idle=True)])
+    ([], [(0, 1)])
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, deque[float]] = {}  # seconds by program
+
+    def learn(self, program: int, microseconds: Iterable[int]) -> None:
+        """Learn run times of a program's operands."""
+        for one in microseconds:
+            if one >= LONG * 1e6:
+                self._seen.setdefault(program, deque(maxlen=REMEMBERED)).append(one * 1e-6)
+
+    def limit(self, program: int, usual: float) -> float:
+        """Seconds after which an operand of a program is late; infinite if no time is known."""
+        seen = self._seen.get(program, ())
+        if len(seen) >= LEAST_SEEN:
+            usual = sorted(seen)[int(QUANTILE * (len(seen) - 1))]
+        return max(MULTIPLIER * usual, usual + LEAST_LATE) if usual else float("inf")
+
+    def choose(self, workers: Sequence[WorkerLoad], tight: bool = False) -> tuple[list[int], list[tuple[int, int]]]:
+        """Workers with a waiting batch to revoke, and (late worker, idle worker) pairs to copy between.
+
+        `tight` tells whether memory is short.
+        """
+        idle = [index for index, one in enumerate(workers) if one.idle]
+        take: list[int] = []
+        for index in sorted(range(len(workers)), key=lambda i: -workers[i].seconds):
+            one = workers[index]
+            wanted = not tight or len(take) < len(idle)
+            if one.waits and (one.stuck or (wanted and one.seconds >= WAITS_BEHIND)):
+                take.append(index)
+        copies: list[tuple[int, int]] = []
+        for index, one in enumerate(workers):
+            late = one.stuck or one.seconds > self.limit(one.program, one.usual)
+            if not take and one.program >= 0 and one.repeatable and late and len(copies) < len(idle):
+                copies.append((index, idle[len(copies)]))
+        return take, copies
+
+    def forget(self) -> None:
+        """Forget all programs, since they get new numbers."""
+        self._seen.clear()
+
+
+class WorkerRecycling:
+    """Workers with processes to replace."""
+
+    def __init__(self, memory: HostMemory, workers: Sequence[Worker], speculation: SpeculativeExecution) -> None:
+        self._memory, self._workers, self._speculation = memory, workers, speculation
+
+    def retained(self, worker: Worker, nbytes: int) -> None:
+        """An executor measured the memory that functions left allocated."""
+        if self._memory.update_retained(worker.index, nbytes):
+            self.recycle(worker)
+
+    def recycle(self, worker: Worker) -> None:
+        """Replace a process between two batches; a batch that has not begun goes to other workers."""
+        worker.state = RECYCLED
+        if worker.batches and worker.batches[-1].duplicate is None:
+            self._speculation.revoke(worker)
+        self.rested(worker)
+
+    def at_once(self, worker: Worker) -> None:
+        """Replace a process now: a library that was refused memory while loading stays broken."""
+        worker.state = RECYCLED
+        worker.link.kill(DISCARDED)
+
+    def batch_ended(self, worker: Worker, batch: Batch) -> None:
+        """A batch has ended: end an ephemeral process, or a recycled process without further batches."""
+        if batch.table.ephemeral and worker.state in ("", RECYCLED):
+            self.recycle(worker)
+        else:
+            self.rested(worker)
+
+    def rested(self, worker: Worker) -> None:
+        """Replace the process of a recycled worker without further batches."""
+        if worker.state == RECYCLED and not worker.batches:
+            worker.link.kill(DISCARDED)
+
+    def shed(self) -> bool:
+        """Recycle all workers that retain memory, since a request finds no room; returns whether some will end.
+
+        A worker that waits for a slot does not end by itself; its result is dropped (`memory.dynamic_outputs`).
+        """
+        retaining = [one for one in self._workers if one.link.pid and self._memory.retains(one.index)]
+        for worker in retaining:
+            if worker.state != RECYCLED:
+                self.recycle(worker)
+        return any(not worker.batches or not self._memory.waits_for_slot(worker.index) for worker in retaining)
+
+
+CANCELLED = "cancelled"  # how a process ended that did not stop when it was told to
+DEATHS_KEPT = 20  # deaths that can be asked about
+
+
+@dataclass(frozen=True)
+class Death:
+    """A process that ended.
+
+    Attributes
+    ----------
+    operand, what
+        The operand that it ran, by number and name; -1 for none.
+    how
+        signal, exit, memory, stopped or cancelled.
+    why
+        The same in words.
+    peak, cap
+        The most bytes that it had in memory, shared memory counted, and the most that a user's function might take; 0
+        if unknown.
+    time
+        By the monotonic clock.
+    """
+
+    worker: str
+    pid: int
+    job: str
+    operand: int
+    what: str
+    how: str
+    why: str
+    peak: int
+    cap: int
+    time: float
+
+
+class BatchRecovery:
+    """Batches of executors that are gone.
+
+    Attributes
+    ----------
+    deaths
+        The last processes that ended, the newest last.
+    """
+
+    def __init__(
+        self,
+        memory: HostMemory,
+        jobs: OpenJobs,
+        workers: Sequence[Worker],
+        speculation: SpeculativeExecution,
+        report: Callable[[Report], None],
+    ) -> None:
+        self.deaths: deque[Death] = deque(maxlen=DEATHS_KEPT)
+        self._memory, self._jobs, self._programs = memory, jobs, jobs.programs
+        self._workers, self._speculation, self._report = workers, speculation, report
+
+    def ended(self, worker: Worker, link: ExecutorLink, lost: Sequence[Batch], why: str) -> None:
+        """The process `link` of a worker ended with `lost` batches."""
+        if lost:
+            self._memory.withdraw_slot(worker.index)
+        first = lost[0] if lost else None
+        by_itself = link.how in ("memory", "exit") or (link.how == "signal" and "SIGKILL" not in why)
+        if first is not None and first.capped and first.operands and by_itself:
+            # a library that got no memory may end its process; the operand runs again, alone, with all memory
+            table, operand = first.table, first.operands[0]
+            self._memory.function_wants_all(table, operand, self._programs.number_of(table, operand))
+        text = f"{why}: {worker.name} (pid {link.pid})" + _peak(link.peak, first.cap if first is not None else 0)
+        for number, batch in enumerate(lost):
+            self.recover(worker, batch, text, link.how, running=not number)
+
+    def recover(self, worker: Worker, batch: Batch, why: str, how: str, running: bool) -> None:
+        """Free the memory of a batch and report the operands: lost if the batch was running, else interrupted."""
+        table, operands = batch.table, list(batch.operands)
+        if batch.duplicate is not None:
+            self._speculation.drop(batch)
+            return
+        for operand, slot in zip(operands, batch.outs, strict=True):
+            self._memory.give_back(table, operand, slot)
+        if not running or how in (DISCARDED, CANCELLED) or table.number in self._jobs.stopping:
+            self._report(Interrupted(table.job, operands, worker.index))
+        else:
+            self._jobs.suspects.update((table.number, operand) for operand in operands)
+            self._report(WorkerLost(table.job, operands, worker.index, why, how or "signal"))
+
+    def quarantine(self, worker: Worker | None) -> Callable[[], None]:
+        """The process of a worker cannot die: keep the slots; returns a function that frees them after the end."""
+        slots: list[int] = []
+        if worker is not None:
+            for batch in worker.batches:
+                slots += [slot for slot in batch.outs if slot]
+                batch.outs = deque([0] * len(batch.outs))
+            slots += worker.quarantined + self._memory.devices.leave_downs(worker.index)
+            worker.quarantined = []
+
+        def release() -> None:
+            for slot in slots:
+                self._memory.free_slot(slot)
+            self._memory.advance()
+
+        return release
+
+    def remember(self, worker: Worker, link: ExecutorLink, batch: Batch | None, why: str) -> None:
+        """Record a death, unless dispatch was the cause."""
+        if link.how == DISCARDED:
+            return
+        job, operand, what = "", -1, ""
+        if batch is not None and batch.operands:
+            job, operand = batch.table.job, batch.operands[0]
+            what = batch.table.programs[batch.table.program[operand]].name
+        cap = batch.cap if batch is not None else 0
+        how = link.how or "signal"
+        self.deaths.append(Death(worker.name, link.pid, job, operand, what, how, why, link.peak, cap, monotonic()))
+
+
+def _peak(peak: int, cap: int) -> str:
+    """Peak memory of a process and the cap in words, for the operand's error; "" if unknown."""
+    of = f" of the {format_bytes(cap)} that it might take" if cap else ""
+    return f", which took at most {format_bytes(peak)}{of}" if peak else ""

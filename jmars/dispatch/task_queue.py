@@ -5,16 +5,26 @@ takes an operand planned for itself, else from the longest queue: chunks of a ho
 share, so stealing moves no data. While memory is short, rank goes before place: a worker takes the lowest rank of all.
 Operands of a job under `dispatch: late`, and pinned operands, are offers to their workers, and no other takes them.
 Source: docs/explanation/seeds.md, "Ordering operands".
+
+Offers of a job's ready operands to several workers: the first worker that takes an operand has it.
+
+An offer stands in the queues of several workers. The first take withdraws the offer: other workers skip a withdrawn
+offer, so a late take gets the next operand, or none. A worker takes an operand just before the run (`dispatch: late`),
+so an operand never waits for a blocked worker. An offer to a single worker is a pin.
+Source: docs/explanation/seeds.md, "Operand states" (READY); docs/decisions/0046-offers-on-request.md.
+
+Shares the workers among running jobs: the earliest job gets half of the time, the shortest other job the rest.
+
+So a short job does not wait for a long job, the earliest job is at most twice as late as alone, and all jobs become
+the earliest in the end, so that no job starves. Chunks of two jobs are in memory at a time, not of all waiting jobs;
+while memory is short dispatch runs the earliest job first instead.
+Source: Kleinrock, "Queueing Systems II" (1976), processor sharing; Schrage 1968, shortest remaining time first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-
-from jmars.dispatch.offers import Offers
-
-__all__ = ["TaskQueue"]
 
 _BITS = 31  # of an operand and of a rank
 _MASK = (1 << _BITS) - 1
@@ -234,3 +244,110 @@ class TaskQueue:
 
     def __bool__(self) -> bool:
         return bool(self._jobs)
+
+
+class Offers:
+    """Offers of a job; a key is an operand's place in the order of operands.
+
+    Examples
+    --------
+    >>> offers = Offers(workers=3)
+    >>> offers.make(key=5, to=(0, 2))
+    >>> offers.best(1) is None, offers.best(2), offers.take(0), offers.best(2) is None
+    (True, 5, 5, True)
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._heaps: list[list[int]] = [[] for _ in range(workers)]
+        self._open: dict[int, Sequence[int]] = {}  # key: workers that have the offer
+
+    def make(self, key: int, to: Sequence[int]) -> None:
+        """Offer an operand to workers; a key with an offer gets more workers."""
+        known = self._open.get(key, ())
+        self._open[key] = (*known, *to)
+        for worker in to:
+            if worker not in known:
+                heappush(self._heaps[worker], key)
+
+    def best(self, worker: int) -> int | None:
+        """The lowest key that a worker may take now."""
+        heap, is_open = self._heaps[worker], self._open
+        while heap and (heap[0] not in is_open or worker not in is_open[heap[0]]):
+            heappop(heap)  # another worker was first
+        return heap[0] if heap else None
+
+    def take(self, worker: int) -> int:
+        """Take the lowest key of a worker, and withdraw the offer from other workers; raises LookupError without
+        an offer.
+        """
+        key = self.best(worker)
+        if key is None:
+            raise LookupError(f"nothing is offered to worker {worker}")
+        del self._open[key]
+        heappop(self._heaps[worker])
+        return key
+
+    def grow(self, workers: int) -> None:
+        """There are so many workers now."""
+        self._heaps += [[] for _ in range(workers - len(self._heaps))]
+
+    def withdraw(self) -> list[tuple[int, Sequence[int]]]:
+        """Withdraw all offers; returns their keys and workers."""
+        found = list(self._open.items())
+        self._open.clear()
+        for heap in self._heaps:
+            heap.clear()
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._open)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+class FairShare:
+    """Seconds given to jobs while the earliest job and a later job both waited.
+
+    Examples
+    --------
+    >>> share, operands = FairShare(), {1: 5000, 2: 900, 3: 10}
+    >>> share.next({1, 2, 3}, 1, operands.__getitem__)
+    1
+    >>> share.charge(1, 0.002)
+    >>> share.next({1, 2, 3}, 1, operands.__getitem__)
+    3
+    """
+
+    def __init__(self) -> None:
+        self._ahead = 0.0  # seconds that later jobs got beyond the earliest
+        self._earliest = 0
+        self._both = False  # whether the earliest job and a later one waited at the last `next`
+
+    def next(self, waiting: Collection[int], earliest: int, size_of: Callable[[int], int]) -> int:
+        """The job that gets a worker next.
+
+        Parameters
+        ----------
+        waiting
+            Numbers of the jobs with waiting operands, at least one.
+        earliest
+            Number of the earliest open job, with or without waiting operands.
+        size_of
+            Gives the number of operands of a job.
+        """
+        if earliest != self._earliest:
+            self._earliest, self._ahead = earliest, 0.0
+        self._both = len(waiting) > 1 and earliest in waiting
+        if self._both and self._ahead >= 0:
+            return earliest
+        return min((one for one in waiting if one != earliest), key=lambda one: (size_of(one), one), default=earliest)
+
+    def rest(self) -> None:
+        """There is no choice of jobs: seconds until the next `next` are charged to no job."""
+        self._both = False
+
+    def charge(self, number: int, seconds: float) -> None:
+        """A worker got operands of a job that are predicted to take `seconds`."""
+        if self._both:
+            self._ahead += -seconds if number == self._earliest else seconds

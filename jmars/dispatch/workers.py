@@ -2,19 +2,32 @@
 
 A worker is a place where operands run; the executor process may be replaced. `ExecutorLink` is the part of a process
 that dispatch uses.
+
+Numbers programs over all jobs, so that an executor receives and compiles a program once.
+
+Stop flags: a 32-bit word in the arena's header per open job; 1 tells executors to stop the job.
+
+A job keeps the stop flag until the job is closed, when no operand runs; no two open jobs share a flag.
+
+Open jobs of a host, by name and by number. Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import cloudpickle
+
+from jmars.errors import ClusterError
+from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.model.messages import JobTable
+from jmars.processes.executor_messages import PROGRAM, LoadProgram
+from jmars.storage.arena import REMOVALS
 
 if TYPE_CHECKING:
-    from jmars.memory.device_slots import DeviceSlots
-
-__all__ = ["DISCARDED", "GIVEN_UP", "GPU_NAME", "RECYCLED", "WARMING", "Batch", "ExecutorLink", "Worker"]
+    from jmars.memory.device_memory import DeviceSlots
 
 # States of a worker that dispatch sets; supervision sets others. A worker with a state is sent no batch.
 DISCARDED = "discarded"  # its process is killed since its results are not needed; no operand is to blame
@@ -141,3 +154,182 @@ class Worker:
     def running(self) -> int:
         """Number of operands sent and not reported yet."""
         return sum(len(batch.operands) for batch in self.batches)
+
+
+REMEMBERED_BYTES = 2**24  # of their pickles: functions of users may bring arrays along
+
+
+class ProgramTable:
+    """Numbers of programs; equal programs of all jobs have the same number.
+
+    Attributes
+    ----------
+    known
+        All programs, by number.
+    """
+
+    def __init__(self) -> None:
+        self.known: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
+        self._sizes: dict[int, int] = {}  # bytes of the pickles of programs that were sent
+        self._rows: dict[int, list[tuple[int, bool, bool]]] = {}  # job number: result of `rows`
+        self._backends: dict[int, str] = {}  # by number, as executors report
+        self._told: dict[int, set[int]] = {}  # job number: rows whose back end `backends` has returned
+
+    def open_job(self, table: JobTable) -> None:
+        """Number the programs of a job; the hash of a user's object may raise."""
+        numbers = self._numbers
+        self._of_job[table.number] = [numbers.setdefault(program, len(numbers)) for program in table.programs]
+        self._told[table.number] = set()
+        self._rows[table.number] = [
+            (number, program.has_unsized, program.runs_user_code)
+            for number, program in zip(self._of_job[table.number], table.programs, strict=True)
+        ]
+        if len(numbers) > len(self.known):
+            self.known = list(numbers)
+
+    def close_job(self, table: JobTable) -> bool:
+        """Forget a job; returns whether all numbers were forgotten, so that executors must forget too."""
+        del self._of_job[table.number], self._rows[table.number], self._told[table.number]
+        most = max(REMEMBERED_PROGRAMS, 2 * len(table.programs))  # a large job that runs again finds its own
+        few = len(self._numbers) <= most and sum(self._sizes.values()) <= REMEMBERED_BYTES
+        if self._of_job or few:
+            return False
+        self._numbers.clear()
+        self._sizes.clear()
+        self._backends.clear()
+        self.known = []
+        return True
+
+    def numbers(self, table: JobTable) -> list[int]:
+        """Numbers of the rows of the job's programs."""
+        return self._of_job[table.number]
+
+    def rows(self, table: JobTable) -> list[tuple[int, bool, bool]]:
+        """(Number, is loose, calls a user's function) of the rows of the job's programs.
+
+        A loose program reads or gives chunks of unknown size.
+        """
+        return self._rows[table.number]
+
+    def number_of(self, table: JobTable, operand: int) -> int:
+        """Number of an operand's program."""
+        return self._of_job[table.number][table.program[operand]]
+
+    def compiled(self, backends: Sequence[tuple[int, str]]) -> None:
+        """Note the back ends of programs that an executor has compiled."""
+        self._backends.update(backends)
+
+    def backends(self, table: JobTable, operands: Sequence[int]) -> list[tuple[int, str]]:
+        """(Row in the job's programs, back end) of these operands' programs; each row once in a job."""
+        told = self._told[table.number]
+        if len(told) == len(table.programs):
+            return []
+        numbers = self._of_job[table.number]
+        fresh = {row for row in map(table.program.__getitem__, operands) if numbers[row] in self._backends} - told
+        told |= fresh
+        return [(row, self._backends[numbers[row]]) for row in sorted(fresh)]
+
+    def make_known(self, worker: Worker, number: int, table: JobTable, row: int) -> None:
+        """Send a program to an executor unless sent before."""
+        if number not in worker.known:
+            blob = cloudpickle.dumps(table.programs[row])
+            self._sizes[number] = len(blob)
+            worker.known.add(number)
+            worker.link.send(LoadProgram(PROGRAM, number, blob))
+
+
+class StopFlags:
+    """The stop flags of open jobs."""
+
+    def __init__(self, header: memoryview) -> None:
+        self._flags = header[:REMOVALS].cast("I")
+        self._free = list(range(len(self._flags)))
+        self._index: dict[int, int] = {}  # of the flag, by job number
+
+    def check(self) -> None:
+        """Raise ClusterError if no flag is free."""
+        if not self._free:
+            raise ClusterError(f"{len(self._flags)} jobs are open on this cluster; wait for some, or cancel them")
+
+    def open_job(self, number: int) -> None:
+        """Give a job a flag; raises ClusterError if none is free."""
+        self.check()
+        index = self._index[number] = self._free.pop()
+        self._flags[index] = 0
+
+    def close_job(self, number: int) -> None:
+        """Take a job's flag back."""
+        self._free.append(self._index.pop(number))
+
+    def stop(self, number: int) -> None:
+        """Set the flag of a job."""
+        self._flags[self._index[number]] = 1
+
+    def index(self, number: int) -> int:
+        """Index of a job's flag, as executors get it."""
+        return self._index[number]
+
+    def close(self) -> None:
+        """Release the memory."""
+        self._flags.release()
+
+
+class OpenJobs:
+    """Jobs that the scheduler opened and has not closed.
+
+    Attributes
+    ----------
+    stopping
+        Numbers of jobs whose operands were told to stop.
+    ending
+        Names of jobs to close as soon as none of their operands runs.
+    tight
+        Numbers of jobs whose chunks may not fit in memory together.
+    slow
+        By job number, workers that take only operands planned for them.
+    suspects
+        (Job number, operand) of operands that ran when a worker died; each runs alone.
+    """
+
+    def __init__(self, header: memoryview) -> None:
+        self.by_number: dict[int, JobTable] = {}
+        self.by_name: dict[str, JobTable] = {}
+        self.stopping: set[int] = set()
+        self.ending: set[str] = set()
+        self.tight: set[int] = set()
+        self.slow: dict[int, frozenset[int]] = {}
+        self.suspects: set[tuple[int, int]] = set()
+        self.flags = StopFlags(header)
+        self.programs = ProgramTable()
+
+    def open(self, table: JobTable) -> None:
+        """Open a job; too many jobs raise ClusterError; a user's hash may raise; both change no state."""
+        self.flags.check()
+        self.programs.open_job(table)
+        self.flags.open_job(table.number)
+        self.by_number[table.number] = self.by_name[table.job] = table
+        if table.tight:
+            self.tight.add(table.number)
+
+    def close(self, table: JobTable) -> bool:
+        """Forget a job; returns whether executors must forget all programs."""
+        number = table.number
+        self.ending.discard(table.job)
+        del self.by_name[table.job], self.by_number[number]
+        self.tight.discard(number)
+        self.slow.pop(number, None)
+        self.stopping.discard(number)
+        self.suspects = {suspect for suspect in self.suspects if suspect[0] != number}
+        self.flags.close_job(number)
+        return self.programs.close_job(table)
+
+    def stop(self, table: JobTable) -> None:
+        """Have executors stop a job."""
+        self.flags.stop(table.number)
+        self.stopping.add(table.number)
+
+    def is_slow(self, worker: int) -> bool:
+        """Whether a worker takes only operands planned for that worker."""
+        return any(worker in slow for slow in self.slow.values())

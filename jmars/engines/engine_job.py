@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.dispatch.state_times import pack_numbers
+from jmars.dispatch.ledger import pack_numbers
 from jmars.engines.engine import GroupTask, Result
 from jmars.engines.groups import Group, single_group
 from jmars.engines.results import Kept, Results

@@ -64,7 +64,7 @@ from jmars.kernels.group_run import GroupReport, group_columns, run_steps
 from jmars.kernels.loaded_programs import LoadedPrograms, forget_pickles
 from jmars.kernels.scratch import open_spares
 from jmars.model.messages import JobTable
-from jmars.processes.meter import Meter
+from jmars.processes.vitals import Meter
 from jmars.tensor.ops.blockwise.map_blocks import unpickled
 
 LEAST_SECONDS = 0.05

@@ -6,22 +6,32 @@ the size of earlier results of the program), the executor reports the true size 
 before all requests in the allocation queue, or for a refusal with the reason. If earlier results were small, a slot
 is sent along and used if the result fits. A result that finds no room because other results or the same process hold
 the memory is dropped, and the operand runs again with room promised.
+
+Operands that hold memory now: the chunks they read, and whether any of them will free memory by ending.
+
+The allocation queue asks before evicting a chunk or giving up. Dispatch knows the batches and lists them on
+request; staged operands, clients and executors that wait for a slot are counted here.
+
+Chunks that count as lost while operands of this host read them.
+
+The head gives up a chunk when its host is gone; another host may have a copy of which the head has not heard yet, and
+operands that read the copy. Freeing its slot at once would give the slot to another chunk under their hands. So the
+operands go on, and the slot is kept until none of them is under way.
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 from jmars.errors import text_of
-from jmars.memory.active_operands import ActiveOperands
-from jmars.memory.allocation_requests import AllocationRequest
-from jmars.memory.buffer_manager import BufferManager
+from jmars.memory.buffer_manager import AllocationRequest, BufferManager
 from jmars.memory.quota import Quota
 from jmars.model.messages import JobTable
 from jmars.storage.arena import PAGE, Allocator
+from jmars.storage.chunks import Chunks
 from jmars.units import format_bytes
-
-__all__ = ["DynamicOutputs"]
 
 LEAST, SMALL = 128, 2**16  # bytes; a program with results that small gets twice their size ahead
 MOST_GUESS = 2**27  # bytes promised to the first result of a program while memory is ample: a large chunk
@@ -184,3 +194,108 @@ class DynamicOutputs:
 def _twice(size: int) -> int:
     """Bytes of a chunk and a copy."""
     return 2 * max(1, -(-size // PAGE)) * PAGE
+
+
+class ActiveOperands:
+    """Holders of memory on a host.
+
+    Parameters
+    ----------
+    batches
+        Lists (worker, job, operands) of all batches under way; worker -1 for a batch that is being built.
+
+    Attributes
+    ----------
+    staged
+        (Job, operand, slot of its output) of admitted operands that are in no batch yet.
+    waiting
+        By worker, the request for the slot of a computed result. Such an operand has read its inputs, and frees
+        nothing until it is granted.
+    clients
+        Slots that clients fill or read now.
+    """
+
+    def __init__(self, batches: Callable[[], Iterable[tuple[int, JobTable, Iterable[int]]]]) -> None:
+        self.staged: deque[tuple[JobTable, int, int]] = deque()
+        self.waiting: dict[int, AllocationRequest] = {}
+        self.clients = 0
+        self._batches = batches
+
+    def _operands(self) -> Iterator[tuple[JobTable, int]]:
+        waiting = set(self.waiting)
+        for worker, table, operands in self._batches():
+            own = iter(operands)
+            if worker in waiting:  # the first operand of its first batch has read its inputs, the others have not
+                waiting.discard(worker)
+                next(own, None)
+            yield from ((table, operand) for operand in own)
+        yield from ((table, operand) for table, operand, _ in self.staged)
+
+    def has_others(self, worker: int) -> bool:
+        """Whether a worker has operands beside the operand that runs."""
+        return sum(len(list(operands)) for one, _, operands in self._batches() if one == worker) > 1
+
+    def set_clients(self, slots: int) -> None:
+        """Clients fill or read so many slots now."""
+        self.clients = slots
+
+    def chunks_in_use(self) -> set[int]:
+        """Chunks that operands under way read; an operand that gathers has a copy of its own."""
+        used: set[int] = set()
+        for table, operand in self._operands():
+            if not table.programs[table.program[operand]].gathers:
+                used.update(table.chunk[i] for i in table.inputs[operand])
+        return used
+
+    def is_idle(self) -> bool:
+        """Whether no operand and no client is under way, so that no memory will be freed by an end."""
+        if self.staged or self.clients:
+            return False
+        return all(worker in self.waiting for worker, _, _ in self._batches())
+
+
+class LostChunks:
+    """Keeps the slots.
+
+    Parameters
+    ----------
+    free
+        Frees chunks, those that are pinned as soon as they are not.
+    """
+
+    def __init__(
+        self,
+        chunks: Chunks,
+        buffers: BufferManager,
+        active: ActiveOperands,
+        free: Callable[[Iterable[int]], None],
+    ) -> None:
+        self._chunks, self._buffers, self._active, self._free = chunks, buffers, active, free
+        self._kept: set[int] = set()  # pinned here
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def drop(self, chunks: Iterable[int]) -> None:
+        """Chunks count as lost: free them, some of them later."""
+        chunks = list(chunks)
+        used = self._used()
+        for chunk in chunks:
+            if chunk in used and chunk in self._chunks.memory and chunk not in self._kept:
+                self._kept.add(chunk)
+                self._chunks.pin(chunk)
+        self._free(chunks)
+
+    def release(self) -> None:
+        """Free chunks that no operand under way reads any more."""
+        if not self._kept:
+            return
+        over = self._kept - self._used()
+        self._kept -= over
+        for chunk in over:
+            self._buffers.delete(self._chunks.unpin(chunk))
+        if over:
+            self._buffers.advance()
+
+    def _used(self) -> set[int]:
+        return self._active.chunks_in_use().union(*(request.chunks for request in self._buffers.loading))

@@ -2,6 +2,24 @@
 
 The composition above passes a `MemoryEvents`; dispatch admits operands, stores and frees their slots; clients enqueue
 requests; the status page reads. Source: docs/explanation/seeds.md, "Memory management".
+
+Promises memory to the control process for graphs, while jobs run.
+
+The control process grows with the number of planned and tracked operands. Bytes beyond the set-aside are promised
+like scratch, so chunks make room for them; the promise is given up only if an operand would find no room
+otherwise. The host measures the process. Source: docs/explanation/memory.md.
+
+Next use of each chunk, for Belady eviction: the chunk with the furthest next use is evicted first.
+
+The next use of a chunk is the lowest rank among readers that have not finished. That is Belady's rule as far as a run
+follows the plan. `storage.chunks` asks when choosing victims.
+Source: Belady, "A study of replacement algorithms" (1966).
+
+Bytes on the levels of memory, and how files are written.
+
+*Shared* memory holds chunks that any executor may read; *private* memory holds chunks and pieces that were loaded for a
+single operand; *disk* holds spilled chunks. *Device* memory is that of GPUs, whose slots dispatch gives.
+Source: docs/explanation/seeds.md, "Memory management"; Mars `storage/base.py` (StorageLevel).
 """
 
 from __future__ import annotations
@@ -9,33 +27,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from time import perf_counter
+from typing import Any, TypedDict
 
 from jmars.errors import MemoryLimitError
-from jmars.memory.active_operands import ActiveOperands
-from jmars.memory.admission import Admission
-from jmars.memory.buffer_manager import BufferManager, Ended, Received
-from jmars.memory.chunk_reads import Pull, no_pull
-from jmars.memory.device_memory import DeviceMemory
-from jmars.memory.device_slots import DeviceGrant
-from jmars.memory.dynamic_outputs import DynamicOutputs
-from jmars.memory.events import MemoryEvents
-from jmars.memory.gathering import pieces_of
-from jmars.memory.graph_room import GraphRoom
-from jmars.memory.lost_chunks import LostChunks
-from jmars.memory.memory_levels import MemoryLevels, levels
-from jmars.memory.mover_link import MoverProcess
-from jmars.memory.next_use import NextUse
-from jmars.memory.quota import Quota
-from jmars.memory.retained_memory import RetainedMemory
-from jmars.memory.size_checks import check_results
-from jmars.memory.udf_memory import UdfMemoryPolicy
+from jmars.memory.admission import Admission, MemoryEvents
+from jmars.memory.buffer_manager import AllocationRequest, BufferManager, Ended, Received, check_results
+from jmars.memory.device_memory import DeviceGrant, DeviceMemory
+from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs, LostChunks
+from jmars.memory.gathering import MoverProcess, Pull, no_pull, pieces_of
+from jmars.memory.quota import Quota, RetainedMemory, UdfMemoryPolicy
 from jmars.model.messages import JobTable
 from jmars.model.orders import LocateChunks
+from jmars.model.status import GRAPHS, DiskStatus
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks, Elsewhere
-
-__all__ = ["HostMemory"]
 
 
 class HostMemory:
@@ -314,3 +320,176 @@ class HostMemory:
 def _copies(job: str) -> str:
     """Name of the promises to copies in the quota."""
     return f"{job} (copy)"
+
+
+STEP = 2**20  # bytes of the smallest change
+PIECE = 2**24  # bytes of the largest request
+PATIENCE = 5.0  # seconds between a refused request and the next one
+
+
+class GraphRoom:
+    """The promise to the control process.
+
+    Parameters
+    ----------
+    aside
+        Bytes that the control process may take without a promise.
+
+    Attributes
+    ----------
+    held
+        Bytes promised now.
+    """
+
+    def __init__(self, quota: Quota, buffers: BufferManager, aside: int) -> None:
+        self.held = 0
+        self._aside, self._quota, self._buffers = aside, quota, buffers
+        self._asking: AllocationRequest | None = None  # for more
+        self._refused_at = -PATIENCE
+
+    def update(self, taken: int) -> None:
+        """The control process takes `taken` bytes; 0 while no job runs."""
+        wanted = max(0, taken - self._aside) // STEP * STEP
+        if wanted == self.held and self._asking is None:
+            return
+        buffers = self._buffers
+        self.held = self._quota.adjust(GRAPHS, 0, wanted)
+        if self.held == wanted:
+            asking, self._asking = self._asking, None
+            buffers.withdraw(lambda request: request is asking)
+        elif self._asking is None and buffers.disk.error is None and perf_counter() > self._refused_at + PATIENCE:
+            size = min(wanted - self.held, PIECE)  # chunks are spilled for it, some at a time
+            self._asking = AllocationRequest((), None, self._granted, self._refused, GRAPHS, scratch=size, least=STEP)
+            buffers.enqueue(self._asking)
+
+    def shed(self, others: Callable[[], bool]) -> bool:
+        """Free memory for the head of the queue: `others` first, then this promise; returns whether some will be."""
+        queue = self._buffers.queue
+        if queue and queue[0] is self._asking:
+            return False  # the head is the control process itself
+        if others():
+            return True
+        if not self.held:
+            return False
+        self.held = 0
+        self._quota.release(GRAPHS, 0)
+        self._buffers.later(0.0, self._buffers.advance)
+        return True
+
+    def _granted(self, _: int) -> None:
+        request, self._asking = self._asking, None
+        assert request is not None
+        self._quota.add(GRAPHS, 0, request.promised)
+        self.held = self._quota.promised(GRAPHS, 0)
+
+    def _refused(self, error: Exception) -> None:
+        self._asking, self._refused_at = None, perf_counter()
+
+
+NEVER = 1 << 62  # next use of a chunk without readers: a result, or a chunk that is about to be freed
+
+
+class _JobReaders:
+    """Finished operands of a job, and operands that stand for chunks stored before the job."""
+
+    __slots__ = ("finished", "given", "table")
+
+    def __init__(self, table: JobTable) -> None:
+        self.table = table
+        self.finished = bytearray(len(table.program))
+        rows = {row for row, program in enumerate(table.programs) if program.gathers}
+        if rows:  # such operands read parts of chunks from memory or disk: no chunk stays in memory for them
+            for operand, row in enumerate(table.program):
+                if row in rows:
+                    self.finished[operand] = 1
+        self.given = {table.chunk[operand]: operand for operand in table.stored}
+
+
+class NextUse:
+    """The readers of the chunks of all open jobs."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, _JobReaders] = {}  # by number
+
+    def open_job(self, table: JobTable) -> None:
+        """Add the readers of a job."""
+        self._jobs[table.number] = _JobReaders(table)
+
+    def close_job(self, number: int) -> None:
+        """Remove the readers of a job."""
+        del self._jobs[number]
+
+    def finished(self, number: int, operands: Iterable[int]) -> None:
+        """Operands have read their inputs for the last time."""
+        flags = self._jobs[number].finished
+        for operand in operands:
+            flags[operand] = 1
+
+    def next_use(self, chunk: int) -> int:
+        """Rank of the next operand that reads a chunk; `NEVER` if no operand will."""
+        soonest = NEVER
+        for job in self._jobs.values():
+            table, finished = job.table, job.finished
+            operand = chunk - table.base
+            if not (0 <= operand < len(finished) and table.program[operand] >= 0):
+                operand = job.given.get(chunk, -1)
+                if operand < 0:
+                    continue
+            rank = table.rank
+            for reader in table.readers[operand]:
+                if not finished[reader] and rank[reader] < soonest:
+                    soonest = rank[reader]
+        return soonest
+
+    def has_one_reader(self, chunk: int) -> bool:
+        """Whether exactly one operand will still read a chunk as a whole."""
+        left = 0
+        for job in self._jobs.values():
+            table, finished = job.table, job.finished
+            operand = chunk - table.base
+            if not (0 <= operand < len(finished) and table.program[operand] >= 0):
+                operand = job.given.get(chunk, -1)
+            if operand >= 0:
+                left += sum(not finished[reader] for reader in table.readers[operand])
+        return left == 1
+
+
+class MemoryLevels(TypedDict):
+    """Bytes now, and since the start."""
+
+    device: int  # chunks in slots of GPUs; each has a copy on a lower level
+    shared: int
+    private: int
+    disk: int
+    private_total: int  # read from files to private memory since the start
+    direct: bool | None  # whether files are written past the page cache; None before the first write
+
+
+def levels(buffers: BufferManager, quota: Quota) -> MemoryLevels:
+    """Levels of a host without its GPUs."""
+    size_of, chunks = buffers.arena.size_of, buffers.chunks
+    waiting = [*buffers.queue, *buffers.loading]
+    own = [slot for request in waiting for slot in request.private.values()]
+    own += [slot for request in waiting if request.gather for slot in request.promised]
+    own += [slot for slots in quota.private.values() for slot in slots.values()]
+    return {
+        "device": 0,
+        "shared": sum(map(size_of, chunks.memory.values())),
+        "private": sum(map(size_of, own)),
+        "disk": chunks.on_disk,
+        "private_total": buffers.gathers.private,
+        "direct": buffers.mover.direct,
+    }
+
+
+def disk_status(buffers: BufferManager) -> DiskStatus:
+    """Status of the disk: writes and reads under way, their bytes, and the last error."""
+    reads, pieces, in_memory = buffers.reads.loads, buffers.gathers.pieces, buffers.chunks.memory
+    chunks = [chunk for chunk in (*buffers.spills, *reads) if chunk in in_memory]
+    return {
+        "writes": len(buffers.spills),
+        "reads": len(reads) + len(pieces),
+        "nbytes": sum(map(buffers.chunks.size, chunks)) + sum(stop - start for _, start, stop in pieces),
+        "seconds": buffers.mover.silent,
+        "full": str(buffers.disk.error or ""),
+    }

@@ -202,7 +202,7 @@ def peak_of_windows(
         Sigma of the logarithm of costs around the predicted costs, and the seed of the draw.
     believed
         Times that the dispatcher fills batches by, as a multiple of the predicted times. None: it learns them, as
-        `jmars.dispatch.estimate`, from the first end of a program on, and until then an operand is a batch of its own.
+        `jmars.dispatch.ledger`, from the first end of a program on, and until then an operand is a batch of its own.
     slower
         How many times as long as predicted all operands take, as on a loaded machine.
 

@@ -27,16 +27,12 @@ from time import monotonic
 from typing import Any
 
 from jmars.actors.frames import Decoder, pack
-from jmars.transport.inbox import Inbox
-from jmars.transport.pull_lanes import PullLane
-from jmars.transport.pulling import Puller
+from jmars.transport.lanes import Inbox
+from jmars.transport.pulling import Puller, PullLane
 from jmars.transport.pulls import PullOrder
 from jmars.transport.serving import ChunkServer
 from jmars.transport.tls_sockets import HostIdentity, listen
-from jmars.transport.ucx import Ucx
-from jmars.transport.ucx_reader import UcxWish
-
-__all__ = ["Carrier", "run_carrier"]
+from jmars.transport.ucx import Ucx, UcxWish
 
 RECEIVED = 2**18  # bytes of orders that are read at once
 PAUSE_SECONDS = 0.5  # without accepting, after the system had no descriptor left

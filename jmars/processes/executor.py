@@ -3,6 +3,19 @@
 The zygote forks an executor, which speaks with the control process over a socket (`executor_messages`) and ends when
 that closes. Blocking reads of that socket cost less than threads with queues.
 Source: docs/explanation/seeds.md, "Execution in a worker".
+
+Runs operands with chunks of unknown size inside an executor.
+
+The result is computed in the executor's private memory, measured, and copied to a slot: the slot that was sent along,
+or a slot that is requested now. `memory/dynamic_outputs.py` is the control process's part.
+
+Revokes dispatched batches. An executor has a semaphore with a token per batch that may begin.
+
+Before an executor begins a batch, the executor acquires a token. To revoke the batch that was sent last, the control
+process acquires a token. The kernel gives a token only once, so a batch runs once: in the executor, or elsewhere after
+the revocation. Until the executor has reported that there was no token, no batch is sent: the executor would begin the
+revoked batch with the token of the new batch.
+Source: docs/explanation/seeds.md, "Operand states"; Linux eventfd(2), EFD_SEMAPHORE.
 """
 
 from __future__ import annotations
@@ -15,6 +28,7 @@ import os
 import select
 import socket
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
@@ -22,12 +36,12 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from jmars.actors.frames import pack
-from jmars.errors import ExecutionInterrupted
-from jmars.kernels import FloatErrors, Program, compile_program, describe, settled
+from jmars.actors.frames import pack, recv_message
+from jmars.errors import ExecutionInterrupted, MemoryLimitError
+from jmars.kernels import FloatErrors, Kernel, Program, compile_program, describe, settled
 from jmars.kernels.dtypes import refuse_pointers
+from jmars.kernels.unsized import detached, measured, write
 from jmars.model.limits import REPORT_SECONDS
-from jmars.processes.batch_semaphore import BatchSemaphore
 from jmars.processes.executor_messages import (
     ACCEPTED,
     COPY_DOWN,
@@ -36,6 +50,7 @@ from jmars.processes.executor_messages import (
     INTERRUPTED,
     MEMORY,
     OFFER,
+    PLACE,
     PROGRAM,
     RETAINED,
     REVOKED,
@@ -43,6 +58,7 @@ from jmars.processes.executor_messages import (
     UNSIZED,
     CopyDown,
     ExecutorReport,
+    GrantSlot,
     LoadProgram,
     MemoryExceeded,
     NeedsSlot,
@@ -51,13 +67,10 @@ from jmars.processes.executor_messages import (
     RunBatch,
     RunOnDevice,
 )
-from jmars.processes.meter import Meter
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
-from jmars.processes.unsized_runner import UnsizedRunner
+from jmars.processes.vitals import Meter
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.blockwise.map_blocks import unpickled
-
-__all__ = ["run_executor"]
 
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
@@ -305,3 +318,128 @@ def _trim_heap() -> None:
 
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
+
+
+class UnsizedRunner:
+    """Runs the loose operands of an executor.
+
+    Parameters
+    ----------
+    read
+        Reads from the control process.
+    memory, chunks
+        The arena to write to, and to read from.
+    """
+
+    def __init__(self, read: Any, memory: mmap.mmap, chunks: mmap.mmap) -> None:
+        self.memory, self.chunks = memory, chunks
+        self.storing = self.waited = 0.0  # seconds for the last result's copy, and its wait for a slot
+        self._read = read
+        self._postponed: deque[Any] = deque()  # orders that came while a result waited for its slot
+        self._whole = np.frombuffer(chunks, np.uint8)
+
+    def run(
+        self,
+        kernel: Kernel,
+        program: Program,
+        out: tuple[int, int],
+        ins: Sequence[tuple[int, tuple[int, ...] | None]],
+        args: Sequence[Any],
+        stop: Callable[[], bool],
+        ask: Callable[[int], int],
+    ) -> tuple[int, ...] | None:
+        """Run an operand; returns the chunk's shape, None if that was known.
+
+        Parameters
+        ----------
+        out
+            Slot and its bytes; slot 0 is none.
+        ins
+            Slot of each input, and its shape if that was unknown.
+        ask
+            Reports the bytes of a result without a slot to the control process; returns the slot.
+
+        Raises
+        ------
+        MemoryLimitError
+            If there is no room for the result.
+        ExecutionInterrupted
+            If the result is not needed any more.
+        """
+        slot, room = out
+        self.storing = self.waited = 0.0
+        if program.gathers:
+            ((at, shape),) = ins
+            assert shape is not None
+            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # private: kernels may write to it
+            views = [line] + [line[:0]] * (len(program.inputs) - 1)
+        else:
+            views = [
+                np.ndarray(known.shape if shape is None else shape, known.dtype, self.chunks, at)
+                for known, (at, shape) in zip(program.inputs, ins, strict=True)
+            ]
+        output = program.output
+        if output.is_sized:
+            kernel(np.ndarray(output.shape, output.dtype, self.memory, slot), views, args, stop)
+            return None
+        result, shape = measured(kernel(None, views, args, stop), output, program.name)
+        if not slot or result.nbytes > room:
+            result = detached(result, self._whole)  # from here on its inputs may be evicted
+            slot = ask(result.nbytes)
+        before = perf_counter()
+        write(result, np.ndarray(shape, output.dtype, self.memory, slot))
+        self.storing = perf_counter() - before
+        return shape
+
+    def order(self) -> Any:
+        """The next order of the control process; raises EOFError or ConnectionError where there is none any more."""
+        return self._postponed.popleft() if self._postponed else recv_message(self._read)
+
+    def slot(self) -> int:
+        """Wait for the slot that was requested; other orders that were on the way wait for their turn."""
+        try:
+            while (order := recv_message(self._read))[0] != PLACE:
+                self._postponed.append(order)
+        except (EOFError, ConnectionError):
+            os._exit(0)
+        _, slot, why = GrantSlot(*order)
+        if slot:
+            return int(slot)
+        if why:
+            raise MemoryLimitError(why)
+        raise ExecutionInterrupted("the operand was told to drop its result; nothing to do: it is not wanted now")
+
+
+class BatchSemaphore:
+    """The tokens of an executor; both ends have a copy.
+
+    Examples
+    --------
+    >>> semaphore = BatchSemaphore()
+    >>> semaphore.post(); semaphore.acquire(), semaphore.acquire()
+    (True, False)
+    >>> semaphore.close()
+    """
+
+    def __init__(self, fd: int | None = None) -> None:
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE) if fd is None else fd
+
+    def post(self) -> None:
+        """Add a token: a further batch may begin."""
+        os.eventfd_write(self.fd, 1)
+
+    def acquire(self) -> bool:
+        """Take a token without waiting; returns whether there was a token."""
+        if self.fd < 0:
+            return False
+        try:
+            os.eventfd_read(self.fd)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

@@ -15,42 +15,6 @@ from typing import Any, NamedTuple
 
 from jmars.model.failure import Failure
 
-__all__ = [
-    "ACCEPTED",
-    "COPIED_DOWN",
-    "COPY_DOWN",
-    "DEVICE",
-    "FAILED",
-    "FORGET",
-    "GPU_LOST",
-    "INTERRUPTED",
-    "MEMORY",
-    "OFFER",
-    "PLACE",
-    "PROGRAM",
-    "REFUSED_BY_GPU",
-    "RETAINED",
-    "REVOKED",
-    "RUN",
-    "RUN_ON_DEVICE",
-    "UNSIZED",
-    "CopiedDown",
-    "CopyDown",
-    "DeviceReady",
-    "ExecutorReport",
-    "ForgetPrograms",
-    "GrantSlot",
-    "LoadProgram",
-    "MemoryExceeded",
-    "NeedsSlot",
-    "OfferWork",
-    "OperandFailed",
-    "RefusedByGpu",
-    "RetainedBytes",
-    "RunBatch",
-    "RunOnDevice",
-]
-
 PROGRAM, FORGET, RUN, PLACE, OFFER = "program", "forget", "run", "place", "offer"  # kinds of orders
 RUN_ON_DEVICE, COPY_DOWN = "run on device", "copy down"
 GPU_LOST = 86  # exit status after a lost context of the GPU
@@ -86,7 +50,7 @@ class RunBatch(NamedTuple):
     """Run operands in order."""
 
     kind: str  # RUN
-    stop_flag: int  # index of the job's stop flag (dispatch/stop_flags.py)
+    stop_flag: int  # index of the job's stop flag (dispatch/workers.py)
     operands: Sequence[tuple[Any, ...]]
     caps: Sequence[tuple[int, bool] | None] | None  # (bytes, whether to measure) of operands with user functions
 

@@ -47,8 +47,6 @@ from jmars.processes.executor_messages import (
 )
 from jmars.storage.arena import removals
 
-__all__ = ["GpuBatches"]
-
 log = logging.getLogger("jmars.worker")
 
 AHEAD = 2  # operands that are submitted before the oldest is waited for

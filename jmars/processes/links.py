@@ -17,14 +17,10 @@ from typing import Any
 
 from jmars.actors.frames import Decoder, pack
 from jmars.errors import ProtocolError
-from jmars.processes.allocation_livelock import ProcessUsage
-from jmars.processes.batch_semaphore import BatchSemaphore
-from jmars.processes.health import Vital
-from jmars.processes.vitals import descendants, kills_for_memory, private_now, use, vitals
+from jmars.processes.executor import BatchSemaphore
+from jmars.processes.vitals import ProcessUsage, Vital, descendants, kills_for_memory, private_now, use, vitals
 from jmars.processes.zygote import Zygote
 from jmars.units import format_bytes
-
-__all__ = ["ChildLink", "Children", "ending"]
 
 RETRY_SECONDS, LONGEST_RETRY = 0.05, 2.0  # before the first and the longest retry of a start; doubled each time
 

@@ -34,8 +34,6 @@ from jmars.storage.spill import (
     write_chunk,
 )
 
-__all__ = ["Mover", "run_mover"]
-
 
 class Mover:
     """Moves bytes between the arena and files of a folder."""

@@ -25,8 +25,6 @@ from jmars.errors import JmarsError
 from jmars.processes.vitals import descendants, private_now
 from jmars.storage.arena import PAGE
 
-__all__ = ["RlimitGuard", "is_out_of_memory"]
-
 STACKS = 2**24  # bytes of thread stacks: the kernel counts their reserved size, of which they use little
 STACK = 2**19  # bytes of the stack of a thread that Python starts
 STEP = 2**22  # bytes by which retained memory must change to be reported again

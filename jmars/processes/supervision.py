@@ -1,7 +1,7 @@
 """Starts the child processes of a host, samples their states, kills hung processes, and replaces executors that end.
 
 `ProcessSupervisor` keeps an executor process per worker while the cluster lives, and forks a mover when
-memory/mover_link.py asks. It samples /proc four times a second while there is work. `health` decides about processes
+memory/gathering.py asks. It samples /proc four times a second while there is work. `health` decides about processes
 that are alive and do not run: suspect first, killed after some seconds. Processes that exceed their memory cap through
 children, or that retry a failing malloc for ever, are killed too. Consequences for operands are dispatch's, by way of
 `ProcessEvents`. Source: docs/explanation/seeds.md, "Future work".
@@ -16,11 +16,8 @@ from time import monotonic
 from typing import Any, Protocol
 
 from jmars.errors import ClusterError
-from jmars.processes.allocation_livelock import AllocationLivelockDetector
-from jmars.processes.health import LOOK_SECONDS, Health, HealthAction
 from jmars.processes.links import ChildLink, Children
-
-__all__ = ["ProcessEvents", "ProcessSupervisor"]
+from jmars.processes.vitals import LOOK_SECONDS, AllocationLivelockDetector, Health, HealthAction
 
 log = logging.getLogger("jmars.worker")
 

@@ -3,21 +3,42 @@
 `supervision` samples with it, and `health` decides.
 Source: Linux proc_pid_stat(5), proc_pid_wchan(5); Linux cgroups(7) for the freezers of version 1 (a frozen process
 waits in `__refrigerator` or, from Linux 6.1 on, in state D) and version 2 (in `do_freezer_trap`).
+
+Decides from samples of /proc when a stopped or frozen child process is suspect, killed or given up.
+
+Pure: samples in, actions out. A process that computes, with or without the interpreter's lock, sleeps, waits for a
+disk or is held by a debugger runs. A process that a signal stopped or that a freezer holds hangs: suspect after two
+samples, killed after FENCE_SECONDS, and given up after a kill without effect. Time counts only while samples come, so a
+host that was stopped or slept learns no hang from the clock. Source: docs/explanation/reliability.md.
+
+Detects allocation livelock: a process that retries a failing malloc for ever.
+
+Some libraries (OpenBLAS while it is loaded) retry a refused allocation without end and hold the interpreter's lock
+meanwhile, so no MemoryError is raised. Such a process never waits and spends nearly all time in the system, while
+memory, page faults, reads and writes stand still. A process that lists folders or serves sockets looks the same, so
+only a process that could not get what such libraries ask for at once is suspected; after a wrong suspicion the operand
+runs again, with more memory. Pure: samples in, process ids out.
+Source: Linux proc_pid_stat(5), proc_pid_io(5).
+
+Separates computing time from page faults and from waiting for a core, in an executor or a task of an engine.
+
+Neither is a cost of the operand: memory is fresh once, and cores belong to other processes at times. The kernel counts
+both; a reading takes a microsecond per report.
+Source: Linux `Documentation/scheduler/sched-stats.rst` ("time spent waiting on a runqueue"); Linux getrusage(2).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import Enum
 from pathlib import Path
-from resource import RLIM_INFINITY, RLIMIT_DATA, prlimit
+from resource import RLIM_INFINITY, RLIMIT_DATA, RUSAGE_SELF, getrusage, prlimit
 from sys import maxsize
+from time import perf_counter
+from typing import NamedTuple
 
-from jmars.processes.allocation_livelock import ProcessUsage
-from jmars.processes.health import Vital
 from jmars.storage.arena import PAGE
-
-__all__ = ["descendants", "kills_for_memory", "private_now", "use", "vitals"]
 
 _FROZEN = ("__refrigerator", "do_freezer_trap")
 _HELD = ("FROZEN", "FREEZING")  # FREEZING while a process of the group still runs
@@ -119,3 +140,208 @@ def kills_for_memory() -> int:
     except OSError:
         pass  # the system does not count
     return 0
+
+
+LOOK_SECONDS = 0.25  # between two samples while there is work
+FENCE_SECONDS = 6.0  # so that a stop of five seconds has no effect
+GIVE_UP_SECONDS = 1.0  # after the kill; a frozen process dies only after it is thawed
+
+
+class Vital(Enum):
+    """State of a process in /proc."""
+
+    RUNS = "runs"  # computes, sleeps, waits for a disk, or is held by a debugger
+    STOPPED = "stopped"  # by a signal
+    FROZEN = "frozen"  # by a cgroup's freezer
+    GONE = "gone"
+
+
+class HealthAction(Enum):
+    """An action on a process."""
+
+    SUSPECT = "suspect"  # send it no batch, and start speculative copies of its repeatable operands
+    WELL = "well"  # the process runs again
+    FENCE = "fence"  # kill it
+    GIVE_UP = "give up"  # it cannot die: go on as if it had died
+
+
+class _Case:
+    """A process that hangs."""
+
+    __slots__ = ("ended", "seconds", "steps")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0  # for which it was seen to hang
+        self.ended = 0.0  # value of `seconds` at the kill
+        self.steps = [HealthAction.SUSPECT, HealthAction.FENCE, HealthAction.GIVE_UP]  # still to come
+
+
+class Health:
+    """Processes that hang.
+
+    Parameters
+    ----------
+    fence
+        Seconds after which a hung process is killed.
+
+    Examples
+    --------
+    >>> health = Health()
+    >>> health.look(0.0, {7: Vital.STOPPED}), health.look(0.25, {7: Vital.STOPPED}), health.look(0.5, {7: Vital.RUNS})
+    ([], [(7, <HealthAction.SUSPECT: 'suspect'>)], [(7, <HealthAction.WELL: 'well'>)])
+    """
+
+    def __init__(self, fence: float = FENCE_SECONDS) -> None:
+        self._fence = fence
+        self._cases: dict[int, _Case] = {}  # by pid
+        self._looked: float | None = None
+
+    @property
+    def suspects(self) -> bool:
+        """Whether a process hangs."""
+        return bool(self._cases)
+
+    def look(self, now: float, vitals: Mapping[int, Vital]) -> list[tuple[int, HealthAction]]:
+        """Add a sample of all processes, taken at `now`; returns (pid, action) in order.
+
+        Parameters
+        ----------
+        now
+            Seconds of a clock that never goes back.
+        vitals
+            By pid; a process without a sample is forgotten.
+        """
+        passed = 0.0 if self._looked is None else min(now - self._looked, 2 * LOOK_SECONDS)
+        self._looked = now
+        steps: list[tuple[int, HealthAction]] = []
+        for pid in [pid for pid in self._cases if vitals.get(pid, Vital.GONE) is Vital.GONE]:
+            del self._cases[pid]
+        for pid, vital in vitals.items():
+            if vital is Vital.RUNS:
+                case = self._cases.pop(pid, None)
+                if case is not None and HealthAction.SUSPECT not in case.steps:
+                    steps.append((pid, HealthAction.WELL))
+            elif vital is not Vital.GONE:
+                case = self._cases.get(pid)
+                if case is None:
+                    self._cases[pid] = _Case()
+                else:
+                    case.seconds += passed
+                    steps += [(pid, step) for step in self._due(case)]
+        return steps
+
+    def _due(self, case: _Case) -> list[HealthAction]:
+        """The next action that is due."""
+        if not case.steps:
+            return []
+        step = case.steps[0]
+        if step is HealthAction.FENCE and case.seconds < self._fence:
+            return []
+        if step is HealthAction.GIVE_UP and case.seconds < case.ended + GIVE_UP_SECONDS:
+            return []
+        if step is HealthAction.FENCE:
+            case.ended = case.seconds
+        del case.steps[0]
+        return [step]
+
+
+LIVELOCK_SECONDS = 4.0
+SYSTEM_SHARE = 2 / 3  # least share of system time
+MOST_ASKED = 2**27  # bytes of the largest allocation that a library retries: OpenBLAS's buffers
+BUSY = 0.1  # least share of a core, as many processes may wait for it
+
+
+class ProcessUsage(NamedTuple):
+    """Resources that a process has used, sampled from /proc."""
+
+    waits: bool  # in the system, for a lock or a device
+    user: float  # seconds
+    system: float  # seconds
+    still: tuple[int, ...]  # private pages, page faults, reads and writes
+    left: int = 0  # bytes that it may still allocate
+
+
+class AllocationLivelockDetector:
+    """Processes without progress.
+
+    Examples
+    --------
+    >>> detector = AllocationLivelockDetector()
+    >>> [detector.look(t, {7: ProcessUsage(False, 0.1 * t, 0.8 * t, (20, 5, 0))}) for t in (0.0, 2.0, 4.0)]
+    [[], [], [7]]
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[int, tuple[float, ProcessUsage]] = {}  # by pid: when progress stopped, and the usage then
+
+    def look(self, now: float, uses: Mapping[int, ProcessUsage]) -> list[int]:
+        """Add samples by pid, taken at `now` monotonic seconds; returns livelocked pids, once each."""
+        self._since = {pid: seen for pid, seen in self._since.items() if pid in uses}
+        found = []
+        for pid, use in uses.items():
+            start, first = self._since.setdefault(pid, (now, use))
+            if use.waits or use.still != first.still or use.left > MOST_ASKED:
+                self._since[pid] = (now, use)
+            elif now - start >= LIVELOCK_SECONDS:
+                del self._since[pid]
+                system, busy = use.system - first.system, use.user + use.system - first.user - first.system
+                if busy >= BUSY * (now - start) and system >= SYSTEM_SHARE * busy:
+                    found.append(pid)
+        return found
+
+
+FAULT_SECONDS = 1e-6  # to touch a fresh page
+LEAST = 0.1  # least share of the time for which fresh memory is reported
+
+
+class Meter:
+    """Counters of the calling thread between two readings; the kernel counts page faults by process."""
+
+    def __init__(self) -> None:
+        try:
+            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # the kernel does not count
+            self._file = -1
+        self.start()
+
+    def start(self) -> None:
+        """Start counting."""
+        self._time, self._faults, self._waited = perf_counter(), _faults(), self._nanoseconds()
+
+    def read(self, elapsed: list[int]) -> tuple[list[int], int, int]:
+        """Computing time of operands, fresh memory and waiting since the start or the last reading.
+
+        Parameters
+        ----------
+        elapsed
+            Microseconds of the operands by the clock.
+
+        Returns
+        -------
+        list of int, int, int
+            Microseconds without the waiting; bytes of fresh memory per operand, 0 if they cost hardly any time;
+            microseconds of waiting for a core.
+        """
+        time, faults, waited = self._time, self._faults, self._waited
+        self.start()
+        pages, wait = self._faults - faults, (self._waited - waited) // 1000
+        by_clock = sum(elapsed)
+        seconds = self._time - time - wait * 1e-6
+        fresh = pages * PAGE // max(len(elapsed), 1) if pages * FAULT_SECONDS > LEAST * seconds else 0
+        if not 0 < wait < by_clock:
+            return elapsed, fresh, 0
+        share = 1 - wait / by_clock
+        return [int(one * share) for one in elapsed], fresh, wait
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file >= 0:
+            os.close(self._file)
+
+    def _nanoseconds(self) -> int:
+        """Nanoseconds that this thread waited for a core since its start."""
+        return int(os.pread(self._file, 64, 0).split()[1]) if self._file >= 0 else 0
+
+
+def _faults() -> int:
+    return getrusage(RUSAGE_SELF).ru_minflt

@@ -20,11 +20,8 @@ from functools import partial
 from typing import Any
 
 from jmars.actors.frames import pack, unpack
-from jmars.processes.batch_semaphore import BatchSemaphore
-from jmars.processes.executor import run_executor
+from jmars.processes.executor import BatchSemaphore, run_executor
 from jmars.processes.mover import run_mover
-
-__all__ = ["Zygote", "start_zygote"]
 
 _LONGEST = 4096  # bytes of one message
 

@@ -1,6 +1,6 @@
 """HostLinks: bandwidth and latency between hosts, as plans take them. Pure: measurements in, news out.
 
-The host that reads measures a link (transport/link_rate.py); reads that the head passes on are measured by the head. A
+The host that reads measures a link (transport/pulls.py); reads that the head passes on are measured by the head. A
 plan keeps its value while a link changes by less than half, since plans made for the earlier value are dropped.
 
 The links between hosts over which a plan moves chunks: it counts on their bandwidth. Pure.

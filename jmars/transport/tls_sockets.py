@@ -17,8 +17,6 @@ from jmars.actors.tls_link import tune
 from jmars.errors import AuthenticationError, ProtocolError
 from jmars.transport import wire
 
-__all__ = ["HELLO_SECONDS", "HostIdentity", "accept", "dial", "listen", "read_frame"]
-
 HELLO_SECONDS = 5.0  # for a connection, for TLS and for each HELLO
 
 

@@ -1,20 +1,29 @@
 """Submits, describes and cancels graphs on the cluster for the HTTP handlers; keeps and releases their arrays.
 
-Bytes of results pass through result_reader.py instead.
+Bytes of results pass through results.py instead.
 Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
+
+Checks that a request carries the gateway's token, its host name, and no foreign origin. Pure.
+
+The token comes in a header that no page of other sites can set, so there are no cookies and no forged requests. Host is
+checked against DNS rebinding, Origin against pages of other sites. Repeated wrong tokens are slowed down.
+Source: RFC 6750 (bearer tokens); Jupyter Server's `check_host`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import math
 import secrets
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import cloudpickle
 import numpy as np
@@ -32,16 +41,11 @@ from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.tensor.unknown import is_known
 from jmars.web.call_document import build
-from jmars.web.cluster_connection import PATIENCE, ClusterConnection
-from jmars.web.guard import Guard
 from jmars.web.npy_stream import dtype_of, named_dtype
 from jmars.web.operand_document import OPERANDS, graph_of
 from jmars.web.problems import Problem, problem_from_report
-from jmars.web.result_reader import MOVING, ResultReader
-from jmars.web.result_recovery import ResultRecovery, fingerprint
+from jmars.web.results import MOVING, PATIENCE, ClusterConnection, ResultReader, ResultRecovery, fingerprint
 from jmars.web.sessions import GraphResult, SessionStore, SubmittedGraph, UploadedArray, WebSession
-
-__all__ = ["Gateway"]
 
 log = logging.getLogger("jmars.web")
 
@@ -398,3 +402,88 @@ async def _parts(array: np.ndarray[Any, Any], splits: Splits) -> AsyncIterator[b
     for box in product(*axes):
         index: Any = (*box, ...)
         yield np.ascontiguousarray(array[index]).tobytes()
+
+
+FAILURES = 10  # wrong tokens in a second; further wrong tokens get status 429, the right token always passes
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Refusal(Exception):
+    """The reason why a request is refused.
+
+    Attributes
+    ----------
+    status
+        401 for a missing or wrong token, 403 for a foreign name or site, 429 for too many wrong tokens.
+    hint
+        What to do.
+    """
+
+    def __init__(self, status: int, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.status, self.hint = status, hint
+
+
+class Guard:
+    """Checks the headers of requests; one guard for each gateway.
+
+    Parameters
+    ----------
+    token
+        Text that must follow "Bearer " in Authorization.
+    now
+        Seconds on a clock that never goes back.
+
+    Examples
+    --------
+    >>> guard = Guard("secret", now=lambda: 0.0)
+    >>> guard.check(8080, "127.0.0.1:8080", None, "Bearer secret")
+    >>> guard.check(8080, "evil.example:8080", None, "Bearer secret")
+    Traceback (most recent call last):
+    jmars.web.gateway.Refusal: this gateway is not called 'evil.example:8080'
+    """
+
+    def __init__(self, token: str, now: Callable[[], float] = time.monotonic) -> None:
+        self.token = token
+        self._now = now
+        self._failures: deque[float] = deque(maxlen=FAILURES)  # when the last wrong tokens came
+
+    def check(self, port: int, host: str | None, origin: str | None, authorization: str | None) -> None:
+        """Checks the headers of a request; returns if the request may be answered.
+
+        Parameters
+        ----------
+        port
+            Where the gateway listens.
+        host, origin, authorization
+            Headers of the request; None where they are missing.
+
+        Raises
+        ------
+        Refusal
+            If the request may not be answered.
+        """
+        ours = {f"{name}:{port}" for name in _NAMES}
+        if (host or "").lower() not in ours:
+            raise Refusal(403, f"this gateway is not called {(host or '')[:100]!r}", f"use http://127.0.0.1:{port}")
+        if origin is not None and not _is_ours(origin, ours):
+            raise Refusal(403, f"a page of {origin[:100]!r} may not ask here", "ask from a program, without Origin")
+        kind, _, token = (authorization or "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self.token.encode()):
+            return
+        if authorization is not None:  # a missing header is no guess
+            now = self._now()
+            if len(self._failures) == FAILURES and now - self._failures[0] < 1.0:
+                raise Refusal(429, "too many wrong tokens", "wait a second")
+            self._failures.append(now)
+        raise Refusal(
+            401, "no token, or not that of this gateway", "send the header that the gateway's header file holds"
+        )
+
+
+def _is_ours(origin: str, ours: set[str]) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme == "http" and parts.netloc.lower() in ours

@@ -2,6 +2,15 @@
 
 Each request is checked before its body is read. Every answer except an array is JSON; every refusal is
 `{"error", "message", "hint", "line"}`.
+
+JSON text in pieces, so that the event loop serves other requests while a long answer is written.
+
+`json.dumps` of an answer of ten megabytes takes a third of a second, during which no graph could be cancelled. A thread
+would not help, since `json.dumps` holds the interpreter lock.
+
+Metrics of the cluster and the gateway in Prometheus's text format; docs/reference/rest.md names them.
+
+Source: Prometheus, "Exposition formats" 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
 from __future__ import annotations
@@ -9,21 +18,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 from tornado import web
 from tornado.iostream import StreamClosedError
 
 from jmars.errors import JmarsError
-from jmars.web.allowed_functions import describe_functions
-from jmars.web.gateway import Gateway
-from jmars.web.guard import Refusal
-from jmars.web.json_stream import stream_json
-from jmars.web.metrics import METRICS_TYPE, exposition
+from jmars.web.call_document import describe_functions
+from jmars.web.gateway import Gateway, Refusal
 from jmars.web.problems import Problem, problem_from_exception
-
-__all__ = ["BaseHandler", "ClusterHandler", "FunctionsHandler", "JsonHandler", "MetricsHandler", "NotFoundHandler"]
 
 log = logging.getLogger("jmars.web")
 LARGEST_DOCUMENT = 8 * 2**20  # bytes
@@ -251,3 +257,125 @@ class MetricsHandler(BaseHandler):
         )
         self.set_header("Content-Type", METRICS_TYPE)
         self.finish(exposition(info, jobs, self.gateway.counts, len(self.gateway.sessions.known)))
+
+
+PIECE = 2_000  # tokens, some 2 ms of work
+
+
+def _plain(value: Any) -> Any:
+    """Converts NumPy numbers to JSON."""
+    return value.item()
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False, default=_plain)
+
+
+async def stream_json(value: Any) -> AsyncIterator[str]:
+    """Yields the JSON text of a value piece by piece; the event loop runs after each piece.
+
+    Raises
+    ------
+    ValueError
+        For NaN and infinity, which JSON does not have.
+
+    Examples
+    --------
+    >>> async def text(value):
+    ...     return [piece async for piece in stream_json(value)]
+    >>> asyncio.run(text({"chunks": [2, 1]}))
+    ['{"chunks": [2, 1]}']
+    """
+    tokens = _ENCODER.iterencode(value)
+    while piece := "".join(islice(tokens, PIECE)):
+        yield piece
+        await asyncio.sleep(0)
+
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+METRICS = {  # name: type and what it counts
+    "jmars_workers": ("gauge", "Worker processes, by state."),
+    "jmars_worker_restarts_total": ("counter", "Worker processes that were replaced."),
+    "jmars_worker_operands_total": ("counter", "Operands that workers have finished."),
+    "jmars_jobs": ("gauge", "Jobs that the cluster remembers, by state."),
+    "jmars_operands": ("gauge", "Operands of the jobs that the cluster remembers, by state."),
+    "jmars_memory_limit_bytes": ("gauge", "Memory that all processes of the cluster may take together."),
+    "jmars_memory_resident_bytes": ("gauge", "Memory that they take."),
+    "jmars_memory_peak_bytes": ("gauge", "The most that they took."),
+    "jmars_store_capacity_bytes": ("gauge", "Shared memory for chunks and scratch."),
+    "jmars_store_used_bytes": ("gauge", "Shared memory in use."),
+    "jmars_chunks": ("gauge", "Chunks in memory or on disk."),
+    "jmars_spilled_bytes": ("gauge", "Bytes of chunks that lie on disk."),
+    "jmars_spilled_bytes_total": ("counter", "Bytes of chunks that were written to disk."),
+    "jmars_reloaded_bytes_total": ("counter", "Bytes of chunks that came back from disk."),
+    "jmars_web_sessions": ("gauge", "Sessions of this gateway."),
+    "jmars_web_requests_total": ("counter", "Requests that this gateway answered, by method and status."),
+    "jmars_web_bytes_total": ("counter", "Bytes of arrays through this gateway, by direction."),
+}
+Sample = tuple[str, Mapping[str, str], float]
+
+
+def exposition(
+    info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], counts: Mapping[tuple[str, ...], int], sessions: int
+) -> str:
+    """Writes all metrics as text.
+
+    Parameters
+    ----------
+    info, jobs
+        Answers of the host actor's `info` and the session actor's `jobs`.
+    counts
+        The gateway's counters: ("requests", method, status) and ("bytes", direction).
+    sessions
+        Number of open sessions.
+    """
+    lines: list[str] = []
+    samples = [*_of_cluster(info, jobs), ("jmars_web_sessions", {}, sessions), *_of_gateway(counts)]
+    for name, (kind, help_text) in METRICS.items():
+        lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
+        for found, labels, value in samples:
+            if found == name:
+                told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+                lines.append(f"{name}{{{told}}} {value}" if told else f"{name} {value}")
+    return "\n".join(lines) + "\n"
+
+
+def _of_cluster(info: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> list[Sample]:
+    workers, memory = info["workers"], info["memory"]
+    operands: Counter[str] = Counter()
+    for job in jobs:
+        operands.update(job["counts"])
+    arena = memory["arena"]
+    found: list[Sample] = [
+        ("jmars_worker_restarts_total", {}, sum(one["restarts"] for one in workers)),
+        ("jmars_worker_operands_total", {}, sum(one["done"] for one in workers)),
+        ("jmars_memory_limit_bytes", {}, memory["limit"]),
+        ("jmars_memory_resident_bytes", {}, memory["resident"]),
+        ("jmars_memory_peak_bytes", {}, memory["peak"]),
+        ("jmars_store_capacity_bytes", {}, arena["capacity"]),
+        ("jmars_store_used_bytes", {}, arena["used"]),
+        ("jmars_chunks", {}, memory["chunks"]),
+        ("jmars_spilled_bytes", {}, memory["spilled"]),
+        ("jmars_spilled_bytes_total", {}, memory["spilled_total"]),
+        ("jmars_reloaded_bytes_total", {}, memory["reloaded_total"]),
+    ]
+    for name, label, of in (
+        ("jmars_workers", "state", Counter(one["state"] for one in workers)),
+        ("jmars_jobs", "state", Counter(job["state"] for job in jobs)),
+        ("jmars_operands", "state", operands),
+    ):
+        found += [(name, {label: text}, count) for text, count in sorted(of.items())]
+    return found
+
+
+def _of_gateway(counts: Mapping[tuple[str, ...], int]) -> list[Sample]:
+    found: list[Sample] = []
+    for key, count in sorted(counts.items()):
+        if key[0] == "requests":
+            found.append(("jmars_web_requests_total", {"method": key[1], "status": key[2]}, count))
+        elif key[0] == "bytes":
+            found.append(("jmars_web_bytes_total", {"direction": key[1]}, count))
+    return found
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

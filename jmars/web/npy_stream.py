@@ -15,8 +15,6 @@ from numpy.lib import format as npy_format
 
 from jmars.web.problems import Problem
 
-__all__ = ["NpyReceiver", "dtype_of", "header", "named_dtype", "row_splits"]
-
 MAGIC = b"\x93NUMPY"
 LONGEST = 64 * 1024  # bytes of a header
 

@@ -13,8 +13,6 @@ from jmars.model.failure import Failure
 from jmars.tensor.source_line import SourceLine
 from jmars.web.call_document import DocumentError
 
-__all__ = ["Problem", "as_line", "problem_from_exception", "problem_from_report"]
-
 _STATUS: dict[type[Exception], int] = {  # the first class that matches counts
     errors.UnknownTaskError: 404,
     errors.ChunkLostError: 410,

@@ -3,6 +3,10 @@
 The gateway runs no operands: killed and started again, it continues with the same sessions. The token lies in files of
 the cluster's private folder, never in arguments, the environment, URLs or logs. The gateway ends with its cluster.
 Source: docs/explanation/seeds.md, "Architecture".
+
+The engine of the gateway's process: chooses chunk sizes and computes nothing.
+
+A document whose building needs the value of a tensor is refused by name.
 """
 
 from __future__ import annotations
@@ -20,19 +24,19 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from tornado import httpserver, netutil, web
 
 from jmars.actors.registry import Entry, find_entry
-from jmars.errors import ClusterError, JmarsError
-from jmars.tensor.engine import set_engine
-from jmars.web.building_engine import BuildingEngine
+from jmars.errors import ClusterError, JmarsError, NotReadyError
+from jmars.tensor.engine import NoComputeEngine, set_engine
+from jmars.tensor.operand import TensorData
 from jmars.web.gateway import Gateway
 from jmars.web.handlers import LARGEST_DOCUMENT, NotFoundHandler
 from jmars.web.routes import handlers
 from jmars.web.sessions import new_file
-
-__all__ = ["main", "serve"]
 
 DATA_LIMIT = 4 * 2**30  # bytes of this process; a graph that needs more to build is refused
 
@@ -113,3 +117,21 @@ def _gateway_lock(entry: Entry) -> Iterator[Path]:
         ) from None
     finally:
         os.close(fd)
+
+
+_WHY = (
+    "this needs the value of a tensor, and a graph is sent before any of its values is known; "
+    "send it in two graphs, and give the second what the first computed"
+)
+
+
+class BuildingEngine(NoComputeEngine):
+    """Memory limit in bytes and number of workers of the cluster, for automatic chunk sizes."""
+
+    def execute(self, data: Sequence[TensorData]) -> None:
+        """Refuses to compute."""
+        raise NotReadyError(_WHY)
+
+    def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
+        """Refuses to compute."""
+        raise NotReadyError(_WHY)

@@ -1,24 +1,42 @@
 """Handlers of sessions and of arrays uploaded to them.
 
 Source: docs/explanation/seeds.md, "Submitting a job".
+
+Handlers of graphs: submit, describe, cancel, and read results.
+
+Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
+
+Handlers of a graph's events: as lines of JSON, and as messages of a websocket. Both continue from a number.
+
+Any number of clients may read the events, also after the graph's end.
+Source: docs/explanation/seeds.md, "Execution control"; docs/reference/events.md.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import re
 import secrets
-from collections.abc import AsyncIterator
+import sys
+from base64 import b64encode
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
 
-from tornado import web
+import numpy as np
+from tornado import web, websocket
+from tornado.iostream import StreamClosedError
 
+from jmars.errors import JmarsError
+from jmars.model import events
+from jmars.model.events import Event
 from jmars.web.handlers import DRAIN_LIMIT, BaseHandler, JsonHandler
-from jmars.web.npy_stream import NpyReceiver, named_dtype, row_splits
-from jmars.web.problems import Problem
-from jmars.web.sessions import UploadedArray
-
-__all__ = ["ArrayHandler", "ArraysHandler", "SessionHandler", "SessionsHandler"]
+from jmars.web.npy_stream import NpyReceiver, dtype_of, header, named_dtype, row_splits
+from jmars.web.problems import Problem, problem_from_exception
+from jmars.web.results import chunk_selection, count_chunks, parse_slice
+from jmars.web.sessions import SubmittedGraph, UploadedArray, WebSession
 
 PART = 16 * 2**20  # bytes of a chunk of an upload
 LARGEST_ROW = 256 * 2**20  # bytes; a row is never split
@@ -200,3 +218,218 @@ class ArrayHandler(BaseHandler):
             del held[:size]
         last = await self._arrived.get()
         assert last is None, "feed refuses what is too long"
+
+
+LONGEST_WAIT = 60.0  # seconds of one request
+_DETAILS = {"tileable_graph": "tileable_graph", "tileable_details": "tileable_details", "subtasks": "tileable_subtasks"}
+
+
+class GraphsHandler(JsonHandler):
+    """The graphs of a session."""
+
+    async def get(self, session: str) -> None:
+        """Sends state and results of each graph."""
+        found = self.gateway.sessions.find(session)
+        await self.answer([await self.gateway.describe(found, graph) for graph in list(found.graphs.values())])
+
+    async def post(self, session: str) -> None:
+        """Submits a graph."""
+        found = self.gateway.sessions.find(session)
+        graph = await self.gateway.submit(found, self.body())
+        self.set_header("Location", f"/api/session/{session}/graph/{graph.id}")
+        await self.answer(await self.gateway.describe(found, graph), 201)
+
+
+class BaseGraphHandler(BaseHandler):
+    """Base class of handlers of a graph."""
+
+    def find(self, session: str, graph: str) -> tuple[WebSession, SubmittedGraph]:
+        """Finds session and graph by id; raises Problem."""
+        found = self.gateway.sessions.find(session)
+        return found, found.graph(graph)
+
+
+class GraphHandler(BaseGraphHandler):
+    """A graph."""
+
+    async def get(self, session: str, graph: str) -> None:
+        """Sends the graph's state and results; ?wait=SECONDS waits for its end."""
+        wait = self.number("wait", 0.0, 0.0, LONGEST_WAIT)
+        await self.answer(await self.gateway.describe(*self.find(session, graph), wait))
+
+    async def delete(self, session: str, graph: str) -> None:
+        """Cancels the graph; no effect on an ended graph."""
+        found, one = self.find(session, graph)
+        before = one.ended
+        await self.gateway.cancel(one)
+        await self.answer(await self.gateway.describe(found, one), 200 if before else 202)
+
+
+class DetailHandler(BaseGraphHandler):
+    """Operands and progress of a graph, as `TaskAPI` returns them."""
+
+    async def get(self, session: str, graph: str, what: str) -> None:
+        """Sends tensor operands, their progress, the chunk operands of ?tileable= (?io=1: neighbours too), or the
+        diagnosis.
+        """
+        _, one = self.find(session, graph)
+        if what == "why":
+            await self.answer(await self.gateway.cluster.ask("why", "job", one.id))
+            return
+        args: tuple[object, ...] = ()
+        if what == "subtasks":
+            args = (self.get_query_argument("tileable", ""), self.get_query_argument("io", "") == "1")
+        await self.answer(await self.gateway.cluster.ask("tasks", _DETAILS[what], one.id, *args))
+
+
+class ResultHandler(BaseGraphHandler):
+    """A result of a graph."""
+
+    async def get(self, session: str, graph: str, name: str) -> None:
+        """Sends elements as .npy: all, ?slice=0:10,::2 or ?chunk=0,3; reads only the chunks needed."""
+        result = await self.gateway.result(*self.find(session, graph), name)
+        assert result.chunks is not None
+        dtype, shape = dtype_of(result.dtype), [sum(axis) for axis in result.chunks]
+        cut, place = self.get_query_argument("slice", ""), self.get_query_argument("chunk", None)
+        if cut and place is not None:
+            raise Problem(400, "BadQuery", "slice and chunk are both given", "give one of them")
+        try:
+            selection = parse_slice(cut, shape) if place is None else chunk_selection(place, result.chunks)
+        except ValueError as error:
+            raise Problem(416, "BadSlice", str(error), f"the shape is {shape}") from error
+        size = dtype.itemsize
+        for one in selection.ranges:
+            size *= len(one)
+        begin = header(dtype, selection.shape)
+        whole = 1
+        for axis in result.chunks:
+            whole *= len(axis)
+        met = count_chunks(selection.ranges, result.chunks) if size else 0
+        self.set_header("Content-Type", "application/x-npy")
+        self.set_header("Content-Length", str(len(begin) + size))
+        self.set_header("X-Jmars-Chunks", f"{met} of {whole}")
+        self.write(begin)
+        try:
+            async with aclosing(self.gateway.reader.read(result.key, dtype, result.chunks, selection)) as coming:
+                async for piece in coming:
+                    self.write(piece)
+                    await self.flush()
+        except StreamClosedError:
+            return  # the client has disconnected
+        except Exception:
+            if not self._headers_written:
+                raise
+            self.log_exception(*sys.exc_info())
+            self.request.connection.stream.close()  # type: ignore[union-attr]  # Content-Length shows the truncation
+            return
+        self.finish()
+
+    def delete(self, session: str, graph: str, name: str) -> None:
+        """Releases the result and its memory on the cluster."""
+        found, one = self.find(session, graph)
+        if name not in one.results:
+            raise Problem(404, "UnknownResult", f"graph {graph} has no result {name!r}", "")
+        self.gateway.release(found, one, name)
+        self.set_status(204)
+
+
+AT_ONCE = 5_000  # events of one answer
+PACE = 0.1  # seconds between two reads of the event log while a websocket is open
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    """Converts an event to JSON: operands as a list of numbers, other bytes as base64.
+
+    Examples
+    --------
+    >>> as_json([1, 0.0, "OperandsMoved", "job-1", {"state": 2, "ids": b"\\x07\\0\\0\\0", "worker": 0}])["data"]
+    {'state': 2, 'ids': [7], 'worker': 0}
+    """
+    seq, time, kind, job, data = event
+    if kind == events.OPERANDS_MOVED:
+        data = {**data, "ids": np.frombuffer(data["ids"], "<u4").tolist()}
+    return {"seq": seq, "time": time, "kind": kind, "job": job, "data": _plain(data)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"base64": b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class EventsHandler(BaseGraphHandler):
+    """The events of a graph, and of the cluster meanwhile."""
+
+    async def get(self, session: str, graph: str) -> None:
+        """Sends events after number ?since=, at most ?limit=, as lines; X-Jmars-Next is the next ?since=."""
+        _, one = self.find(session, graph)
+        since = int(self.number("since", 0, 0, 2**53))
+        limit = int(self.number("limit", AT_ONCE, 1, AT_ONCE))
+        found, upto = await self.gateway.cluster.ask("events", "read", since, one.id, limit)
+        self.set_header("Content-Type", "application/x-ndjson")
+        self.set_header("X-Jmars-Next", str(upto))
+        for event in found:
+            self.write(json.dumps(as_json(event)) + "\n")
+            await asyncio.sleep(0)  # each of them may be long
+        self.finish()
+
+
+class EventStreamHandler(websocket.WebSocketHandler, BaseGraphHandler):
+    """The events of a graph over a websocket, closed with 1000 when the graph has ended and all events are sent."""
+
+    _task: asyncio.Task[None] | None = None
+
+    def check_origin(self, origin: str) -> bool:
+        """Accepts the origin: `prepare` has checked it before the upgrade."""
+        return True
+
+    async def get(self, session: str, graph: str) -> None:
+        """Upgrades the connection if the graph exists."""
+        self._since = int(self.number("since", 0, 0, 2**53))
+        _, self._graph = self.find(session, graph)
+        await super().get(session, graph)
+
+    def open(self, *args: str, **kwargs: str) -> None:
+        """Starts sending events."""
+        self._task = asyncio.ensure_future(self._tell())
+
+    def on_message(self, message: str | bytes) -> None:
+        """Closes the socket: clients send nothing here."""
+        self.close(1003, "this socket only sends")
+
+    def on_close(self) -> None:
+        """Stops sending events."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _tell(self) -> None:
+        since, graph = self._since, self._graph
+        try:
+            while True:
+                ended = graph.ended  # read first, so that events before the end are still sent
+                found, upto = await self.gateway.cluster.ask("events", "read", since, graph.id)
+                await self._send(found)
+                if upto > since:
+                    since = upto
+                elif ended:
+                    self.close(1000, "the graph has ended")
+                    return
+                else:
+                    await asyncio.sleep(PACE)
+        except (JmarsError, OSError) as error:
+            self.close(1011, problem_from_exception(error).message[:100])
+        except websocket.WebSocketClosedError:
+            pass
+
+    async def _send(self, found: Sequence[Event]) -> None:
+        for event in found:
+            await self.write_message(json.dumps(as_json(event)))  # waits for a slow client
+
+
+assert issubclass(EventStreamHandler, BaseHandler)

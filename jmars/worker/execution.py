@@ -5,27 +5,40 @@ operand: a slot for the output, inputs in memory, scratch promised. Then the ope
 executor process. The executor's report goes to the scheduler. The answer (more ready operands, chunks to free)
 arrives before the next batch is made. The three folders call upwards only through callables passed here, once.
 Source: docs/explanation/seeds.md, "Execution control"; docs/explanation/seeds.md, "Execution in a worker".
+
+Reports events of jmars/memory to the scheduler: spilled, lost, refused, inputs missing.
+
+jmars/memory knows chunks by number; the tables of open jobs tell their operands.
+Source: docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jmars.dispatch import HostDispatch
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.workers import Worker
+from jmars.errors import ChunkLostError
 from jmars.memory import HostMemory, MemoryEvents
-from jmars.memory.chunk_reads import Pull, no_pull
+from jmars.memory.gathering import Pull, no_pull
+from jmars.model.failure import Failure
 from jmars.model.messages import JobTable, ReportPort
 from jmars.model.orders import LocateChunks
-from jmars.model.reports import ChunksCopied, ChunksLost, OperandsReturned, Report, WorkerMoved
+from jmars.model.reports import (
+    ChunksCopied,
+    ChunksLost,
+    InputsMissing,
+    OperandsReturned,
+    Refused,
+    Report,
+    Spilled,
+    WorkerMoved,
+)
 from jmars.processes.links import Children
 from jmars.processes.supervision import ProcessSupervisor
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
-from jmars.worker.chunk_events import ChunkEventReporter
-
-__all__ = ["ExecutionActor"]
 
 
 class ExecutionActor:
@@ -198,3 +211,46 @@ class ExecutionActor:
         """Replace no process from now on."""
         self.dispatch.close()
         self.processes.close()
+
+
+class ChunkEventReporter:
+    """Turns events of chunks into reports about operands.
+
+    Parameters
+    ----------
+    is_here
+        Tells whether a chunk is on this host.
+    jobs
+        Gives the tables of the open jobs, by name.
+    report
+        Sends a report to the scheduler.
+    """
+
+    def __init__(
+        self,
+        is_here: Callable[[int], bool],
+        jobs: Callable[[], Mapping[str, JobTable]],
+        report: Callable[[Report], None],
+    ) -> None:
+        self._is_here, self._jobs, self._report = is_here, jobs, report
+
+    def moved(self, chunk: int, on_disk: bool) -> None:
+        """A chunk was spilled or reloaded: report the operand."""
+        for table in list(self._jobs().values()):
+            operand = chunk - table.base
+            if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
+                self._report(Spilled(table.job, [operand], on_disk))
+
+    def lost(self, chunk: int, why: str) -> None:
+        """A chunk that was stored here cannot be read back."""
+        self._report(ChunksLost([chunk], why))
+
+    def refused(self, job: str, operand: int, error: Exception) -> None:
+        """An operand can never get memory here or, after a ChunkLostError, not before all inputs are here again."""
+        if not isinstance(error, ChunkLostError):
+            self._report(Refused(job, operand, Failure.of(error)))
+            return
+        table = self._jobs()[job]
+        inputs = [table.chunk[i] for i in table.inputs[operand]]
+        missing = [chunk for chunk in inputs if not self._is_here(chunk)]
+        self._report(InputsMissing(job, [operand], missing, str(error)))

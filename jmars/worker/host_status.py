@@ -11,20 +11,17 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from jmars.dispatch.batch_recovery import Death
+from jmars.dispatch.speculation import Death
 from jmars.dispatch.workers import Worker
-from jmars.memory.allocation_requests import AllocationRequest
-from jmars.memory.memory_levels import disk_status
+from jmars.memory.buffer_manager import AllocationRequest
+from jmars.memory.host_memory import disk_status
 from jmars.model.messages import JobTable
 from jmars.model.status import DeathStatus, HostStatus, MemoryStatus, QueueStatus, WorkerStatus
-from jmars.processes.health import Vital
-from jmars.processes.vitals import vitals
+from jmars.processes.vitals import Vital, vitals
 from jmars.storage.arena import PAGE
 
 if TYPE_CHECKING:
     from jmars.worker.execution import ExecutionActor
-
-__all__ = ["host_status", "process_state"]
 
 FIRST = 5  # requests that are listed one by one
 _STATES = {"S": "sleeps", "I": "sleeps", "D": "waits for a disk", "t": "held by a debugger"}

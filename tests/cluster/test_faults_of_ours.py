@@ -76,7 +76,7 @@ SITES = [
     ("jmars.worker.execution", "ExecutionActor", "enqueue_graph"),
     ("jmars.dispatch.report_handler", "ReportHandler", "handle"),
     ("jmars.dispatch.report_handler", "ReportHandler", "_stored"),
-    ("jmars.memory.next_use", "NextUse", "finished"),
+    ("jmars.memory.host_memory", "NextUse", "finished"),
 ]
 
 

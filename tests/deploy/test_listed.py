@@ -17,11 +17,9 @@ from jmars.errors import ActorNotFoundError
 from jmars.notebook.server.discovery import _Reports
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journal import JournaledSession
-from jmars.web.cluster_connection import _Jobs
-from jmars.worker.chunk_exchange import PeersActor
-from jmars.worker.chunk_pieces import ChunkPiecesActor
-from jmars.worker.chunk_transfer import ChunkTransferActor
-from jmars.worker.serving import ServingActor
+from jmars.web.results import _Jobs
+from jmars.worker.chunk_exchange import PeersActor, ServingActor
+from jmars.worker.store import ChunkPiecesActor, ChunkTransferActor
 
 SESSION = "submit cancel withdraw describe wait jobs take_chunks keep drop chunks"
 LISTED = {

@@ -1,6 +1,6 @@
 """Estimate: what nobody has seen fills a batch; measurements are taken in slowly."""
 
-from jmars.dispatch.estimate import Estimate
+from jmars.dispatch.ledger import Estimate
 from jmars.model.limits import BATCH_SECONDS
 
 

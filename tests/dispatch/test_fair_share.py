@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.dispatch.fair_share import FairShare
+from jmars.dispatch.task_queue import FairShare
 
 
 def served(operands, seconds):

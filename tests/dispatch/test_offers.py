@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.dispatch.offers import Offers
-from jmars.dispatch.task_queue import TaskQueue
+from jmars.dispatch.task_queue import Offers, TaskQueue
 from tests.worker.steps_host import Host, in_loop, program, table
 
 WORKERS = 3

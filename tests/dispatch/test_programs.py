@@ -5,9 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jmars.dispatch.programs import REMEMBERED_BYTES, ProgramTable
-from jmars.dispatch.stop_flags import StopFlags
-from jmars.dispatch.workers import Worker
+from jmars.dispatch.workers import REMEMBERED_BYTES, ProgramTable, StopFlags, Worker
 from jmars.errors import ClusterError
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.limits import REMEMBERED_PROGRAMS

@@ -1,6 +1,6 @@
 """Times of the four states, packed."""
 
-from jmars.dispatch.state_times import StateTimes, pack_numbers
+from jmars.dispatch.ledger import StateTimes, pack_numbers
 
 
 def numbers(packed):

@@ -1,6 +1,6 @@
 """What should run elsewhere: decided from how workers stand, without clocks or processes."""
 
-from jmars.dispatch.stragglers import LEAST_LATE, Stragglers, WorkerLoad
+from jmars.dispatch.speculation import LEAST_LATE, Stragglers, WorkerLoad
 from jmars.model.limits import WAITS_BEHIND
 
 IDLE = WorkerLoad(idle=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jmars.dispatch.offers import Offers
-from jmars.dispatch.task_queue import TaskQueue
+from jmars.dispatch.task_queue import Offers, TaskQueue
 from jmars.model.reports import Interrupted, Started, WorkerMoved
 from jmars.processes.executor_messages import ExecutorReport
 from tests.dispatch.test_host_dispatch import Link, Room, job

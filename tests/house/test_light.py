@@ -78,7 +78,7 @@ SEVERAL_HOSTS = re.compile(
     r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines(\.|$)"
     r"|scheduler\.(hosts|host_|places|membership|elastic)"
     r"|deploy\.(hosts_|host_facts|roster|member|ca$|tickets|beats|common_bits|launch|inside|batch|elastic)"
-    r"|plan\.(best_plan|improve|metis)|worker\.(carrier|chunk_exchange|serving))"
+    r"|plan\.(best_plan|improve|metis)|worker\.chunk_exchange)"
 )
 GPUS = re.compile(r"jmars\.(devices\.(?!find$)|kernels\.cuda|plan\.devices)")
 LIBRARIES = {"asyncssh", "cryptography", "ucp", "ucxx"} | COMPUTE

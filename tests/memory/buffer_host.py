@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jmars.memory.allocation_requests import AllocationRequest
-from jmars.memory.buffer_manager import BufferManager
+from jmars.memory.buffer_manager import AllocationRequest, BufferManager
 from jmars.storage.arena import SLAB, Allocator
 from jmars.storage.chunks import Chunks, SpillFile
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
-from jmars.memory import allocation_requests
-from jmars.memory.allocation_requests import AllocationRequest, DiskBackoff
-from jmars.memory.memory_levels import disk_status
+from jmars.memory import buffer_manager
+from jmars.memory.buffer_manager import AllocationRequest, DiskBackoff
+from jmars.memory.host_memory import disk_status
 from jmars.processes.links import ChildLink
 from jmars.storage.arena import SLAB
 from jmars.storage.chunks import SpillFile
@@ -163,7 +163,7 @@ def test_a_mover_that_dies_over_a_chunk_of_the_head_costs_it_some_time_and_no_er
 
 def test_a_disk_that_took_something_meanwhile_is_given_its_patience_anew(monkeypatch: pytest.MonkeyPatch):
     now = 100.0
-    monkeypatch.setattr(allocation_requests, "perf_counter", lambda: now)
+    monkeypatch.setattr(buffer_manager, "perf_counter", lambda: now)
     backoff = DiskBackoff()
     backoff.refused(StorageError("full"))
     assert backoff.wait() is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jmars.errors import ChunkLostError
-from jmars.memory.allocation_requests import AllocationRequest
+from jmars.memory.buffer_manager import AllocationRequest
 from jmars.storage.arena import SLAB
 from jmars.storage.chunks import Elsewhere
 from tests.memory.buffer_host import Host

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.memory.device_slots import DeviceGrant, DeviceSlots
+from jmars.memory.device_memory import DeviceGrant, DeviceSlots
 from jmars.model.limits import PAGE
 
 CHUNKS = st.tuples(st.integers(0, 12), st.integers(1, 3 * PAGE))

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.program import Call, ChunkType, single
-from jmars.memory.active_operands import ActiveOperands
-from jmars.memory.dynamic_outputs import DynamicOutputs
+from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs
 from jmars.memory.quota import Quota
 from jmars.storage.arena import PAGE, SLAB
 from tests.memory.buffer_host import Host

@@ -1,6 +1,6 @@
 """A chunk's next use is the lowest rank among its readers that have not finished."""
 
-from jmars.memory.next_use import NEVER, NextUse
+from jmars.memory.host_memory import NEVER, NextUse
 from jmars.model.messages import JobTable
 
 

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.dispatch.workers import RECYCLED
-from jmars.memory.retained_memory import bound
-from jmars.memory.udf_memory import LEAST_SLACK
+from jmars.memory.quota import LEAST_SLACK, bound
 from jmars.model.reports import Failed, Refused, WorkerLost
 from jmars.processes.executor_messages import INTERRUPTED, RETAINED, UNSIZED
 from tests.worker.steps_host import Host, in_loop, program, table

@@ -1,7 +1,7 @@
 """What a user's function is granted: counted, without processes."""
 
 from jmars.errors import MemoryLimitError
-from jmars.memory.udf_memory import LEAST_SLACK, UdfMemoryPolicy
+from jmars.memory.quota import LEAST_SLACK, UdfMemoryPolicy
 
 MiB = 2**20
 

@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from jmars.processes.allocation_livelock import LIVELOCK_SECONDS, MOST_ASKED, AllocationLivelockDetector, ProcessUsage
-from jmars.processes.vitals import use
+from jmars.processes.vitals import LIVELOCK_SECONDS, MOST_ASKED, AllocationLivelockDetector, ProcessUsage, use
 
 
 def looked(*uses: ProcessUsage) -> list[int]:

@@ -2,7 +2,7 @@
 
 import os
 
-from jmars.processes.batch_semaphore import BatchSemaphore
+from jmars.processes.executor import BatchSemaphore
 
 
 def test_each_token_is_taken_once():

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from jmars.processes.health import FENCE_SECONDS, GIVE_UP_SECONDS, LOOK_SECONDS, Health, HealthAction, Vital
-from jmars.processes.vitals import kills_for_memory, private_now, vitals
+from jmars.processes.vitals import (
+    FENCE_SECONDS,
+    GIVE_UP_SECONDS,
+    LOOK_SECONDS,
+    Health,
+    HealthAction,
+    Vital,
+    kills_for_memory,
+    private_now,
+    vitals,
+)
 
 
 class Looks:

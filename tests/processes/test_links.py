@@ -10,7 +10,7 @@ import pytest
 from jmars.actors.frames import pack, unpack
 from jmars.errors import StorageError
 from jmars.processes import links
-from jmars.processes.batch_semaphore import BatchSemaphore
+from jmars.processes.executor import BatchSemaphore
 from jmars.processes.links import ChildLink, Children, ending
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jmars.processes.meter import Meter
+from jmars.processes.vitals import Meter
 from jmars.storage.arena import PAGE
 
 

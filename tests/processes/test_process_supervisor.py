@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jmars.processes import supervision
-from jmars.processes.health import LOOK_SECONDS, Vital
 from jmars.processes.supervision import NO_PROCESS_SECONDS, ProcessSupervisor
+from jmars.processes.vitals import LOOK_SECONDS, Vital
 
 
 class Children:

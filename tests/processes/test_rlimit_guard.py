@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jmars.errors import MemoryLimitError
-from jmars.memory.udf_memory import LEAST_SLACK
+from jmars.memory.quota import LEAST_SLACK
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 
 MiB = 2**20

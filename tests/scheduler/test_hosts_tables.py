@@ -7,8 +7,7 @@ from typing import Any
 
 from jmars.model.messages import JobTable
 from jmars.scheduler.hosts import Hosts
-from jmars.worker.recovery_snapshot import RecoverySnapshot
-from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 from tests.scheduler.test_hosts import Link
 
 

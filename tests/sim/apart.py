@@ -16,8 +16,7 @@ from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.errors import ClusterLostError
 from jmars.model.reports import Report
 from jmars.scheduler import SessionActor
-from jmars.worker.recovery_snapshot import RecoverySnapshot
-from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 from tests.sim.wire import Peer, Wire
 
 if TYPE_CHECKING:

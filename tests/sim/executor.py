@@ -13,7 +13,7 @@ from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import Program, compile_program, describe
 from jmars.kernels.unsized import detached, measured, write
 from jmars.processes.executor_messages import ACCEPTED, FAILED, INTERRUPTED, REVOKED, UNSIZED
-from jmars.processes.health import Vital
+from jmars.processes.vitals import Vital
 from jmars.storage.arena import HEADER, Arena
 from tests.sim.processes import Child
 

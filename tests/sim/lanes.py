@@ -15,11 +15,9 @@ from jmars.actors.tls import Identity
 from jmars.errors import ProtocolError
 from jmars.transport import wire
 from jmars.transport.lanes import BulkLane
-from jmars.transport.pull_lanes import PullLane
-from jmars.transport.pulling import Puller
+from jmars.transport.pulling import Puller, PullLane
 from jmars.transport.pulls import PullOrder
-from jmars.transport.serve_lanes import ServeLane
-from jmars.transport.serving import ChunkServer
+from jmars.transport.serving import ChunkServer, ServeLane
 from jmars.transport.tls_sockets import HostIdentity
 from tests.sim.client import Wrong
 from tests.sim.network import End

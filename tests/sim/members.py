@@ -20,9 +20,9 @@ from jmars.deploy.member import Member
 from jmars.deploy.member_process import _lease
 from jmars.dispatch.workers import WARMING
 from jmars.errors import JmarsError
-from jmars.memory.chunk_reads import Pull
+from jmars.memory.gathering import Pull
 from jmars.worker import ExecutionActor
-from jmars.worker.carrier_link import CarrierLink
+from jmars.worker.chunk_exchange import CarrierLink
 from jmars.worker.store import StoreActor
 from tests.sim.client import Wrong
 from tests.sim.disk import Disk

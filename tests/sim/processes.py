@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 from jmars.actors.frames import Decoder, pack
-from jmars.processes.health import Vital
 from jmars.processes.links import ChildLink
+from jmars.processes.vitals import Vital
 from tests.sim.faults import Faults
 from tests.sim.loop import VirtualLoop
 

@@ -11,10 +11,9 @@ import pytest
 
 from jmars.actors.delivery import Delivery
 from jmars.scheduler.places import Places
-from jmars.transport import pull_lanes
+from jmars.transport import pulling
 from jmars.transport.pulling import Puller
-from jmars.worker.carrier_link import CarrierLink
-from jmars.worker.chunk_exchange import ChunkExchange
+from jmars.worker.chunk_exchange import CarrierLink, ChunkExchange
 from tests.sim.faults import Faults
 from tests.sim.hosts import run_hosts
 from tests.sim.world import Failed
@@ -71,7 +70,7 @@ def test_a_port_that_forgets_what_a_lost_host_had(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_lane_that_checks_no_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull_lanes, "block_sums", lambda view: Equal())
+    monkeypatch.setattr(pulling, "block_sums", lambda view: Equal())
     assert "wrong value" in found(lambda: Faults(bytes_change=0.5))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jmars.errors import ProtocolError
 from jmars.storage.spill import block_sums
 from jmars.transport import wire
-from jmars.transport.frame_reader import BUFFER, FrameReader
+from jmars.transport.lanes import BUFFER, FrameReader
 
 KINDS = {wire.ASK, wire.PART, wire.END, wire.LOST, wire.DROP, wire.BEAT}
 NOISE = memoryview(bytes(range(251)) * (wire.PART_BYTES // 251 + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import threading
 
-from jmars.transport.inbox import Inbox
+from jmars.transport.lanes import Inbox
 
 
 def test_messages_of_many_threads_come_once_each_and_in_the_order_of_each_thread():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jmars.transport.link_rate import ENOUGH, LinkRate
+from jmars.transport.pulls import ENOUGH, LinkRate
 
 
 def test_a_busy_time_tells_a_bandwidth_and_the_newest_count_most():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.storage.spill import CHECKED
-from jmars.transport.part_queue import BUFFERS, PartQueue, ServeJob
+from jmars.transport.serving import BUFFERS, PartQueue, ServeJob
 from jmars.transport.wire import PART_BYTES
 
 MEMORY = memoryview(bytes(range(256)) * (16 * PART_BYTES // 256))

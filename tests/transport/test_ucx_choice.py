@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jmars.transport.ucx_choice import TLS, UCX, by_devices, by_rates, devices_of, pack_devices, unpack_devices
+from jmars.transport.ucx import TLS, UCX, by_devices, by_rates, devices_of, pack_devices, unpack_devices
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tornado.websocket import websocket_connect
 from jmars.client import Cluster
 from jmars.client.serving import WebGateway
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.web.building_engine import BuildingEngine
+from jmars.web.server import BuildingEngine
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor
-from jmars.web.allowed_functions import allowed_functions, describe_functions
-from jmars.web.call_document import DocumentError, build
+from jmars.web.call_document import DocumentError, allowed_functions, build, describe_functions
 
 NAMES = allowed_functions()
 

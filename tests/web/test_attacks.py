@@ -13,9 +13,8 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import ClusterError, UnsupportedError
 from jmars.web.call_document import DocumentError, build
-from jmars.web.operand_document import document_of, graph_of
-from jmars.web.operand_values import decode, encode, function_of
-from jmars.worker.chunk_transfer import ChunkTransferActor
+from jmars.web.operand_document import decode, document_of, encode, function_of, graph_of
+from jmars.worker.store import ChunkTransferActor
 from tests.web.conftest import call, listen, ref
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jmars.web.guard import FAILURES, Guard, Refusal
+from jmars.web.gateway import FAILURES, Guard, Refusal
 
 HOST, TOKEN = "127.0.0.1:8000", "t" * 64
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from jmars.web.json_stream import PIECE, stream_json
+from jmars.web.handlers import PIECE, stream_json
 
 
 def told(value):

@@ -15,8 +15,7 @@ from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, unpickled
 from jmars.tensor.structure import digest_of
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.web.call_document import DocumentError
-from jmars.web.operand_document import document_of, graph_of
-from jmars.web.operand_values import decode, encode
+from jmars.web.operand_document import decode, document_of, encode, graph_of
 
 rng = mt.random.default_rng(3)
 x, y = rng.random((20, 30), chunk_size=8), rng.normal(0, 1, (20, 30), chunk_size=8)

@@ -11,7 +11,7 @@ import pytest
 
 from jmars import errors
 from jmars.model.failure import Failure
-from jmars.web.metrics import METRICS, exposition
+from jmars.web.handlers import METRICS, exposition
 from jmars.web.npy_stream import dtype_of, named_dtype
 from jmars.web.problems import Problem, problem_from_exception, problem_from_report
 from jmars.web.sessions import GraphResult, SessionStore, SubmittedGraph, UploadedArray

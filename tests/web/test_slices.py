@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.web.slices import ChunkRead, chunk_reads, chunk_selection, count_chunks, parse_slice, pieces
+from jmars.web.results import ChunkRead, chunk_reads, chunk_selection, count_chunks, parse_slice, pieces
 
 
 def chunked(array, splits):

@@ -15,7 +15,7 @@ from jmars.dispatch import dispatcher
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.messages import JobTable
 from jmars.model.reports import Report
-from jmars.processes.health import Vital
+from jmars.processes.vitals import Vital
 from jmars.storage.arena import Arena
 from jmars.worker import ExecutionActor
 

@@ -6,7 +6,7 @@ import pytest
 
 from jmars.actors.tls import Credentials
 from jmars.errors import ChunkLostError
-from jmars.worker.carrier_link import DEATHS, CarrierLink, Transfers
+from jmars.worker.chunk_exchange import DEATHS, CarrierLink, Transfers
 
 
 class Fake:

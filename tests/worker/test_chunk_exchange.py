@@ -9,7 +9,7 @@ import pytest
 
 from jmars.actors.tls import Credentials
 from jmars.processes import supervision
-from jmars.processes.health import LOOK_SECONDS, Vital
+from jmars.processes.vitals import LOOK_SECONDS, Vital
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange
 from tests.worker.steps_host import Host, in_loop, program, table
 

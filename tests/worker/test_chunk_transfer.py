@@ -11,7 +11,7 @@ import pytest
 from jmars.errors import ClusterError, StorageError
 from jmars.storage.arena import SLAB
 from jmars.storage.chunk_checksums import checksum
-from jmars.worker.chunk_transfer import ChunkTransferActor
+from jmars.worker.store import ChunkTransferActor
 from tests.memory.buffer_host import Host
 from tests.worker.test_store import store_of
 

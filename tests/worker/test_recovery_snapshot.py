@@ -9,8 +9,7 @@ import numpy as np
 from jmars.errors import MemoryLimitError, StorageError
 from jmars.model.orders import EnqueueGraph, FreeChunks, KeepChunks, Replan
 from jmars.model.reports import ChunksLost, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost
-from jmars.worker.recovery_snapshot import RecoverySnapshot
-from jmars.worker.remote_scheduler import Orders, RemoteScheduler
+from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 
 
 class Workers:

@@ -15,7 +15,7 @@ from jmars.storage.arena import SLAB, Allocator
 from jmars.storage.chunk_checksums import received
 from jmars.storage.chunks import Chunks, SpillFile
 from jmars.storage.spill import write_chunk
-from jmars.worker.serving import ServingActor
+from jmars.worker.chunk_exchange import ServingActor
 
 DATA = bytes(range(256)) * (SLAB // 256)
 

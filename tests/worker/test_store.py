@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jmars.errors import ClusterError
-from jmars.memory.active_operands import ActiveOperands
+from jmars.memory.dynamic_outputs import ActiveOperands
 from jmars.storage.arena import SLAB
 from jmars.worker.store import StoreActor
 from tests.memory.buffer_host import Host

@@ -13,7 +13,7 @@ import pytest
 from jmars.actors.frames import Decoder, pack, unpack
 from jmars.actors.tls import Credentials
 from jmars.processes.zygote import start_zygote
-from jmars.worker.carrier_link import CarrierLink
+from jmars.worker.chunk_exchange import CarrierLink
 from tests.contract.transport.carriers import PATIENCE, noise
 from tests.transport.certificates import identity
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from jmars.transport import pull_lanes, pulling, pulls
+from jmars.transport import pulling, pulls
 from tests.contract.transport.carriers import CarrierHost, carriers, noise, pulled, pump
 from tests.contract.transport.rogue import proxy
 from tests.transport.certificates import identity
@@ -24,8 +24,8 @@ def hasty(monkeypatch):
     monkeypatch.setattr(pulls, "STALL_SECONDS", pulls.STALL_SECONDS / 10)
     monkeypatch.setattr(pulls, "LAST_SECONDS", pulls.LAST_SECONDS / 10)
     monkeypatch.setattr(pulling, "LOOK_SECONDS", pulling.LOOK_SECONDS / 10)
-    monkeypatch.setattr(pull_lanes, "SILENT_SECONDS", pull_lanes.SILENT_SECONDS / 10)
-    monkeypatch.setattr(pull_lanes, "BEAT_SECONDS", pull_lanes.BEAT_SECONDS / 10)
+    monkeypatch.setattr(pulling, "SILENT_SECONDS", pulling.SILENT_SECONDS / 10)
+    monkeypatch.setattr(pulling, "BEAT_SECONDS", pulling.BEAT_SECONDS / 10)
 
 
 def in_the_middle(reader, source, *others):
@@ -141,9 +141,9 @@ def test_a_half_open_link_without_another_holder_is_dialled_again(hasty, transpo
 
 
 def test_a_source_lets_go_of_a_reader_that_is_silent(monkeypatch):
-    from jmars.transport import serve_lanes
+    from jmars.transport import serving
 
-    monkeypatch.setattr(serve_lanes, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(serving, "SILENT_SECONDS", 0.5)
     with carriers(0, 1) as hosts:
         reader, source = hosts
         in_the_middle(reader, source)

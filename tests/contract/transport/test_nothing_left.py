@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from jmars.transport import pull_lanes
+from jmars.transport import pulling
 from tests.contract.transport.carriers import carriers, noise, pulled, pump
 from tests.contract.transport.rogue import proxy
 
@@ -65,7 +65,7 @@ def test_lanes_that_broke_leave_nothing(tmp_path, transport):
 
 
 def test_an_idle_lane_is_closed_and_dialled_again(monkeypatch, transport):
-    monkeypatch.setattr(pull_lanes, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(pulling, "IDLE_SECONDS", 0.1)
     with carriers(0, 1) as hosts:
         reader, source = hosts
         source.fill(1, 4096, noise(100))

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from jmars.transport import pull_lanes, ucx_greeting, ucx_source, wire
+from jmars.transport import pulling, ucx, wire
 from jmars.transport.ucx import Ucx
 from tests.contract.transport import carriers as hosts_of_tests
 from tests.contract.transport.carriers import carriers, moving_by, noise, pulled
@@ -52,7 +52,7 @@ def test_without_devices_that_are_faster_tls_is_chosen_by_itself(monkeypatch):
 
 def test_a_probe_measures_both_ways(monkeypatch):
     monkeypatch.setitem(hosts_of_tests.UCX, "ucx", "auto")
-    monkeypatch.setattr(ucx_greeting, "by_devices", lambda *_: ucx_greeting.TransportChoice("ucx", "a test"))
+    monkeypatch.setattr(ucx, "by_devices", lambda *_: ucx.TransportChoice("ucx", "a test"))
     with carriers(0, 1) as hosts:
         reader, source = hosts
         source.fill(1, 4096, DATA)
@@ -75,7 +75,7 @@ def test_a_host_that_was_started_without_ucx_sends_by_tls(monkeypatch):
 
 def test_a_host_without_the_secret_is_asked_for_nothing(monkeypatch):
     with carriers(0, 2) as (reader, other):
-        monkeypatch.setattr(ucx_source, "proof_of", lambda secret: bytes(32))
+        monkeypatch.setattr(ucx, "proof_of", lambda secret: bytes(32))
         with carriers(1, acquainted=False) as (source,):
             for host in (source, other):
                 host.fill(1, 4096, DATA)
@@ -91,7 +91,7 @@ def test_where_ucx_fails_later_the_host_is_asked_again_by_tls(monkeypatch):
     def fails(self, view):
         self._frame(wire.answer(False, 0, b"a test"))
 
-    monkeypatch.setattr(ucx_source.UcxSource, "send", fails)
+    monkeypatch.setattr(ucx.UcxSource, "send", fails)
     with carriers(0, 1) as hosts:
         reader, source = hosts
         source.fill(1, 4096, DATA)
@@ -101,9 +101,9 @@ def test_where_ucx_fails_later_the_host_is_asked_again_by_tls(monkeypatch):
 
 
 def test_a_part_that_does_not_come_is_asked_for_by_tls(monkeypatch):
-    monkeypatch.setattr(pull_lanes, "SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(pull_lanes, "BEAT_SECONDS", 0.1)
-    monkeypatch.setattr(ucx_source.UcxSource, "send", lambda self, view: 1)  # says so, and sends nothing
+    monkeypatch.setattr(pulling, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(pulling, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(ucx.UcxSource, "send", lambda self, view: 1)  # says so, and sends nothing
     with carriers(0, 1) as hosts:
         reader, source = hosts
         source.fill(1, 4096, DATA)
