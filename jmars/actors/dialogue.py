@@ -4,6 +4,17 @@ A message is `(number, actor, method, args)`; number 0 wants no answer. An answe
 any object whose class lists remote methods (mailbox.py). Subclasses send messages and pass received messages on:
 `ActorChannel` for one connection, `LastingChannel` for connections that break and are dialled again.
 Source: docs/explanation/seeds.md, "Architecture" (actors).
+
+ActorFactory: creates and destroys actors of registered classes when an authenticated peer asks for it.
+
+A peer names a class that this process registered, never code. Actors that this process added itself cannot be destroyed
+by peers. `Dialogue.create_actor` and `destroy_actor` ask the peer's factory.
+Source: docs/explanation/seeds.md, "Architecture" (actors); Mars `actors/core.py`, `create_actor` and `destroy_actor`.
+
+Mailbox: the actors of this process by name, and the methods that messages may call.
+
+Messages reach only methods that the actor's class marks with `remote_method`; other public methods are for the actor's
+own process. Source: docs/explanation/seeds.md, "Architecture" (actors).
 """
 
 from __future__ import annotations
@@ -14,15 +25,11 @@ import logging
 import pickle
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from jmars import errors
-from jmars.actors.factory import FACTORY
-from jmars.actors.mailbox import Mailbox
-from jmars.errors import ClusterLostError, ProtocolError, text_of
-
-__all__ = ["Dialogue", "describe", "revive"]
+from jmars.errors import ActorNotFoundError, ClusterError, ClusterLostError, ProtocolError, text_of
 
 log = logging.getLogger("jmars.actors")
 
@@ -192,3 +199,140 @@ def revive(value: tuple[str, str, bytes]) -> Exception:
             log.debug("exception %s cannot be unpickled here", name)
     known = getattr(errors, name, errors.ClusterError)
     return known(text) if known is not errors.ClusterError else errors.ClusterError(f"{name}: {text}")
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def remote_method(method: Method) -> Method:
+    """Marks a method of an actor as callable by messages: a decorator.
+
+    Examples
+    --------
+    >>> class Counter:
+    ...     value = 0
+    ...     @remote_method
+    ...     def add(self, number):
+    ...         self.value += number
+    ...         return self.value
+    ...     def reset(self):
+    ...         self.value = 0
+    >>> mailbox = Mailbox()
+    >>> mailbox.add("counter", Counter())
+    >>> mailbox.find("counter", "add")(3)
+    3
+    >>> mailbox.find("counter", "reset")
+    Traceback (most recent call last):
+    jmars.errors.ActorNotFoundError: actor 'counter' has no remote method 'reset'; it has add
+    """
+    method.is_remote = True  # type: ignore[attr-defined]
+    return method
+
+
+def remote_methods(actor: Any) -> list[str]:
+    """Names of the methods of an actor that messages may call, sorted."""
+    kind = type(actor)
+    return sorted(name for name in dir(kind) if getattr(getattr(kind, name), "is_remote", False))
+
+
+class Mailbox:
+    """The actors of this process by name."""
+
+    def __init__(self) -> None:
+        self._actors: dict[str, Any] = {}
+
+    def add(self, name: str, actor: Any) -> None:
+        """Make `actor` addressable as `name`."""
+        self._actors[name] = actor
+
+    def remove(self, name: str) -> None:
+        """Destroy the actor's address: messages to it fail from now on; calls that have begun end as they would."""
+        del self._actors[name]
+
+    def names(self) -> list[str]:
+        """Names of the actors, sorted."""
+        return sorted(self._actors)
+
+    def find(self, actor: str, method: str) -> Callable[..., Any]:
+        """The method that a message names; raises ActorNotFoundError when there is none."""
+        target = self._actors.get(actor)
+        if target is None:
+            raise ActorNotFoundError(f"there is no actor {actor!r} here; there are {', '.join(self.names())}")
+        call: Any = getattr(target, method, None)
+        if not getattr(call, "is_remote", False):
+            has = ", ".join(remote_methods(target)) or "none"
+            raise ActorNotFoundError(f"actor {actor!r} has no remote method {method!r}; it has {has}")
+        return call  # type: ignore[no-any-return]
+
+
+FACTORY = "actors"  # the factory's own name in a mailbox
+
+
+class ActorFactory:
+    """An actor named "actors" that creates others.
+
+    Parameters
+    ----------
+    mailbox
+        Where the actors live; the factory adds itself.
+    classes
+        What peers may create, by name: a class, or a function that returns an actor.
+
+    Examples
+    --------
+    >>> class Counter:
+    ...     def __init__(self, value):
+    ...         self.value = value
+    ...     @remote_method
+    ...     def add(self, number):
+    ...         self.value += number
+    ...         return self.value
+    >>> mailbox = Mailbox()
+    >>> factory = ActorFactory(mailbox, {"counter": Counter})
+    >>> factory.create("counter", "mine", 5)
+    >>> mailbox.find("mine", "add")(3)
+    8
+    """
+
+    def __init__(self, mailbox: Mailbox, classes: Mapping[str, Callable[..., Any]]) -> None:
+        self._mailbox, self._classes = mailbox, dict(classes)
+        self._created: dict[str, Any] = {}
+        mailbox.add(FACTORY, self)
+
+    @remote_method
+    def create(self, kind: str, name: str, *args: Any) -> None:
+        """Create the actor `name` by calling a registered class with `args`; what that raises travels to the caller.
+
+        Raises
+        ------
+        ActorNotFoundError
+            If no such class is registered here.
+        ClusterError
+            If an actor has this name already.
+        """
+        make = self._classes.get(kind)
+        if make is None:
+            has = ", ".join(sorted(self._classes)) or "none"
+            raise ActorNotFoundError(f"no class {kind!r} is registered here to create actors of; there are {has}")
+        if not name or name in self._mailbox.names():
+            raise ClusterError(f"an actor cannot be called {name!r}: the name is empty or taken; choose another one")
+        self._created[name] = make(*args)
+        self._mailbox.add(name, self._created[name])
+
+    @remote_method
+    def destroy(self, name: str) -> None:
+        """Destroy an actor that a peer created, after a call of the method `close`, if there is a method `close`.
+
+        Raises
+        ------
+        ActorNotFoundError
+            If no peer has created such an actor.
+        """
+        if name not in self._created:
+            has = ", ".join(sorted(self._created)) or "none"
+            raise ActorNotFoundError(f"no actor {name!r} was created here by a peer; there are {has}")
+        actor = self._created.pop(name)
+        self._mailbox.remove(name)
+        close = getattr(actor, "close", None)
+        if close is not None:
+            close()

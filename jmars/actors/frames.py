@@ -8,9 +8,7 @@ from typing import Any
 import msgpack
 
 from jmars.errors import ProtocolError
-from jmars.model.wire import pack_record, unpack_record
-
-__all__ = ["MAX_FRAME", "Decoder", "pack", "pack_body", "recv_message", "unpack"]
+from jmars.model.messages import pack_record, unpack_record
 
 MAX_FRAME = 2**31 - 1  # bytes of one body
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from jmars.config import runtime_dir
 from jmars.errors import ClusterError, ClusterLostError
 
-__all__ = ["Entry", "entries", "find_entry", "read_entry", "refuse_twin"]
-
 _ID = re.compile(r"[\w.-]{1,100}")
 _LARGEST = 64 * 1024  # bytes of a registry file
 

@@ -3,6 +3,8 @@
 Both ends of a connection show certificates of the cluster's own authority (deploy/ca.py). A certificate names a host,
 not an address: `head.CLUSTER.jmars` is host 0, `host-3.CLUSTER.jmars` host 3; a second name holds the host's
 incarnation. Only TLS 1.3 is spoken. Source: RFC 8446; RFC 6125; RFC 7301.
+
+Chooses the connection that gives way where too many peers have proved no identity yet.
 """
 
 from __future__ import annotations
@@ -10,24 +12,12 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jmars.errors import AuthenticationError, ProtocolError
-
-__all__ = [
-    "BEATS",
-    "HEAD",
-    "Credentials",
-    "Identity",
-    "client_context",
-    "enrolment_context",
-    "host_name",
-    "identity_of",
-    "names_of",
-    "server_context",
-]
 
 HEAD = 0  # number of the host with clients and scheduler
 BEATS = "jmars-beats"  # purpose of a connection that carries nothing else
@@ -180,3 +170,26 @@ def _load(context: ssl.SSLContext, credentials: Credentials) -> None:
         raise ProtocolError(f"the key and certificate of this host cannot be read, or are no pair: {error}") from error
     finally:
         os.close(fd)
+
+
+Peer = TypeVar("Peer")
+
+
+def gives_way(addresses: Mapping[Peer, str]) -> Peer:
+    """The oldest peer of the address that has most.
+
+    Refusing the newest peer instead would let held connections keep all hosts out.
+
+    Parameters
+    ----------
+    addresses
+        By peer, the oldest first; one at least.
+
+    Examples
+    --------
+    >>> gives_way({"a": "10.0.0.1", "b": "10.0.0.9", "c": "10.0.0.9"})
+    'b'
+    """
+    count = Counter(addresses.values())
+    most = max(count.values())
+    return next(peer for peer, address in addresses.items() if count[address] == most)

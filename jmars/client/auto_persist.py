@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
-from jmars.model.fork_locks import free_in_child
+from jmars.model.collector import free_in_child
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.ops.chunks.rechunk import Rechunk

@@ -34,9 +34,9 @@ from jmars.deploy import AttachedHost, LocalHost
 from jmars.deploy.memory import usable_cores
 from jmars.devices.find import gpu_names
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
+from jmars.model.collector import free_in_child
 from jmars.model.events import Event
-from jmars.model.fork_locks import free_in_child
-from jmars.model.states import JobState
+from jmars.model.status import JobState
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor

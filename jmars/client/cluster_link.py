@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jmars.client.arrays import Arrays
-from jmars.model.fork_locks import free_in_child
+from jmars.model.collector import free_in_child
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine, raise_at, warn_user
 

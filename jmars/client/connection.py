@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from jmars.actors import ActorChannel, Mailbox, connect
 from jmars.deploy.control_process import ended_within, is_stopped
 from jmars.errors import ClusterClosedError, ClusterError, ClusterLostError
-from jmars.model.fork_locks import free_in_child
+from jmars.model.collector import free_in_child
 from jmars.units import format_seconds
 
 _loops: dict[int, tuple[asyncio.AbstractEventLoop, int]] = {}  # process: its loop and how many use it

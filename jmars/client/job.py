@@ -30,8 +30,8 @@ from jmars.config import config
 from jmars.errors import ChunkLostError, ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
 from jmars.model.collector import without_collections
 from jmars.model.events import Event
-from jmars.model.failure import Failure
-from jmars.model.states import STATE_NAMES, JobState
+from jmars.model.messages import Failure
+from jmars.model.status import STATE_NAMES, JobState
 from jmars.tensor.lineage import detach
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine

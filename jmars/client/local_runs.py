@@ -34,7 +34,7 @@ from jmars.config import config
 from jmars.kernels.group_run import run_steps
 from jmars.kernels.loaded_programs import LoadedPrograms
 from jmars.kernels.scratch import open_spares
-from jmars.model.fork_locks import free_in_child
+from jmars.model.collector import free_in_child
 from jmars.tensor.from_array import FromArray, copied_bytes
 from jmars.tensor.operand import Operand, TensorData
 from jmars.tensor.small_values import SMALL as SMALL_VALUE

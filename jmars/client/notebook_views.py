@@ -15,7 +15,7 @@ from typing import Any, Self
 from jmars.config import config
 from jmars.model import upper_floors
 from jmars.model.record import record
-from jmars.model.states import TERMINAL
+from jmars.model.status import TERMINAL
 from jmars.units import format_bytes
 
 FIRST_SECONDS = 0.5

@@ -25,14 +25,13 @@ import numpy as np
 from jmars.client.cluster_link import ClusterLink, everywhere
 from jmars.errors import ClusterError
 from jmars.model import events
-from jmars.model.events import Event
-from jmars.model.states import TERMINAL, OperandState
-from jmars.model.timing import STATES, spans
-from jmars.reports.operand_names import OperandNames
+from jmars.model.events import STATES, Event, spans
+from jmars.model.status import TERMINAL, OperandState
+from jmars.reports.run_record import OperandNames
 from jmars.tensor.atomic_file import atomic_file
 
 if TYPE_CHECKING:
-    from jmars.reports.drawing import Drawing
+    from jmars.reports.graph_dot import Drawing
     from jmars.reports.run_record import RunRecord
 
 READ_SECONDS = 0.5  # between two looks at the log, which is bounded
@@ -59,9 +58,7 @@ def save_job(cluster: ClusterLink, job: str, name: str, path: str | os.PathLike[
 
 def draw_job(cluster: ClusterLink, job: str, fusion: str, colour: str) -> Drawing:
     """The graph of a job's newest stage, coloured by "kind", "state", "worker" or "seconds"."""
-    from jmars.reports.drawing import Drawing
-    from jmars.reports.graph_dot import graph_dot
-    from jmars.reports.operand_facts import OperandFacts
+    from jmars.reports.graph_dot import Drawing, OperandFacts, graph_dot
 
     facts = OperandFacts.of(all_events(cluster, job), job)
     if facts.graph is None:
@@ -180,7 +177,7 @@ def _record(cluster: ClusterLink, job: str) -> RunRecord:
 
 
 def _write(record: RunRecord, title: str, path: str | os.PathLike[str]) -> Path:
-    from jmars.reports.page import report_page
+    from jmars.reports.figures import report_page
 
     target = Path(path)
     page = report_page(record, title)

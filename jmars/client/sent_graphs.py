@@ -33,7 +33,7 @@ from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import ChunkLostError
 from jmars.model.collector import without_collections
-from jmars.model.submission import Submission
+from jmars.model.messages import Submission
 from jmars.tensor.from_array import COPIED, FromArray
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.index.basic_indexing import Slice

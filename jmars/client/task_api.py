@@ -16,7 +16,7 @@ from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import JobCancelledError, UnknownTaskError
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.states import JobState
+from jmars.model.status import JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor

@@ -29,7 +29,7 @@ import numpy as np
 
 from jmars.client.session import execute, plan_of
 from jmars.errors import GraphError, UnsupportedError
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.plan import ANY, CPU, GPU, UNLIMITED, Part, PlanGraph, Workers, as_labels, depth_first, merge
 from jmars.tensor.source_line import SourceLine, source_line
 from jmars.tensor.spawn import Spawned, spawn

@@ -29,7 +29,7 @@ from jmars.client.task_api import TaskResult, TaskStatus
 from jmars.config import config
 from jmars.errors import AuthenticationError, ClusterLostError, OperandError, ProtocolError, UnsupportedError
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.states import TERMINAL, JobState
+from jmars.model.status import TERMINAL, JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor

@@ -21,8 +21,7 @@ from typing import Any
 from jmars.actors import Mailbox, remote_method
 from jmars.actors.frames import Decoder, pack
 from jmars.actors.tls import BEATS, HEAD, Credentials, Identity, client_context, host_name
-from jmars.actors.tls_dial import parse_address
-from jmars.actors.tls_link import VISITOR, TlsClientGreeting
+from jmars.actors.tls_link import VISITOR, TlsClientGreeting, parse_address
 from jmars.deploy.control_process import is_stopped
 from jmars.errors import ClusterLostError, HostRefusedError, ProtocolError
 

@@ -29,8 +29,8 @@ from jmars.deploy.scheduler_port import SchedulerPort, SessionPort
 from jmars.errors import ClusterStartError
 from jmars.model.events import Event
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.states import JobState
-from jmars.model.submission import Submission
+from jmars.model.messages import Submission
+from jmars.model.status import JobState
 from jmars.processes.links import Children
 
 

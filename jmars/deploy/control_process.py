@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from jmars.actors import new_token
-from jmars.actors.descriptors import received
+from jmars.actors.channel import received
 from jmars.actors.registry import Entry
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.memory import chosen_limit

@@ -40,7 +40,7 @@ from jmars.errors import ClusterError, ClusterStartError, JmarsError, text_of
 from jmars.model import events
 from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
-from jmars.storage.chunk_checksums import checksum, received
+from jmars.storage.chunks import checksum, received
 
 log = logging.getLogger("jmars.host")
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from jmars.actors.descriptors import Descriptor
+from jmars.actors.channel import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import FIXED, ClusterHead, WhyService

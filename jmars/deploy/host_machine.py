@@ -17,7 +17,7 @@ from jmars.dispatch.worker_scaling import LEAVING
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
 from jmars.memory.gathering import Pull, no_pull
 from jmars.model.limits import PAGE
-from jmars.model.reports import WorkerMoved
+from jmars.model.messages import WorkerMoved
 from jmars.processes.links import Children
 from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote

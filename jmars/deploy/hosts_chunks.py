@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Sequence
 from jmars.actors import remote_method
 from jmars.deploy.roster import Roster
 from jmars.errors import ChunkLostError, ClusterError, ClusterLostError
-from jmars.model.reports import ChunksLost
-from jmars.storage.chunk_checksums import received
+from jmars.model.messages import ChunksLost
+from jmars.storage.chunks import received
 
 
 class HostsChunks:

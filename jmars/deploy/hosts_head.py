@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from jmars.actors.tls import server_context
-from jmars.actors.tls_server import serve_tls
+from jmars.actors.tls_link import serve_tls
 from jmars.deploy import memory
 from jmars.deploy.batch import BatchLaunch
 from jmars.deploy.beats import beats_door

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jmars.model.events import Event
-from jmars.model.messages import ReportPort, WorkerPort
-from jmars.model.submission import Submission
+from jmars.model.messages import ReportPort, Submission, WorkerPort
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
 
 if TYPE_CHECKING:

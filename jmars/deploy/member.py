@@ -18,14 +18,14 @@ from typing import Any, Protocol
 
 from jmars.actors import Mailbox, remote_method
 from jmars.actors.tls import Credentials
-from jmars.actors.tls_dial import parse_address
+from jmars.actors.tls_link import parse_address
 from jmars.deploy.folders import Folders
 from jmars.deploy.host_facts import own_facts
 from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.tickets import Ticket
-from jmars.model.reports import JobClosed, Report
+from jmars.model.messages import JobClosed, Report
 from jmars.storage import Arena
-from jmars.storage.chunk_checksums import received
+from jmars.storage.chunks import received
 from jmars.worker import Zygote
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, ChunkKeepingActor, PeersActor, ServingActor
 from jmars.worker.host_status import host_status

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity, client_context
-from jmars.actors.tls_dial import connect_tls
+from jmars.actors.tls_link import connect_tls
 from jmars.deploy import memory
 from jmars.deploy.beats import Beats, beats_order
 from jmars.deploy.control_process import process_settings

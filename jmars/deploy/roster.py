@@ -17,8 +17,7 @@ from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity
 from jmars.deploy.host_facts import HostFacts, check_versions, own_facts
 from jmars.errors import ChunkLostError, ClusterLostError, HostRefusedError
-from jmars.model.orders import Order
-from jmars.model.reports import Report
+from jmars.model.messages import Order, Report
 from jmars.scheduler.host_jobs import HostRow
 from jmars.scheduler.hosts import Hosts
 from jmars.scheduler.membership import Change, HostBack, HostGone, HostSuspect, Membership

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jmars.model.events import Event
+from jmars.model.messages import Submission
 from jmars.model.status import HostStatus, Verdict
-from jmars.model.submission import Submission
 
 
 class SessionPort(Protocol):

@@ -19,7 +19,7 @@ from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, remote_method
 from jmars.model import events
-from jmars.model.reports import Report
+from jmars.model.messages import Report
 from jmars.plan import Profile
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journal import Journal, JournaledSession, read_journal

@@ -37,9 +37,8 @@ from jmars.deploy.control_process import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.model import events
 from jmars.model.events import Event
-from jmars.model.reports import JobClosed, Report
+from jmars.model.messages import JobClosed, Report, Submission
 from jmars.model.status import HostStatus, Verdict
-from jmars.model.submission import Submission
 from jmars.scheduler import Machine
 from jmars.worker import ExecutionActor
 from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler

@@ -42,9 +42,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name, names_of
-from jmars.actors.tls_dial import dial_tls, parse_address
-from jmars.actors.tls_link import VISITOR, TlsClientGreeting
-from jmars.actors.tls_server import TlsServer
+from jmars.actors.tls_link import VISITOR, TlsClientGreeting, TlsServer, dial_tls, parse_address
 from jmars.deploy.ca import CertificateAuthority, check_request, new_request
 from jmars.errors import AuthenticationError, ClusterLostError, ClusterStartError, HostRefusedError, ProtocolError
 

@@ -2,25 +2,28 @@
 
 NVRTC compiles the kernels of `kernels.cuda_loops` on first use; other functions are CuPy's own.
 Source: https://docs.cupy.dev/en/stable/reference/cuda.html.
+
+Compiles sources for the GPU of this process by NVRTC; machine code is kept in a folder of the user.
+
+CuPy's own compilation flushes float32 numbers below 1.2e-38 to zero (`-ftz=true`); NumPy keeps them.
+Source: https://docs.nvidia.com/cuda/nvrtc/index.html.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import cupy
 import numpy as np
+from xxhash import xxh3_128_hexdigest
 
-from jmars.devices.cuda_errors import translated
-from jmars.devices.cuda_module import cuda_function
-from jmars.devices.device import Array, Device
-from jmars.devices.launches import broadcast, reductions
+from jmars.devices.device import Array, Device, translated
+from jmars.devices.launches import broadcast, find_kernel, keep_kernel, reductions
 from jmars.devices.library import LIBRARY
 from jmars.kernels.cuda_loops import BLOCK, MAP, PER_THREAD, REDUCE, map_source, reduction_source
 from jmars.kernels.expression import Expression, same
-
-__all__ = ["CupyDevice"]
 
 
 class CupyDevice(Device):
@@ -159,3 +162,32 @@ class CupyDevice(Device):
         """Free the slab and the pool."""
         self._slab = None
         self._pool.free_all_blocks()
+
+
+_OPTIONS = ("--fmad=false", "--ftz=false", "--std=c++17")
+
+
+@lru_cache(maxsize=4096)
+def cuda_function(source: str, name: str) -> Any:
+    """The kernel `name` of a source, to be called as (grid, block, arguments).
+
+    Raises
+    ------
+    cupy.cuda.compiler.CompileException
+        If NVRTC refuses the source.
+    """
+    module = cupy.cuda.function.Module()
+    module.load(_machine_code(source))
+    return module.get_function(name)
+
+
+def _machine_code(source: str) -> bytes:
+    """From the folder, else from NVRTC."""
+    version = (*cupy.cuda.nvrtc.getVersion(), cupy.cuda.Device().compute_capability, cupy.__version__, *_OPTIONS)
+    name = xxh3_128_hexdigest(f"{version}\n{source}".encode())
+    known = find_kernel(name)
+    if known is not None:
+        return known
+    code, _ = cupy.cuda.compiler.compile_using_nvrtc(source, _OPTIONS)
+    keep_kernel(name, code)
+    return bytes(code)

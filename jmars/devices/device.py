@@ -4,19 +4,23 @@
 and a chunk's place is an offset into the slab. Every call that takes a stream returns at once; the work runs later, in
 the order of the stream. Only events order the work of two streams.
 Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU".
+
+Translates CUDA's errors.
+
+Source: CUDA Runtime API, "Error Handling" (`cudaError_t`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 
 from jmars.errors import ExecutionError
 from jmars.kernels.expression import Expression
-
-__all__ = ["Device", "DeviceLostError", "DeviceMemoryError"]
 
 Array = np.ndarray[Any, Any]
 
@@ -115,3 +119,35 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Free all memory of the device."""
+
+
+_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+# Errors that lose the context: uncorrectable memory, faults of kernels, unknown errors.
+_STICKY = {214, 220, *range(700, 722), 999}
+
+
+def meaning(error: BaseException) -> BaseException:
+    """DeviceMemoryError or DeviceLostError in place of an error of CuPy; other errors unchanged."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return error
+    status = None
+    if isinstance(error, cupy.cuda.runtime.CUDARuntimeError | cupy.cuda.driver.CUDADriverError):
+        status = error.status
+    if isinstance(error, cupy.cuda.memory.OutOfMemoryError) or status == _OUT_OF_MEMORY:
+        return DeviceMemoryError(f"the GPU has no memory: {error}")
+    if status in _STICKY:
+        return DeviceLostError(f"the GPU has lost its context: {error}; its process must end")
+    return error
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise translated errors."""
+    try:
+        yield
+    except Exception as error:
+        found = meaning(error)
+        if found is error:
+            raise
+        raise found from error

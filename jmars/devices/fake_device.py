@@ -23,8 +23,6 @@ from jmars.kernels.cuda_text import cuda_text
 from jmars.kernels.expression import Expression
 from jmars.kernels.numpy_backend import whole_function
 
-__all__ = ["FakeDevice"]
-
 
 class _Event:
     """An event; `done` once the stream has come to the event."""

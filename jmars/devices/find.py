@@ -19,8 +19,6 @@ from jmars.units import parse_bytes
 if TYPE_CHECKING:
     from jmars.devices.device import Device
 
-__all__ = ["find_gpus", "gpu_names", "is_gpu", "most_bytes", "open_device", "slab_bytes"]
-
 SPARE = 512 * 10**6  # bytes of a GPU that the slab leaves, for the context and library calls
 _NAME = r"cuda:[\w-]+(:\w+)?|fake:\w+(:\d+|:no-\w+)?"
 

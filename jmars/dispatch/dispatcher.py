@@ -18,10 +18,8 @@ from jmars.dispatch.ledger import Estimate
 from jmars.dispatch.task_queue import FairShare, TaskQueue
 from jmars.dispatch.workers import Batch, OpenJobs, Worker
 from jmars.memory import HostMemory
-from jmars.model.failure import Failure
 from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, GPU_OPERANDS, WAITS_BEHIND, WINDOW
-from jmars.model.messages import JobTable
-from jmars.model.reports import Refused, Report, Started
+from jmars.model.messages import Failure, JobTable, Refused, Report, Started
 from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWork, RunBatch, RunOnDevice
 from jmars.units import format_bytes
 

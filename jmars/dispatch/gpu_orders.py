@@ -17,9 +17,7 @@ from jmars.dispatch.workers import Worker
 from jmars.errors import ClusterError, UnsupportedError
 from jmars.memory import HostMemory
 from jmars.memory.device_memory import DeviceGrant, DeviceRequest
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
-from jmars.model.reports import Failed, GpuRefused, Interrupted, Refused, Report
+from jmars.model.messages import Failed, Failure, GpuRefused, Interrupted, JobTable, Refused, Report
 from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
 
 if TYPE_CHECKING:

@@ -22,9 +22,7 @@ from jmars.dispatch.worker_scaling import Placement, WorkerScaling
 from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, ExecutorLink, OpenJobs, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory import HostMemory
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
-from jmars.model.reports import Interrupted, JobBroken, JobClosed, Refused, Report, WorkerMoved
+from jmars.model.messages import Failure, Interrupted, JobBroken, JobClosed, JobTable, Refused, Report, WorkerMoved
 from jmars.plan import signature
 from jmars.processes.executor_messages import (
     COPY_DOWN,

@@ -19,9 +19,7 @@ from jmars.dispatch.ledger import Ledger, StateTimes
 from jmars.dispatch.speculation import LONG, SpeculativeExecution, WorkerRecycling
 from jmars.dispatch.workers import Batch, OpenJobs, Worker
 from jmars.memory import HostMemory
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
-from jmars.model.reports import Failed, Finished, Interrupted, Report, Timed, Warned
+from jmars.model.messages import Failed, Failure, Finished, Interrupted, JobTable, Report, Timed, Warned
 from jmars.processes.executor_messages import (
     ACCEPTED,
     COPIED_DOWN,

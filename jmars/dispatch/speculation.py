@@ -38,7 +38,7 @@ from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import DISCARDED, RECYCLED, Batch, ExecutorLink, OpenJobs, Worker
 from jmars.memory import HostMemory
 from jmars.model.limits import WAITS_BEHIND
-from jmars.model.reports import Interrupted, Report, WorkerLost
+from jmars.model.messages import Interrupted, Report, WorkerLost
 from jmars.processes.executor_messages import RUN, RunBatch
 from jmars.processes.vitals import LOOK_SECONDS
 from jmars.units import format_bytes

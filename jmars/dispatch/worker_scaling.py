@@ -17,8 +17,7 @@ from jmars.dispatch.gpu_orders import GpuWorkers
 from jmars.dispatch.speculation import WorkerRecycling
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import OpenJobs, Worker
-from jmars.model.messages import JobTable
-from jmars.model.reports import Report, WorkerMoved
+from jmars.model.messages import JobTable, Report, WorkerMoved
 from jmars.plan.plan_graph import is_for_gpu
 
 LEAVING, LEFT = "leaving", "left"  # states of workers for which nothing is planned (scheduler/session_actor.py)

@@ -30,7 +30,7 @@ from jmars.engines.results import LinkSpeed
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 
 FIRST = 1  # priority before all that waits
 GRACE = 2.0  # seconds that a report may come after its result

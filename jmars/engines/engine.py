@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 
 START_SECONDS = 60.0  # for each step of an engine's start: its connection, the preparation of its workers
 

@@ -25,15 +25,15 @@ from jmars.engines.engine import GroupTask, Result
 from jmars.engines.groups import Group, single_group
 from jmars.engines.results import Kept, Results
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksLost,
     Failed,
+    Failure,
     Finished,
     InputsMissing,
     Interrupted,
     JobClosed,
+    JobTable,
     Refused,
     Report,
     Started,

@@ -23,9 +23,7 @@ from jmars.engines.planned_groups import GroupPlans
 from jmars.engines.results import BANDWIDTH, Kept, Results
 from jmars.errors import ChunkLostError, ClusterError, fault_of
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable, ReportPort
-from jmars.model.reports import ChunksLost, JobBroken, Report, WorkerMoved
+from jmars.model.messages import ChunksLost, Failure, JobBroken, JobTable, Report, ReportPort, WorkerMoved
 from jmars.model.status import DeathStatus, HostStatus, WorkerStatus
 from jmars.plan import Profile, signature
 

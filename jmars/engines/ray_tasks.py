@@ -32,7 +32,7 @@ from jmars.engines.engine import EngineEvents, GroupTask, Result
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 
 GRACE = 1.0  # seconds in which a task that was dropped may end by itself
 START_SECONDS = 0.5  # in which the start of a task is heard

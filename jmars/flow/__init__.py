@@ -7,10 +7,7 @@ run_time    Graph instances, closures, executors, channels, pools of instances
 
 The same dependency counting without processors, for graphs of operands; the scheduler runs on it:
 
-flow_graph  the frozen part that all runs of a graph share
 counters    a run: missing inputs and remaining readers
-lending     the base of pools: lends instances to runs
-pool        a pool of counters
 
 Source: docs/explanation/seeds.md, "A dataflow engine".
 """
@@ -18,9 +15,7 @@ Source: docs/explanation/seeds.md, "A dataflow engine".
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jmars.flow.counters import Counters
-from jmars.flow.flow_graph import FlowGraph
-from jmars.flow.pool import Pool
+from jmars.flow.counters import Counters, FlowGraph, Pool
 
 if TYPE_CHECKING:
     from jmars.flow.build_time import DependencyBuilder, GraphBuilder, VertexBuilder

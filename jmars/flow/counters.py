@@ -8,16 +8,45 @@ An unconditional dependency counts +1 when activated and -1 when ready and fires
 activated before the first operand finishes, so the sum over an operand's dependencies is a single count, `waiting`,
 that fires as it falls to 0.
 Source: docs/explanation/seeds.md, "Dependency counting".
+
+`FlowGraph`: the frozen part of a graph that all of its runs share.
+
+A `FlowGraph` is built once; `counters.Counters` are its running instances and `pool.Pool` lends instances to runs. The
+scheduler's operand rows are an instance. An operand is the document's compute node with its single output data node; an
+edge is an unconditional dependency.
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
+
+`Pool`: a pool of `Counters`, lent to one run of a graph at a time and reused.
+
+Building the rows of a graph costs a tuple per vertex; resetting an instance is a copy. The scheduler has a pool for
+each graph structure.
+Source: docs/explanation/seeds.md, "Execution lifecycle".
+
+`Lending`: a pool that lends reusable instances to one run at a time, the base of both pools in this folder.
+
+Building an instance costs a tuple or an object per vertex; resetting an instance is a copy of lists. A pool builds at
+most `limit` instances and lends them first come, first served: by `acquire` to threads, by `request` (a future) to
+event loops.
+Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import pairwise
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
-from jmars.flow.flow_graph import FlowGraph
-
-__all__ = ["Counters"]
+from jmars.graph import Dag, gather_rows
 
 
 class Counters:
@@ -40,7 +69,7 @@ class Counters:
 
     Examples
     --------
-    >>> from jmars.graph.dag import Dag
+    >>> from jmars.graph import Dag
     >>> run = Counters(FlowGraph(Dag.from_edges(3, [0, 1], [2, 2]), kept=[2]))
     >>> run.finish([0]), run.finish([1]), run.finish([2]), run.is_done
     (([], []), ([2], []), ([], [0, 1]), True)
@@ -217,3 +246,265 @@ class Counters:
 def _not_lent() -> GraphError:
     """The error for use of an instance that went back to its pool."""
     return GraphError("this instance went back to its pool and may be another run's by now; acquire one for each run")
+
+
+Rows = list[tuple[int, ...]]
+
+
+class FlowGraph:
+    """A graph ready to run: neighbours as plain tuples, and the initial counters of a run.
+
+    Parameters
+    ----------
+    dag
+        The operands; an edge leads from an operand to a reader of its chunk.
+    given
+        Operands whose chunk is stored before the run. A given chunk that outlives the run is in `kept` as well.
+    kept
+        Operands whose chunk outlives its readers (results): it counts an additional reader, until `Counters.drop`.
+
+    Raises
+    ------
+    GraphError
+        If `given` or `kept` names no operand, or an operand is given that reads others.
+
+    Examples
+    --------
+    >>> graph = FlowGraph(Dag.from_edges(3, [0, 1], [2, 2]), kept=[2])
+    >>> graph.initial, graph.preds[2], graph.waiting, graph.consumers
+    ([0, 1], (0, 1), [0, 0, 2], [1, 1, 1])
+    """
+
+    def __init__(self, dag: Dag, given: ArrayLike = (), kept: ArrayLike = ()) -> None:
+        self.dag = dag
+        self.given = _operands(given, dag.n, "given")
+        self.kept = _operands(kept, dag.n, "kept")
+        if np.any(dag.in_degree[self.given]):
+            raise GraphError("an operand whose chunk is given must read no other; prune what leads to it first")
+        self.n = dag.n
+        self.to_run = dag.n - len(self.given)  # operands of one run
+
+    @cached_property
+    def preds(self) -> Rows:
+        """Operands that each operand reads, in input order."""
+        return _rows(self.dag.pred_ptr, self.dag.pred_idx)
+
+    @cached_property
+    def succs(self) -> Rows:
+        """Operands that read each operand, ascending."""
+        return _rows(self.dag.succ_ptr, self.dag.succ_idx)
+
+    @cached_property
+    def waiting(self) -> Sequence[int]:
+        """Inputs that each operand misses when a run starts."""
+        missing = self.dag.in_degree
+        fed = gather_rows(self.dag.succ_ptr, self.dag.succ_idx, self.given)
+        counts: list[int] = (missing - np.bincount(fed, minlength=self.n)).tolist()
+        return counts
+
+    @cached_property
+    def consumers(self) -> Sequence[int]:
+        """Readers of each chunk when a run starts; plus 1 for kept chunks."""
+        readers = self.dag.out_degree
+        readers[self.kept] += 1
+        counts: list[int] = readers.tolist()
+        return counts
+
+    @cached_property
+    def finished(self) -> bytes:
+        """1 for given operands, else 0."""
+        return _flags(self.given, self.n)
+
+    @cached_property
+    def held(self) -> bytes:
+        """1 for kept operands, else 0."""
+        return _flags(self.kept, self.n)
+
+    @cached_property
+    def initial(self) -> list[int]:
+        """Operands that can run at once, ascending."""
+        able = np.asarray(self.waiting, np.int64) == 0
+        able[self.given] = False
+        return np.flatnonzero(able).tolist()
+
+
+def _rows(ptr: NDArray[np.int64], idx: NDArray[np.int64]) -> Rows:
+    """Rows as tuples: a slice of a tuple is a tuple, and tuples of ints leave the garbage collector's lists."""
+    values = tuple(idx.tolist())
+    return [values[start:stop] for start, stop in pairwise(ptr.tolist())]
+
+
+def _flags(ids: NDArray[np.int64], n: int) -> bytes:
+    """A byte for each operand, 1 for the operands `ids`."""
+    flags = np.zeros(n, np.uint8)
+    flags[ids] = 1
+    return flags.tobytes()
+
+
+def _operands(ids: ArrayLike, n: int, what: str) -> NDArray[np.int64]:
+    """Distinct operands, ascending."""
+    operands = np.unique(np.asarray(ids, np.int64))
+    if len(operands) and (operands[0] < 0 or operands[-1] >= n):
+        raise GraphError(f"{what} names operands {operands[0]} to {operands[-1]} and the graph has 0 to {n - 1}")
+    return operands
+
+
+class Lendable(Protocol):
+    """An instance that can be lent and reset."""
+
+    lent: bool
+
+    def reset(self) -> None:
+        """Resets the instance in place for the next run."""
+
+
+Instance = TypeVar("Instance", bound=Lendable)
+
+
+class Lending(ABC, Generic[Instance]):
+    """A pool of at most `limit` instances, `keep` of which (None: all) stay when idle; thread-safe.
+
+    Raises
+    ------
+    GraphError
+        If `limit` is below 1.
+    """
+
+    def __init__(self, limit: int, keep: int | None = None) -> None:
+        if limit < 1:
+            raise GraphError(f"a pool of {limit} instances can lend none; give a limit of 1 or more")
+        self.limit = limit
+        self.keep = limit if keep is None else keep
+        self.built = 0  # instances that exist
+        self._lock = Lock()
+        self._idle: list[Instance] = []
+        self._waiting: deque[Future[Instance]] = deque()
+
+    @abstractmethod
+    def _build(self) -> Instance:
+        """Builds a new instance."""
+
+    @abstractmethod
+    def _is_ours(self, instance: Instance) -> bool:
+        """Whether an instance runs this pool's graph."""
+
+    def request(self) -> Future[Instance]:
+        """Requests an instance; returns a future, served in the order of requests.
+
+        Cancelling the future leaves the queue; if `cancel()` returns False the instance must be released.
+        """
+        future: Future[Instance] = Future()
+        with self._lock:
+            if self._idle:
+                instance = self._idle.pop()
+            elif self.built < self.limit:
+                instance = self._build()
+                self.built += 1
+            else:
+                self._waiting.append(future)
+                return future
+            instance.lent = True
+        future.set_result(instance)
+        return future
+
+    def acquire(self, timeout: float | None = None) -> Instance:
+        """Takes a reset instance for a run; waits until an instance is free.
+
+        Parameters
+        ----------
+        timeout
+            Longest wait in seconds; None: no limit.
+
+        Raises
+        ------
+        TimeoutError
+            If no instance became free in time; the request is withdrawn.
+        """
+        future = self.request()
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            if future.cancel():
+                raise
+            return future.result()  # an instance came at the last moment
+        except BaseException:  # an interrupted wait must not leak an instance
+            if not future.cancel():
+                self.release(future.result())
+            raise
+
+    def release(self, instance: Instance) -> None:
+        """Returns an instance to the pool, resets it, and serves the next request.
+
+        Raises
+        ------
+        GraphError
+            If the instance is not lent by this pool, or was returned before.
+        """
+        if not self._is_ours(instance):
+            raise GraphError("this instance runs another graph; give it back to the pool that lent it")
+        with self._lock:
+            if not instance.lent:
+                raise GraphError("this instance was given back before; release each one once")
+            instance.lent = False
+        instance.reset()
+        with self._lock:
+            while self._waiting:
+                future = self._waiting.popleft()
+                if future.set_running_or_notify_cancel():  # not cancelled, and can no longer be
+                    instance.lent = True
+                    break
+            else:
+                if len(self._idle) < self.keep:
+                    self._idle.append(instance)
+                else:
+                    self.built -= 1
+                return
+        future.set_result(instance)
+
+    @contextmanager
+    def lent(self) -> Iterator[Instance]:
+        """Acquires an instance for a `with` block."""
+        instance = self.acquire()
+        try:
+            yield instance
+        finally:
+            self.release(instance)
+
+
+class Pool(Lending[Counters]):
+    """A pool of at most `limit` instances of `graph`; thread-safe.
+
+    Parameters
+    ----------
+    graph
+        The graph of the instances.
+    limit
+        Most instances that exist at a time, 1 or more.
+    keep
+        Idle instances to keep; None: all.
+
+    Raises
+    ------
+    GraphError
+        If `limit` is below 1.
+
+    Examples
+    --------
+    >>> from jmars.graph import Dag
+    >>> pool = Pool(FlowGraph(Dag.from_edges(2, [0], [1])), limit=1)
+    >>> with pool.lent() as run:
+    ...     run.finish([0])
+    ([1], [])
+    >>> pool.built, pool.acquire().waiting
+    (1, [0, 1])
+    """
+
+    def __init__(self, graph: FlowGraph, limit: int, keep: int | None = None) -> None:
+        super().__init__(limit, keep)
+        self.graph = graph
+
+    def _build(self) -> Counters:
+        return Counters(self.graph)
+
+    def _is_ours(self, instance: Counters) -> bool:
+        return instance.graph is self.graph

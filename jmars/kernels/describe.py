@@ -17,7 +17,7 @@ import numpy as np
 from jmars.errors import JmarsError, text_of
 from jmars.kernels.float_errors import FILE
 from jmars.kernels.member_notes import take_member
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 
 __all__ = ["describe"]
 

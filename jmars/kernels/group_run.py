@@ -23,7 +23,7 @@ from jmars.kernels.loaded_programs import LoadedPrograms, pickled
 from jmars.kernels.program import Call, Program
 from jmars.kernels.scratch import spare_array
 from jmars.kernels.unsized import measured, write
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 
 __all__ = ["GroupColumns", "GroupReport", "GroupRows", "GroupSpec", "group_columns", "group_spec", "run_steps"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import xxhash
 
-from jmars.model.fork_locks import free_in_child
+from jmars.model.collector import free_in_child
 
 __all__ = ["llvm_there", "load"]
 

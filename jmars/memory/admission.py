@@ -21,9 +21,10 @@ from jmars.memory.buffer_manager import AllocationRequest, BufferManager
 from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs
 from jmars.memory.gathering import Piece, pieces_of
 from jmars.memory.quota import Quota, RetainedMemory, UdfMemoryPolicy
+from jmars.model.limits import PAGE
 from jmars.model.messages import JobTable
 from jmars.model.status import GRAPHS
-from jmars.storage.arena import PAGE, Arena
+from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 
 BRIEF = 0.001  # seconds below which a function is promised its operand's own figure only

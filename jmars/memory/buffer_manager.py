@@ -23,7 +23,8 @@ from typing import Any
 
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
 from jmars.memory.gathering import ChunkReads, Gathers, MoverLink, MoverProcess, Pull, no_pull
-from jmars.storage.arena import PAGE, Allocator, Arena
+from jmars.model.limits import PAGE
+from jmars.storage.arena import Allocator, Arena
 from jmars.storage.chunks import Chunks, SpillFile
 from jmars.units import format_bytes
 

@@ -28,8 +28,9 @@ from collections.abc import Callable, Iterable, Iterator
 from jmars.errors import text_of
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager
 from jmars.memory.quota import Quota
+from jmars.model.limits import PAGE
 from jmars.model.messages import JobTable
-from jmars.storage.arena import PAGE, Allocator
+from jmars.storage.arena import Allocator
 from jmars.storage.chunks import Chunks
 from jmars.units import format_bytes
 

@@ -37,8 +37,7 @@ from jmars.memory.device_memory import DeviceGrant, DeviceMemory
 from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs, LostChunks
 from jmars.memory.gathering import MoverProcess, Pull, no_pull, pieces_of
 from jmars.memory.quota import Quota, RetainedMemory, UdfMemoryPolicy
-from jmars.model.messages import JobTable
-from jmars.model.orders import LocateChunks
+from jmars.model.messages import JobTable, LocateChunks
 from jmars.model.status import GRAPHS, DiskStatus
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks, Elsewhere

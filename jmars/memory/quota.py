@@ -26,7 +26,8 @@ from __future__ import annotations
 import logging
 
 from jmars.errors import MemoryLimitError
-from jmars.storage.arena import PAGE, SLAB, Allocator
+from jmars.model.limits import PAGE
+from jmars.storage.arena import SLAB, Allocator
 from jmars.units import format_bytes
 
 

@@ -1,4 +1,7 @@
-"""without_collections: keeps the garbage collector of Python off while many objects are made that are no garbage."""
+"""without_collections: keeps the garbage collector of Python off while many objects are made that are no garbage.
+
+Locks of modules that are free in a forked child: a thread that held the lock does not exist there.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-__all__ = ["without_collections"]
+from typing import Any, TypeVar
 
 _is_paused = False  # whether a block has paused the collector
 
@@ -51,3 +53,21 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+Lock = TypeVar("Lock")
+
+
+def free_in_child(lock: Lock) -> Lock:
+    """Make a lock free in children forked from this process, as `concurrent.futures` does; returns the lock.
+
+    Examples
+    --------
+    >>> import threading
+    >>> lock = free_in_child(threading.Lock())
+    >>> lock.locked()
+    False
+    """
+    owner: Any = lock
+    os.register_at_fork(after_in_child=owner._at_fork_reinit)
+    return lock

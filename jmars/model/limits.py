@@ -4,21 +4,6 @@ from __future__ import annotations
 
 import mmap
 
-__all__ = [
-    "BATCH_OPERANDS",
-    "BATCH_SECONDS",
-    "GPU_OPERANDS",
-    "PAGE",
-    "REMEMBERED_JOBS",
-    "REMEMBERED_PROGRAMS",
-    "REPORT_SECONDS",
-    "SMALLEST_SLOT",
-    "TRAFFIC_WEIGHT",
-    "WAITS_BEHIND",
-    "WINDOW",
-    "slot_size",
-]
-
 # batches: the dispatcher fills them, plans predict them
 WINDOW = 2  # batches of an executor at a time: one runs, one waits beside it
 BATCH_OPERANDS = 100  # largest number of operands of a batch

@@ -4,19 +4,56 @@ Scheduler and workers import neither side; both hold a port. Calls are orders or
 and operands by dense numbers, and answer nothing. So the two may live in a single process, where a report may come
 before the order has returned, or in two. Reports keep their order.
 Source: docs/explanation/seeds.md, "Execution control".
+
+Orders of a scheduler in a separate process to a host's workers: a frozen record per method of WorkerPort;
+and where chunks lie, for a host among several.
+
+Source: docs/explanation/seeds.md, "Execution control".
+
+Reports of a host's workers to the scheduler: a frozen record per kind of message.
+
+The receiver chooses the handler by the record's class. Lists are by batch, so a record is made per batch, not per
+operand. Operands are numbered within their job; worker -1 means none. Reports keep their order; a report that comes
+twice or too late has no effect.
+Source: docs/explanation/seeds.md, "Execution control".
+
+Submission: the record that a client sends to start a job, from `SentGraphs.start` to `ClientSession.submit`.
+
+`ClientSession` keeps the result descriptors, `SessionActor.submit` starts the job. NumPy arrays of the graph travel
+before the record (client/sent_graphs.py). For a graph of a known structure the GraphActor
+gets the prepared graph instead of the record.
+
+Source: docs/explanation/seeds.md, "Submitting a job".
+
+Frozen records within msgpack: extension types of class name and fields.
+
+Only the classes listed here can be made from bytes.
+
+Failure: an exception as data, for the way from an executor over the scheduler to clients and into the journal.
+
+Source: docs/explanation/seeds.md, "Execution control" (an error of any step reaches one handler).
+
+Compression of long messages between machines by zlib, with a bound on the memory of the reader.
+
+Source: RFC 1950.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import pickle
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol, get_args
 
-from jmars.model.orders import LocateChunks
-from jmars.model.reports import Report
+import cloudpickle
+import msgpack
+import numpy as np
 
-__all__ = ["HostPort", "JobTable", "ReportPort", "WorkerPort"]
+from jmars.errors import JmarsError, OperandError, ProtocolError, text_of
+from jmars.model.record import record
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +142,512 @@ class ReportPort(Protocol):
 
     def report(self, report: Report) -> None:
         """Hand a record to the scheduler; the record's class chooses the handler."""
+
+
+@record
+class OpenJob:
+    """Take the operands of a job, and run none yet."""
+
+    job: str
+    table: bytes  # a pickled JobTable
+    size: int = 0  # bytes of the pickle where it is compressed, else 0
+
+
+@record
+class EnqueueGraph:
+    """Run ready operands on the workers chosen for them."""
+
+    job: str
+    operands: Sequence[int]
+    workers: Sequence[int]
+
+
+@record
+class StopExecution:
+    """Drop queued operands of a job and stop running operands."""
+
+    job: str
+
+
+@record
+class Replan:
+    """Give operands new ranks and workers."""
+
+    job: str
+    rank: Sequence[int]
+    workers: Sequence[int]  # -1: as before
+    slow: Sequence[int]  # workers that run only what is planned for them
+
+
+@record
+class Rerank:
+    """Give all operands of a job new ranks; their workers stay."""
+
+    job: str
+    rank: bytes  # by operand, as `int_planes` packs them
+    size: int = 0  # bytes of these where they are compressed, else 0
+
+
+@record
+class CloseJob:
+    """Forget a job after its last running operand."""
+
+    job: str
+
+
+@record
+class FreeChunks:
+    """Give the memory or file of chunks back; operands may still read those that count as lost."""
+
+    chunks: Sequence[int]
+    lost: bool = False
+
+
+@record
+class LocateChunks:
+    """Other hosts have chunks that operands of the next orders read."""
+
+    chunks: Sequence[int]
+    nbytes: Sequence[int]  # of each chunk
+    hosts: Sequence[Sequence[int]]  # that have each chunk, the preferred host first
+    shapes: Mapping[int, Sequence[int]] | None = None  # by chunk, where only the run told the shape
+
+
+@record
+class KeepChunks:
+    """The originals of these chunks are lost: keep the copies; ChunksLost names those that are not here any more."""
+
+    chunks: Sequence[int]
+
+
+@record
+class TakeBack:
+    """Give up those of some operands that wait for a worker; OperandsReturned names them."""
+
+    job: str
+    operands: Sequence[int]
+
+
+_AboutJobs = OpenJob | EnqueueGraph | StopExecution | Replan | Rerank | CloseJob | TakeBack
+Order = _AboutJobs | FreeChunks | KeepChunks | LocateChunks
+ORDERS: tuple[type, ...] = get_args(Order)
+
+
+@record
+class Started:
+    """A worker took operands."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+
+
+@record
+class Finished:
+    """Chunks of operands are stored."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    shapes: Mapping[int, tuple[int, ...]] | None = None  # by operand, of chunks whose shape only the run could tell
+    microseconds: Sequence[int] = ()  # of each operand
+
+
+@record
+class Timed:
+    """Time of operands in the four states of a worker; comes right before Finished."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    microseconds: Sequence[bytes]  # of ALLOCATING, PREPARING_INPUTS, CALCULATING, STORING: uint32 LE; b"" where all 0
+    backends: Sequence[tuple[int, str]] = ()  # (row of a program, its back end), each row once in a job
+
+
+@record
+class Warned:
+    """Floating point errors of operands, that NumPy would warn of; comes before Finished or Failed."""
+
+    job: str
+    operands: Sequence[int]
+    errors: Sequence[tuple[int, int, int]]  # `kernels.FloatError` of each of them: step, node, bit
+
+
+@record
+class Failed:
+    """An operand raised."""
+
+    job: str
+    operand: int
+    worker: int
+    failure: Failure
+
+
+@record
+class Interrupted:
+    """Operands were stopped before their end, as ordered or because an operand before them in the batch failed."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+
+
+@record
+class WorkerLost:
+    """A worker died while operands ran; none of them is done. An operand that ran alone is to blame.
+
+    `how` is "signal", "exit", "memory" (ended by the kernel or the host for memory) or "stopped" (ended for not
+    answering). `deaths` counts the workers: an engine may try an operand several times before it gives up.
+    """
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    why: str
+    how: str = "signal"
+    deaths: int = 1
+
+
+@record
+class Spilled:
+    """Chunks of operands went to disk, or came back."""
+
+    job: str
+    operands: Sequence[int]
+    on_disk: bool
+
+
+@record
+class Refused:
+    """An operand can never run on this host; with operand -1 the job could not be opened, and is not open."""
+
+    job: str
+    operand: int
+    failure: Failure
+
+
+@record
+class GpuRefused:
+    """A GPU cannot run the first of these operands, which have the same program: cores run all that are left."""
+
+    job: str
+    operands: Sequence[int]
+    worker: int
+    why: str
+
+
+@record
+class ChunksLost:
+    """Stored chunks are gone: a file is damaged or missing. Operands that waited for them follow as InputsMissing."""
+
+    chunks: Sequence[int]
+    why: str
+
+
+@record
+class OperandsReturned:
+    """A host gave up operands that waited, as ordered; for the port that joins hosts, which sends them elsewhere."""
+
+    job: str
+    operands: Sequence[int]
+
+
+@record
+class ChunksCopied:
+    """Copies of chunks of other hosts are in memory; for the port that joins hosts, which does not pass it on."""
+
+    chunks: Sequence[int]
+
+
+@record
+class ChunksKept:
+    """Chunks of a leaving host are kept by the host of `worker` now."""
+
+    chunks: Sequence[int]
+    worker: int
+
+
+@record
+class InputsMissing:
+    """Operands cannot run because input chunks are not here; the operands hold no memory now."""
+
+    job: str
+    operands: Sequence[int]
+    chunks: Sequence[int]
+    why: str
+
+
+@record
+class JobClosed:
+    """The host has forgotten a job, as ordered; comes exactly once, and as the job's last report."""
+
+    job: str
+    measured: dict[str, Any]  # makespan, peak, spilled, moved: for the last JobMoved
+
+
+@record
+class JobBroken:
+    """The host failed for a job by a fault of jmars (`errors.fault_of`); the job is to be closed."""
+
+    job: str
+    why: str
+
+
+@record
+class WorkerMoved:
+    """A worker process came, went or was replaced."""
+
+    worker: int
+    name: str
+    pid: int
+    state: str
+    gpu_bytes: int = 0  # of a GPU that has become warm, for chunks; -1 if it cannot be used; 0: other news
+
+
+JobReport = (
+    Started | Finished | Warned | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
+)
+HostReport = Timed | GpuRefused | ChunksLost | ChunksCopied | ChunksKept | OperandsReturned | JobBroken | WorkerMoved
+Report = JobReport | HostReport
+REPORTS: tuple[type, ...] = get_args(Report)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A tensor graph and how to run it.
+
+    Attributes
+    ----------
+    graph
+        Pickled TensorGraph; empty to run the graph that was submitted before under the same `structure`.
+    name
+        Name of the job for people; "" to use the job's id.
+    settings
+        Task configuration, as `jmars.config.task` has it.
+    ticket
+        The client's own name of the submission: two submissions with one ticket are one job.
+    structure, bindings
+        Digest of a canonical graph, and the keys and lines of this one (tensor/structure.py); b"" and
+        None for a graph that is not canonical.
+    results
+        (single, descriptors) of the job's results, for clients that attach to the job (client/job_registry.py).
+    """
+
+    graph: bytes
+    name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    ticket: str = ""
+    structure: bytes = b""
+    bindings: Sequence[Any] | None = None
+    results: Sequence[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Error of an operand or a job.
+
+    Attributes
+    ----------
+    name, text
+        Class name and message of the exception.
+    traceback
+        Formatted frames of the user's code; empty for errors of jmars itself.
+    pickled
+        The exception, pickled; empty where it cannot be pickled.
+    where
+        The operand in words, with the user's line.
+    member
+        Number of the fused operand that raised; -1 where no operand was fused.
+    is_transient
+        Whether a retry may succeed, as after an OSError.
+    is_final
+        Whether no retry can succeed, since jmars itself refused: an operand that has not enough memory, for instance.
+    in_user_code
+        Whether code of the user ran when it was raised, and not only jmars and NumPy.
+    seconds
+        For which the failed try ran; 0 where unknown.
+
+    Examples
+    --------
+    >>> failure = Failure.of(ZeroDivisionError("by 0"), "the operand divide in cell 3, line 1")
+    >>> str(failure)
+    'ZeroDivisionError: by 0'
+    >>> failure.exception()
+    ZeroDivisionError('by 0')
+    """
+
+    name: str
+    text: str
+    traceback: str = ""
+    pickled: bytes = b""
+    where: str = ""
+    member: int = -1
+    is_transient: bool = False
+    is_final: bool = False
+    in_user_code: bool = False
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, error: BaseException, where: str = "") -> Failure:
+        """Failure of an exception; never raises."""
+        try:
+            pickled = cloudpickle.dumps(error)
+        except BaseException:  # a user's exception class may raise anything while it is pickled
+            pickled = b""
+        return cls(type(error).__name__, text_of(error), "", pickled, where, is_final=isinstance(error, JmarsError))
+
+    def at(self, where: str) -> Failure:
+        """The same failure with a place."""
+        return replace(self, where=where)
+
+    def unpickled(self) -> BaseException | None:
+        """The original exception; None where it cannot be unpickled here."""
+        if not self.pickled:
+            return None
+        try:
+            loaded = pickle.loads(self.pickled)
+        except Exception:  # the class is not known in this process
+            return None
+        return loaded if isinstance(loaded, BaseException) else None
+
+    def exception(self) -> Exception:
+        """An exception to raise, with notes about operand and traceback; OperandError where the original is lost.
+
+        A user's SystemExit or KeyboardInterrupt becomes an OperandError too, since it would end the kernel.
+        """
+        original = self.unpickled()
+        revived = original if isinstance(original, Exception) else OperandError(f"{self.name}: {self.text}")
+        if self.where and not self.text.startswith(self.where):
+            revived.add_note(f"in {self.where}")
+        if self.traceback:
+            revived.add_note(f"on the worker:\n{self.traceback.rstrip()}")
+        return revived
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+CODE = 1  # of the msgpack extension type
+DEEPEST = 8  # records within each other
+
+_CLASSES: dict[str, Any] = {one.__name__: one for one in (Submission, Failure, *REPORTS, *ORDERS)}
+
+
+def pack_record(record: Any) -> msgpack.ExtType:
+    """A record as an extension type: msgpack's `default` hook; raises TypeError for other objects."""
+    cls = type(record)
+    if _CLASSES.get(cls.__name__) is not cls:
+        raise TypeError(f"cannot send a {cls.__name__}: it is neither plain data nor a record")
+    fields = [cls.__name__, *[getattr(record, name) for name in cls.__slots__]]
+    body: bytes = msgpack.packb(fields, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass")
+    return msgpack.ExtType(CODE, body)
+
+
+def unpack_record(code: int, body: bytes) -> Any:
+    """The record of an extension type: msgpack's `ext_hook`; raises ValueError for other types.
+
+    Lists of the record come back as lists, lists within them as tuples.
+
+    Examples
+    --------
+    >>> from jmars.model.messages import Started
+    >>> unpack_record(CODE, pack_record(Started("job-1", [3, 4], 0)).data)
+    Started(job='job-1', operands=[3, 4], worker=0)
+    """
+    return _unpack(0, code, body)
+
+
+def _unpack(depth: int, code: int, body: bytes) -> Any:
+    """The record of an extension type within so many others."""
+    if code != CODE:
+        raise ValueError(f"extension type {code} is not a record")
+    if depth == DEEPEST:  # thousands would overflow the stack of the process, whoever sent them
+        raise ValueError(f"a record lies within {depth} others")
+    name, *fields = msgpack.unpackb(
+        body, ext_hook=_HOOKS[depth], use_list=False, strict_map_key=False, unicode_errors="surrogatepass"
+    )
+    cls = _CLASSES.get(name)
+    if cls is None:
+        raise ValueError(f"there is no record {name!r}")
+    return cls(*[list(value) if type(value) is tuple else value for value in fields])
+
+
+_HOOKS = [partial(_unpack, depth + 1) for depth in range(DEEPEST)]
+
+
+WORTH = 2**18  # bytes from which on compression takes less time than the bytes would, for two readers at 1 Gbit/s
+LARGEST = 2**30  # bytes of a message before compression
+FAST = 1  # zlib's level: tables of operands shrink to a quarter by it, and no further by higher levels
+
+
+def compressed(data: bytes) -> tuple[bytes, int]:
+    """Data to send, and its size before compression; 0 for short data, which stays as it is.
+
+    Raises
+    ------
+    ProtocolError
+        If the data is larger than readers take.
+
+    Examples
+    --------
+    >>> sent, size = compressed(bytes(10**6))
+    >>> len(sent) < 10**4, decompressed(sent, size) == bytes(10**6)
+    (True, True)
+    >>> compressed(b"short")
+    (b'short', 0)
+    """
+    if len(data) < WORTH:
+        return data, 0
+    if len(data) > LARGEST:
+        raise ProtocolError(f"a message of {len(data)} bytes is over the limit of {LARGEST}; submit smaller graphs")
+    return zlib.compress(data, FAST), len(data)
+
+
+def decompressed(data: bytes, size: int) -> bytes:
+    """The data before compression; never takes more than `size` bytes.
+
+    Raises
+    ------
+    ProtocolError
+        If the data is damaged, or not of this size.
+    """
+    if not 0 < size <= LARGEST:
+        raise ProtocolError(f"a message claims {size} bytes before compression, and the limit is {LARGEST}")
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(data, size + 1)  # room to see the end, or that there is more
+    except zlib.error as error:
+        raise ProtocolError(f"a compressed message is damaged: {error}") from error
+    if len(found) != size or not stream.eof or stream.unused_data:
+        raise ProtocolError(f"a compressed message has not the {size} bytes that it claims")
+    return found
+
+
+def int_planes(values: Sequence[int]) -> bytes:
+    """Numbers of 32 bits, the lowest byte of each first, then the second of each: zlib finds more in it.
+
+    Examples
+    --------
+    >>> int_planes([1, 2, 258]).hex(" ", 3)
+    '010202 000001 000000 000000'
+    """
+    return np.ascontiguousarray(np.asarray(values, "<i4").view("u1").reshape(-1, 4).T).tobytes()
+
+
+def from_int_planes(data: bytes) -> list[int]:
+    """The numbers of `int_planes`.
+
+    Raises
+    ------
+    ProtocolError
+        If these are not whole numbers.
+
+    Examples
+    --------
+    >>> from_int_planes(int_planes([5, -1, 70000]))
+    [5, -1, 70000]
+    """
+    if len(data) % 4:
+        raise ProtocolError(f"{len(data)} bytes are no numbers of 4 bytes")
+    found: list[int] = np.ascontiguousarray(np.frombuffer(data, "u1").reshape(4, -1).T).view("<i4")[:, 0].tolist()
+    return found

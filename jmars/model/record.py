@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
-__all__ = ["record", "values_of"]
-
 Class = TypeVar("Class", bound=type)
 
 
@@ -82,7 +80,7 @@ def values_of(record: Any) -> tuple[Any, ...]:
 
     Examples
     --------
-    >>> from jmars.model.reports import Started
+    >>> from jmars.model.messages import Started
     >>> values_of(Started("job-1", (3, 4), worker=0))
     ('job-1', (3, 4), 0)
     """

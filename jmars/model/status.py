@@ -2,14 +2,14 @@
 
 `worker/host_status.py` gathers the host's status, jobs add theirs; `scheduler/why.py` explains. All records travel as
 msgpack. Seconds are ages, not times of day; sizes are bytes; -1 stands for no operand.
+
+The states of an operand and of a job. Source: docs/explanation/seeds.md, "Operand states".
 """
 
 from __future__ import annotations
 
+from enum import IntEnum, StrEnum
 from typing import TypedDict
-
-__all__ = ["GRAPHS", "DeathStatus", "DiskStatus", "HostStatus", "JobStatus", "MemoryStatus", "QueueStatus"]
-__all__ += ["Verdict", "WorkerStatus"]
 
 GRAPHS = "what graphs take in the control process"  # who waits for memory, or holds it, under this name
 
@@ -109,3 +109,34 @@ class Verdict(TypedDict):
 
     kind: str  # a key of docs/reference/why.md
     text: str
+
+
+class OperandState(IntEnum):
+    """Where an operand stands."""
+
+    UNSCHEDULED = 0  # waits for inputs
+    READY = 1  # all inputs are there
+    RUNNING = 2  # handed to a worker
+    FINISHED = 3  # its chunk is stored
+    FREED = 4  # its chunk is no longer needed
+    SPILLED = 5  # finished, its chunk lies on disk: a fact of storage, shown like a state
+    CANCELLING = 6  # running, told to stop
+    CANCELLED = 7
+    FATAL = 8  # failed after all tries, or an input did
+
+
+STATE_NAMES: tuple[str, ...] = tuple(state.name.lower() for state in OperandState)
+
+
+class JobState(StrEnum):
+    """States of a job. Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job"."""
+
+    PREPARING = "preparing"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+TERMINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})

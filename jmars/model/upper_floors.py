@@ -5,7 +5,5 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["client", "notebook"]
-
 client: list[Callable[[], Any]] = []  # loads jmars.client, which sets the engine of tensors
 notebook: list[Callable[[], Any]] = []  # loads and returns jmars.notebook.controls

@@ -11,8 +11,6 @@ import numpy as np
 
 from jmars.errors import ClusterLostError
 
-__all__ = ["refuse_other_versions", "versions"]
-
 
 def versions() -> dict[str, str]:
     """Versions that head and workers must share: results depend on them, and pickles."""

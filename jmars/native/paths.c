@@ -1,6 +1,6 @@
 /* Sweeps along a graph: levels, longest paths, Liu's key, shares of work, the peak of one core.
  *
- * `order` is always `topological`: by level, then by index. Repeats functions of jmars/graph/order.py,
+ * `order` is always `topological`: by level, then by index. Repeats functions of jmars/graph.py,
  * jmars/plan/order.py and jmars/plan/assign.py.
  */
 #include "heap.h"

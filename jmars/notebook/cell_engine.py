@@ -3,6 +3,12 @@
 `CellEngine` replaces the engine while a cell runs, so that any value that the cell needs (`if x.sum() > 0`, `print(x)`)
 becomes a job of this cell, shown in the same view and stopped by the same buttons.
 Source: `ipyparallel`'s `%%px --signal-on-interrupt`.
+
+Warns of many implicit computations in a cell: each value that Python needs is a job with a round trip to the
+cluster.
+
+Many small computations cause one warning, and so does a line whose large array is computed again and again.
+`ImplicitComputes` decides; cell_engine.py reports each computation with its duration.
 """
 
 from __future__ import annotations
@@ -10,7 +16,9 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from inspect import CO_OPTIMIZED
 from typing import Any
 
@@ -19,21 +27,17 @@ from jmars.client.cluster import Cluster
 from jmars.client.job import Job
 from jmars.client.recovery import fetch_each
 from jmars.errors import ClusterStoppedError, MemoryLimitError
-from jmars.model.states import JobState
-from jmars.notebook.cell_error import show_as_one_line
+from jmars.model.status import JobState
+from jmars.notebook.cell import in_flags, note_for_calls, note_for_late_error, show_as_one_line
+from jmars.notebook.cell_source import computed
 from jmars.notebook.display import CellDisplay
-from jmars.notebook.error_notes import in_flags, note_for_calls, note_for_late_error
-from jmars.notebook.guarded_code import computed
-from jmars.notebook.implicit_compute import ImplicitComputes
 from jmars.notebook.kernel_access import Pump
 from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import Engine
 from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import raise_along, source_line, users_frames
+from jmars.tensor.source_line import SourceLine, raise_along, source_line, users_frames
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
-
-__all__ = ["CellCancelled", "CellEngine", "handle_control_request", "wait_for_job"]
 
 _ALONE = 3  # references to the names of a frame: from the frame, the local name and the call
 _POLL = 0.05  # seconds between two checks for requests of the front end
@@ -291,3 +295,57 @@ class CellEngine:
                 error.add_note(hint)
             raise error
         return True
+
+
+MANY = 300  # small jobs of a cell before the warning
+AGAIN = 5  # times that a cell computes the same large array before the warning
+SMALL = 0.05  # seconds of a job that takes little more than the round trip
+
+
+@dataclass
+class ImplicitComputes:
+    """The implicit computations of a cell.
+
+    Examples
+    --------
+    >>> looks, line = ImplicitComputes(), SourceLine("cell", 4, "if v > 0:")
+    >>> said = [looks.hint(line, 0.003) for _ in range(1000)]
+    >>> [i for i, one in enumerate(said) if one]
+    [299]
+    """
+
+    seconds: float = 0.0  # of all of them
+    by_line: Counter[SourceLine | None] = field(default_factory=Counter)
+    large: Counter[SourceLine | None] = field(default_factory=Counter)  # lines whose arrays were computed again
+
+    def hint(self, line: SourceLine | None, elapsed: float) -> str | None:
+        """The warning after a computation of `elapsed` seconds at `line`; None if none is due."""
+        if elapsed > SMALL:
+            return None
+        self.seconds += elapsed
+        self.by_line[line] += 1
+        if self.by_line.total() != MANY:
+            return None
+        return (
+            f"this cell has computed {MANY} single values{self._where()}, each by a job of its own: "
+            f"{self.seconds:.1f} s so far. Use whole arrays, such as x.max(), np.where(x > 0, a, b) or x[x > 0]; or "
+            "fetch the array before the loop, a = x.fetch(), and loop over a; a loop until a condition holds can run "
+            "on the cluster, jmars.tensor.while_loop"
+        )
+
+    def hint_recomputed(self, lines: Iterable[SourceLine | None]) -> str | None:
+        """The warning before a job that computes the large arrays of these lines again; None if none is due."""
+        for line in lines:
+            self.large[line] += 1
+            if line is not None and self.large[line] == AGAIN:
+                return (
+                    f"this cell computes the array of line {line.lineno} ({line.text}) again each time that it needs "
+                    "a value of it: the array is too large to be kept automatically. Keep it where it is made, "
+                    "`x = (...).execute()`; chunks of it are spilled to disk when memory is short"
+                )
+        return None
+
+    def _where(self) -> str:
+        [(line, count)] = self.by_line.most_common(1)
+        at = "" if line is None else f" at line {line.lineno} ({line.text})"
+        return at if count == MANY or not at else f", {count} of them{at}"

@@ -33,20 +33,6 @@ from typing import Any
 import zmq
 from IPython.core.getipython import get_ipython
 
-__all__ = [
-    "CONTROL_REQUEST",
-    "HeldOutputs",
-    "Pump",
-    "current_kernel",
-    "end_of_sender",
-    "missing",
-    "request_id",
-    "run_coroutine",
-    "serve_control",
-    "stays_busy",
-    "unpin",
-]
-
 # Requests that the main thread may answer while it waits: none runs user code, except a widget's own callbacks.
 SERVED = frozenset({"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"})
 CONTROL_REQUEST = "jmars_request"

@@ -3,6 +3,10 @@
 In the cell NumPy's names mean jmars.tensor, and NumPy arrays that the cell's text mentions are tensors. Afterwards
 every name that the cell did not rebind or write to is exactly what it was, NumPy arrays are arrays again
 (user_arrays.py), and results without axes are NumPy's scalars.
+
+Makes `display(x)` inside a `%%jmars` cell show values, as `print(x)` does: they are computed at once.
+
+IPython swallows exceptions while it formats, so values are computed before it begins.
 """
 
 from __future__ import annotations
@@ -10,23 +14,26 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.notebook.masked_arrays import MaskedArrays, has_mask
 from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
-from jmars.notebook.user_arrays import UserArrays
+from jmars.notebook.user_arrays import MaskedArrays, UserArrays, has_mask
 from jmars.tensor.buffers import PlaceState
 from jmars.tensor.composite import Composite
+from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import TensorData
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_format import summary
 
-__all__ = ["Namespace", "tensors_in"]
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 # Names that IPython itself binds while a cell runs: output and input caches, `!`'s exit status.
 _IPYTHON = re.compile(r"_+|_(i+|ih|oh|dh|\d+|i\d+|exit_code|exception)|In|Out|__jmars_\w+")
@@ -288,3 +295,46 @@ def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
             for parts in (value, value.values()) if type(value) is dict else (value,):
                 todo += [] if _is_plain(parts) else parts
     return list(found.values()), list(composites.values())
+
+
+@contextmanager
+def compute_displayed_values(shell: InteractiveShell) -> Iterator[None]:
+    """Within the block, computes tensors before IPython displays them."""
+    formatter: Any = shell.display_formatter
+    before = vars(formatter).get("format")  # the hook of an outer cell, if this cell runs inside another cell
+    own = formatter.format
+
+    def format(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return own(_computed(obj), *args, **kwargs)
+
+    formatter.format = format
+    try:
+        yield
+    finally:
+        if before is None:
+            del formatter.format
+        else:
+            formatter.format = before
+
+
+def _computed(value: Any) -> Any:
+    """Computes the small tensors in `value`; a large tensor is replaced by its text, for which the corners suffice."""
+    __tracebackhide__ = True
+    largest = np.get_printoptions()["threshold"]
+    if isinstance(value, Tensor | Composite) and value.size > largest:
+        return _Text(summary(value, repr) if isinstance(value, Tensor) else value.formatted(repr))
+    small = [x.data for x in tensors_in([value]) if x.size <= largest]
+    if small:
+        get_engine().execute(small)
+    return value
+
+
+class _Text:
+    """An object whose repr is the given text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from jmars.client.plans import PlannedRun
 
-__all__ = ["CellPlanned", "PlanEngine", "plan_cell"]
-
 
 class CellPlanned(BaseException):  # not an Exception, so that user code does not catch it
     """Ends a cell whose plan is complete, or that needs a value to go on."""

@@ -18,8 +18,6 @@ from weakref import WeakValueDictionary
 if TYPE_CHECKING:
     from jmars.client.job import Job
 
-__all__ = ["RunningCell"]
-
 _cells: WeakValueDictionary[str, RunningCell] = WeakValueDictionary()  # by their id, and by the ids of their jobs
 
 

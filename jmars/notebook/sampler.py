@@ -19,13 +19,11 @@ from typing import Any
 
 from jmars.errors import JmarsError
 from jmars.model.events import Event
-from jmars.model.states import TERMINAL, JobState
+from jmars.model.status import TERMINAL, JobState
 from jmars.notebook.kernel_access import end_of_sender
 from jmars.notebook.run_state import RunState
 from jmars.notebook.running_cell import RunningCell
 from jmars.notebook.view import TRAITS, Picture
-
-__all__ = ["Frame", "FrameBuilder", "FrameRate", "Sampler", "catch_up"]
 
 log = logging.getLogger("jmars.notebook")
 

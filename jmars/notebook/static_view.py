@@ -13,11 +13,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 from typing import Any
 
-from jmars.model.states import STATE_NAMES, OperandState
+from jmars.model.status import STATE_NAMES, OperandState
 from jmars.notebook.view import MIME_TYPE, HostHeading, Picture, PlanPart, Series, Snap, as_json
 from jmars.units import format_bytes
-
-__all__ = ["COLOURS", "final_bundle", "picture_svg", "summary", "text_line"]
 
 # Colours by state, as in labextension/style/view.css (light).
 COLOURS = ("#d3d9de", "#a9b2ba", "#e69f00", "#009e73", "#7fc9b4", "#5f7fa3", "#b8a193", "#6b5f58", "#d55e00")

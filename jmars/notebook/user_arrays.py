@@ -4,27 +4,35 @@ Arrays that share memory enter as views of one buffer. After the cell each array
 in place (a large array in the written slices), so that all names, views and containers show them, as in NumPy; and a
 tensor that is a view of an array becomes that view of the array.
 Source: docs/decisions/0044-arrays-written-by-cells.md.
+
+Masked arrays of the user in a `%%jmars` cell: masked tensors meanwhile, written in place after the cell.
+
+Source: docs/decisions/0044-arrays-written-by-cells.md.
+
+How one NumPy array is a view of another: the slices, transposes and reshapes that lead from the one to the other.
+
+NumPy keeps addresses and strides only. The steps are guessed from them, tried on the array itself, and taken where they
+give the very view.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jmars import tensor as mt
 from jmars.errors import ArrayChangedError, UnsupportedError
-from jmars.notebook.view_steps import host_of, overlaps_itself, path_to, root_of, shares_memory
 from jmars.tensor.buffers import Place, View
+from jmars.tensor.composite import Composite
 from jmars.tensor.from_array import COPIED, FromArray
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.index.setitem import SetSlice
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["UserArrays"]
 
 Array = np.ndarray[Any, Any]
 MOST_WRITES = 1000  # writes of a cell to slices of an array that are written back one by one
@@ -258,3 +266,242 @@ def _groups(arrays: Sequence[Array]) -> Iterator[list[Array]]:
             group += near
             left = [other for other in left if not any(other is found for found in near)]
         yield group
+
+
+@dataclass(frozen=True)
+class _EnteredMasked:
+    """A masked array in the cell."""
+
+    name: str
+    array: Any  # numpy.ma.MaskedArray
+    memory: Any  # its data, as UserArrays knows them
+    lazy: Composite
+    state: Any  # of `lazy` at the start of the cell
+
+
+@dataclass
+class MaskedArrays:
+    """The masked arrays that a cell's text mentions."""
+
+    beside: UserArrays  # the other arrays
+    _entered: dict[int, _EnteredMasked] = field(default_factory=dict)  # by id of the array
+    _written: dict[int, _EnteredMasked] = field(default_factory=dict)  # by id of the masked tensor
+
+    def enter(self, name: str, array: Any, line: SourceLine | None) -> Composite:
+        """The masked tensor of an array, the same under each of its names.
+
+        Raises
+        ------
+        UnsupportedError
+            For objects.
+        """
+        if id(array) not in self._entered:
+            lazy, memory = _masked(array, line), array.data
+            self._entered[id(array)] = _EnteredMasked(name, array, memory, lazy, lazy.state())
+            self.beside.beside(name, memory)
+        return self._entered[id(array)].lazy
+
+    def write(self, value: Composite) -> None:
+        """Note a masked tensor that the cell wrote to; of another shape or dtype it stays a masked tensor.
+
+        Raises
+        ------
+        UnsupportedError
+            If another array of the cell shares the memory of this one.
+        """
+        found = next((one for one in self._entered.values() if one.lazy is value), None)
+        if found is None or _form(value) != _form(found.array) or not found.array.data.flags.writeable:
+            return
+        if (other := self.beside.sharing(found.memory)) is not None:
+            raise UnsupportedError(
+                f"the cell writes to {found.name!r} and mentions {other!r}, which shares its memory; write to a copy, "
+                "or use one of both names in the cell"
+            )
+        self._written[id(value)] = found
+
+    def array_of(self, value: Any) -> Any:
+        """The masked array that a written masked tensor stands for; None for other values."""
+        found = self._written.get(id(value))
+        return None if found is None else found.array
+
+    def write_back(self, fetch: Callable[[Any, bool], Any]) -> Callable[[], None]:
+        """Fetch the values; returns the function that writes them to the arrays."""
+        values = [(one, [fetch(part.data, False) for part in one.lazy.parts()]) for one in self._written.values()]
+
+        def write() -> None:
+            for one, parts in values:
+                _put(one, *parts)
+
+        return write
+
+
+def _put(one: _EnteredMasked, data: Any, mask: Any = None) -> None:
+    array, (_, _, fill, hard) = one.array, one.lazy.state()
+    np.copyto(one.memory, data, casting="equiv")
+    if mask is not None and array.mask is np.ma.nomask:
+        array.mask = mask
+    elif mask is not None:
+        np.copyto(array.mask, mask)  # a view, so views of the array see it
+    if fill != one.state[2]:
+        array.fill_value = fill
+    if hard != one.state[3]:
+        (array.harden_mask if hard else array.soften_mask)()
+
+
+def _form(value: Any) -> tuple[Any, Any]:
+    return value.shape, value.dtype
+
+
+def has_mask(value: Any) -> bool:
+    """Whether a value is a masked array of NumPy."""
+    return isinstance(value, np.ndarray) and type(value).__name__ == "MaskedArray"  # numpy.ma may not be imported
+
+
+def _masked(value: Any, line: SourceLine | None) -> Composite:
+    """Makes a masked tensor of a user's masked array."""
+    masked = mt.ma.array  # imported here with numpy.ma, which NumPy, too, imports where it is used
+    data = as_tensor(value.data, line=line)
+    made: Composite = masked(data, mask=value.mask, fill_value=value.fill_value, hard_mask=value.hardmask)
+    return made
+
+
+Path = Callable[[Any], Any]  # from the array to the view, for NumPy arrays and tensors
+MOST_WORK = 10_000  # of NumPy's exact answer to `shares_memory`
+
+
+def shares_memory(a: Array, b: Array) -> bool:
+    """Whether two arrays have common elements; True where that takes long to find out."""
+    try:
+        return bool(np.may_share_memory(a, b) and np.shares_memory(a, b, max_work=MOST_WORK))  # type: ignore[arg-type]  # NumPy takes any number
+    except np.exceptions.TooHardError:
+        return True
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Whether elements may share memory with one another, as those of sliding windows do.
+
+    Examples
+    --------
+    >>> a = np.arange(10)
+    >>> overlaps_itself(a[::2]), overlaps_itself(np.lib.stride_tricks.sliding_window_view(a, 3))
+    (False, True)
+    """
+    reach = array.itemsize
+    for step, length in sorted((abs(step), n) for step, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if step < reach:
+            return array.size > 0
+        reach += step * (length - 1)
+    return False
+
+
+def root_of(array: Array) -> Array:
+    """The array that owns the memory, as far as NumPy knows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def host_of(arrays: Sequence[Array]) -> Array:
+    """The array of which all are views, if it is one of them or small; else the largest."""
+    largest = max(arrays, key=lambda one: one.nbytes)
+    if len(arrays) == 1:
+        return largest
+    base = root_of(largest)
+    is_known = any(one is base for one in arrays) or base.nbytes <= COPIED
+    return base if is_known and type(base) in (np.ndarray, np.memmap) and base.dtype == largest.dtype else largest
+
+
+def path_to(whole: Array, view: Array) -> Path | None:
+    """The steps from an array to a view of it; None where they are not found.
+
+    Examples
+    --------
+    >>> a = np.arange(24).reshape(4, 6)
+    >>> path_to(a, a[::-2, 1:4].T)(a).tolist()
+    [[19, 7], [20, 8], [21, 9]]
+    >>> path_to(a, a.ravel()[3:9])(a).tolist()
+    [3, 4, 5, 6, 7, 8]
+    >>> path_to(a.T, a[1])(a.T).tolist()
+    [6, 7, 8, 9, 10, 11]
+    >>> path_to(a, a.view("f8")) is None
+    True
+    """
+    if whole.dtype != view.dtype or not view.size:
+        return None
+    order = sorted(range(whole.ndim), key=lambda axis: -abs(whole.strides[axis]))
+    paths = [_by_axes(whole, view)]
+    if (turned := whole.transpose(order)).flags.c_contiguous:
+        in_order = [path for path in (_by_reshape(turned, view), _by_flat(turned, view)) if path is not None]
+        paths += [_after_transpose(order, path) for path in in_order]
+    return next((path for path in paths if path is not None and _leads_to(path, whole, view)), None)
+
+
+def _after_transpose(order: Sequence[int], path: Path) -> Path:
+    return path if list(order) == sorted(order) else lambda x: path(x.transpose(order))
+
+
+def _by_axes(whole: Array, view: Array) -> Path | None:
+    """A basic index, and another order of the axes."""
+    offset = _address(view) - _address(whole)
+    rows = sorted(range(whole.ndim), key=lambda axis: -abs(whole.strides[axis]))
+    entries: list[Any] = [0] * whole.ndim
+    for axis in rows:
+        step, length = whole.strides[axis], whole.shape[axis]
+        if step and length > 1:
+            entries[axis], offset = min(max(offset // step, 0), length - 1), offset % abs(step)
+    taken: list[int] = []
+    for axis in (axis for axis in range(view.ndim) if view.shape[axis] > 1):
+        fits = (k for k in rows if k not in taken and whole.shape[k] > 1 and whole.strides[k])
+        row = next((k for k in fits if view.strides[axis] % whole.strides[k] == 0), None)
+        if row is None:
+            return None
+        start, step = entries[row], view.strides[axis] // whole.strides[row]
+        stop = start + step * (view.shape[axis] - 1) + (1 if step > 0 else -1)
+        entries[row] = slice(start, stop if stop >= 0 else None, step)
+        taken.append(row)
+    index, order = tuple(entries), tuple(int(one) for one in np.argsort(np.argsort(taken)))
+    fresh = tuple(None if length == 1 else slice(None) for length in view.shape)
+    return lambda x: x[index].transpose(order)[fresh] if order != tuple(range(len(order))) else x[index][fresh]
+
+
+def _by_reshape(whole: Array, view: Array) -> Path | None:
+    """A reshape to axes whose strides divide those of the view, and a basic index."""
+    size = whole.itemsize
+    steps = sorted({abs(step) // size for n, step in zip(view.shape, view.strides, strict=True) if n > 1 and step})
+    lengths, left = [], whole.size
+    for step in reversed(steps):
+        stride = math.gcd(step, left)
+        lengths.append(left // stride)
+        left = stride
+    shape = (*lengths, left)
+    path = _by_axes(whole.reshape(shape), view)
+    return None if path is None else lambda x: path(x.reshape(shape))
+
+
+def _by_flat(whole: Array, view: Array) -> Path | None:
+    """A slice of all elements in their order, reshaped."""
+    size = whole.itemsize
+    start = (_address(view) - _address(whole)) // size
+    if view.flags.c_contiguous:
+        step, shape = 1, view.shape
+    elif view.ndim == 1 and view.strides[0] % size == 0:
+        step, shape = view.strides[0] // size, view.shape
+    else:
+        return None
+    stop = start + step * (view.size - 1) + (1 if step > 0 else -1)
+    part = slice(start, stop if stop >= 0 else None, step)
+    return lambda x: x.reshape(-1)[part].reshape(shape)
+
+
+def _leads_to(path: Path, whole: Array, view: Array) -> bool:
+    try:
+        found = path(whole)
+    except (IndexError, ValueError):  # the view begins outside of the array
+        return False
+    if found.shape != view.shape or _address(found) != _address(view):
+        return False
+    return all(n == 1 or a == b for n, a, b in zip(view.shape, found.strides, view.strides, strict=True))
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -12,40 +12,8 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from jmars.model.states import STATE_NAMES, JobState
-from jmars.model.timing import STATES as WORKER_STATES
-
-__all__ = [
-    "MAX_BOXES",
-    "MAX_DRAWN",
-    "MAX_MARKS",
-    "MIME_TYPE",
-    "TRAITS",
-    "BoxGraph",
-    "CodeLine",
-    "DrawnGraph",
-    "EarlierJob",
-    "HostHeading",
-    "JobPart",
-    "Kind",
-    "Lane",
-    "Lanes",
-    "LinkRow",
-    "OpenPiece",
-    "Picture",
-    "PlanPart",
-    "RunCosts",
-    "Series",
-    "Snap",
-    "StageRow",
-    "Totals",
-    "TriedPlan",
-    "WorkerRow",
-    "as_json",
-    "as_text",
-    "plain_text",
-    "typescript",
-]
+from jmars.model.events import STATES as WORKER_STATES
+from jmars.model.status import STATE_NAMES, JobState
 
 MIME_TYPE = "application/vnd.jmars.job.v1+json"
 MAX_DRAWN = 1500  # operands before fusion that are drawn one by one; above, one box per stage

@@ -21,8 +21,6 @@ from jmars.notebook.sampler import Frame
 from jmars.notebook.static_view import summary
 from jmars.notebook.view import TRAITS
 
-__all__ = ["JobView", "is_stale"]
-
 STATIC = Path(__file__).parent / "static"  # written by `npm run build:widget` in labextension/
 
 

@@ -17,7 +17,7 @@ from itertools import count, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.optimize.fuse_groups import FusedGraph, fuse_groups
 from jmars.optimize.rebuild import is_open, readers
 from jmars.optimize.regions import FusionLimits, flows, grown, operations

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.graph.dag import group_by
+from jmars.graph import group_by
 from jmars.kernels.program import Program
 from jmars.optimize.fuse_groups import Composition, FusedGraph
 from jmars.tensor.chunk import ChunkGraph

@@ -15,7 +15,7 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import gather_rows, group_by
+from jmars.graph import gather_rows, group_by
 from jmars.kernels.fusing import compose
 from jmars.kernels.program import Program
 from jmars.optimize.rebuild import rebuilt

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.kernels.expression import Node
 from jmars.kernels.float_errors import FloatError, expression_of
 from jmars.kernels.program import Program

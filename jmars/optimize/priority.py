@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
-from jmars.graph.dag import Dag
-from jmars.graph.order import levels
+from jmars.graph import Dag, levels
 
 __all__ = ["ORDERS", "depth_first", "mars", "ranks"]
 

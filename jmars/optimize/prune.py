@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import Dag, gather_rows
-from jmars.graph.order import ancestors
+from jmars.graph import Dag, ancestors, gather_rows
 from jmars.optimize.rebuild import is_result, rebuilt
 from jmars.tensor.chunk import ChunkGraph
 

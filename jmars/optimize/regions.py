@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import group_by
+from jmars.graph import group_by
 from jmars.kernels.fusing import Region, regions
 from jmars.kernels.program import Call, Elementwise, Generate, Program, Reduce
 from jmars.optimize.chains import lines, resolved

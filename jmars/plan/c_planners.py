@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.native.loader import library
 from jmars.plan.plan_graph import PlanGraph, Workers
 

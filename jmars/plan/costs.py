@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.kernels.program import Call, Program
 from jmars.plan.cost_keys import CALL, prior, signature
 from jmars.plan.plan_graph import PlanGraph, Workers

@@ -46,8 +46,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
-from jmars.graph.dag import Dag
-from jmars.graph.order import levels
+from jmars.graph import Dag, levels
 from jmars.plan.assign import assign_bisect
 from jmars.plan.metis import metis_groups, suits_metis
 from jmars.plan.order import rank_by, rows

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.plan import c_planners
 from jmars.plan.ncd import assign_ncd
 from jmars.plan.plan_graph import neighbours, statistics

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
-from jmars.graph.dag import Dag
-from jmars.graph.order import topological
+from jmars.graph import Dag, topological
 from jmars.plan.order import rows
 from jmars.plan.plan_graph import PlanGraph, Workers, neighbours
 from jmars.plan.simulation import Simulation, simulate

@@ -23,9 +23,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars import graph as sweeps
 from jmars.errors import GraphError
-from jmars.graph import order as sweeps
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.optimize.priority import mars
 from jmars.plan import c_planners
 from jmars.plan.c_planners import serves

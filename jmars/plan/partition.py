@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
-from jmars.graph.order import topological
+from jmars.graph import topological
 from jmars.plan.order import rank_depth_first, rows, t_level
 from jmars.plan.plan_graph import PlanGraph, Workers
 

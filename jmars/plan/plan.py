@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.plan.initial import assign_bfs_v1, assign_initial, initial_v1, shares
 
 

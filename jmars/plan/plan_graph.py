@@ -27,8 +27,7 @@ import xxhash
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
-from jmars.graph.dag import Dag
-from jmars.graph.order import levels
+from jmars.graph import Dag, levels
 
 ANY, CPU, GPU = 0, 1, 2  # devices
 GPU_ONLY = 3  # in a `JobTable`: an operand that may run on no core; in a plan it counts as GPU

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.errors import MemoryLimitError
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, PAGE, REPORT_SECONDS, SMALLEST_SLOT, WAITS_BEHIND, WINDOW
 from jmars.plan.costs import annotate, one_host
 from jmars.plan.initial import assign_initial

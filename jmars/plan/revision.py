@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError, MemoryLimitError
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.plan.assign import assign_eft
 from jmars.plan.choice import Candidate, Choice

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 
 PROGRAM, FORGET, RUN, PLACE, OFFER = "program", "forget", "run", "place", "offer"  # kinds of orders
 RUN_ON_DEVICE, COPY_DOWN = "run on device", "copy down"

@@ -21,13 +21,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jmars.devices.cuda_errors import meaning
-from jmars.devices.device import Device, DeviceLostError
+from jmars.devices.device import Device, DeviceLostError, meaning
 from jmars.devices.device_program import device_program
 from jmars.devices.find import most_bytes, open_device, slab_bytes
-from jmars.devices.pinned_segments import PinnedSegments
-from jmars.devices.runner import DeviceRunner, InSlab
-from jmars.devices.staging import STAGING
+from jmars.devices.runner import STAGING, DeviceRunner, InSlab, PinnedSegments
 from jmars.errors import ExecutionInterrupted
 from jmars.kernels import Program, describe
 from jmars.model.limits import PAGE, REPORT_SECONDS

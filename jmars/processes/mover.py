@@ -21,7 +21,7 @@ from typing import Any
 
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import StorageError
-from jmars.storage.arena import PAGE
+from jmars.model.limits import PAGE
 from jmars.storage.spill import (
     BLOCK,
     CHECKED,

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import JmarsError
+from jmars.model.limits import PAGE
 from jmars.processes.vitals import descendants, private_now
-from jmars.storage.arena import PAGE
 
 STACKS = 2**24  # bytes of thread stacks: the kernel counts their reserved size, of which they use little
 STACK = 2**19  # bytes of the stack of a thread that Python starts

@@ -38,7 +38,7 @@ from sys import maxsize
 from time import perf_counter
 from typing import NamedTuple
 
-from jmars.storage.arena import PAGE
+from jmars.model.limits import PAGE
 
 _FROZEN = ("__refrigerator", "do_freezer_trap")
 _HELD = ("FROZEN", "FREEZING")  # FREEZING while a process of the group still runs

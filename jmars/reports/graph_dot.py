@@ -3,20 +3,33 @@
 Pure: takes the data of a `GraphBuilt` event, which plans have too. A graph of more than `SMALL` operands is drawn by
 layers: a box per tensor operand before fusion, a box per kind of operand after fusion.
 Source: https://graphviz.org/doc/info/lang.html.
+
+OperandFacts: state, worker and seconds of the operands of a job's newest stage, folded from events.
+
+Drawing: a graph drawn by Graphviz, shown by notebooks and saved to files.
+
+Needs the Python package `graphviz` (`pip install "jmars[reports]"`) and Graphviz's program `dot`.
+Source: https://graphviz.readthedocs.io/en/stable/api.html.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.errors import JmarsError
+from jmars.model import events
+from jmars.model.events import Event, spans
+from jmars.model.status import STATE_NAMES
+from jmars.tensor.atomic_file import atomic_file
 from jmars.units import format_bytes, format_seconds
-
-__all__ = ["SMALL", "GraphColours", "graph_dot"]
 
 SMALL = 300  # operands before fusion
 # Brewer's "Set3" (Brewer 2003): light fills that dark text is read on.
@@ -180,3 +193,126 @@ def _quoted(text: str) -> str:
     """A string of the language, in which no character of a user ends the string."""
     safe = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
     return '"' + safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+COLOURS = ("kind", "state", "worker", "seconds")
+
+
+class OperandFacts:
+    """Facts of operands after fusion, by number.
+
+    Attributes
+    ----------
+    graph
+        Data of the newest `GraphBuilt` event; None before.
+    state, worker, seconds
+        Shape (operands,); a worker of -1 is none.
+    """
+
+    graph: Mapping[str, Any] | None = None
+
+    def __init__(self) -> None:
+        self.state: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.worker: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.seconds: NDArray[np.float64] = np.zeros(0)
+
+    @classmethod
+    def of(cls, log: Iterable[Event], job: str) -> OperandFacts:
+        """Facts of a job in a log."""
+        facts = cls()
+        for _, time, kind, of, data in log:
+            if of != job:
+                continue
+            if kind == events.GRAPH_BUILT:
+                n = int(data["n_after"])
+                facts.graph = data
+                facts.state, facts.worker, facts.seconds = np.zeros(n, np.int64), np.full(n, -1), np.zeros(n)
+            elif kind == events.OPERANDS_MOVED:
+                ids = np.frombuffer(data["ids"], "<u4").astype(np.int64)
+                ids = ids[ids < len(facts.state)]
+                facts.state[ids] = int(data["state"])
+                if int(data["worker"]) >= 0:
+                    facts.worker[ids] = int(data["worker"])
+            elif kind == events.OPERANDS_TIMED:
+                block = spans(time, data)
+                ids = block[:, 5].astype(np.int64)
+                inside = ids < len(facts.seconds)
+                facts.seconds[ids[inside]] = (block[:, 4] - block[:, 2])[inside]
+                facts.worker[ids[inside]] = int(data["worker"])
+        return facts
+
+    def colours(self, by: str) -> GraphColours | None:
+        """Colours of the operands; None for those of kinds.
+
+        Raises
+        ------
+        ValueError
+            For other names than "kind", "state", "worker" and "seconds".
+        """
+        if by not in COLOURS:
+            raise ValueError(f"colour is {by!r}; choose one of {', '.join(map(repr, COLOURS))}")
+        if by == "state":
+            return GraphColours.by_state([STATE_NAMES[k] for k in self.state.tolist()])
+        if by == "worker":
+            names = [str(name) for name in (self.graph or {}).get("workers", ())]
+            return GraphColours.by_worker(self.worker.tolist(), names)
+        return GraphColours.by_seconds(self.seconds) if by == "seconds" else None
+
+
+KINDS = ("svg", "png", "pdf", "dot")
+
+
+class Drawing:
+    """A graph as text for `dot`; notebooks show it as SVG.
+
+    Examples
+    --------
+    >>> Drawing("digraph { a -> b }").dot
+    'digraph { a -> b }'
+    """
+
+    def __init__(self, dot: str) -> None:
+        self.dot = dot
+
+    def __repr__(self) -> str:
+        return f"<Drawing of {len(self.dot):,} characters; save(path), or show it in a notebook>"
+
+    def _repr_svg_(self) -> str:
+        return self._drawn("svg").decode()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the drawing to a file, atomically: .svg, .png, .pdf, or .dot for the text; returns the path.
+
+        Raises
+        ------
+        ValueError
+            If the file's name ends otherwise.
+        JmarsError
+            If Graphviz is not installed.
+        """
+        target = Path(path)
+        kind = target.suffix.lstrip(".").lower()
+        if kind not in KINDS:
+            raise ValueError(f"{target.name!r} has no known ending; name the file .svg, .png, .pdf or .dot")
+        data = self.dot.encode() if kind == "dot" else self._drawn(kind)
+        with atomic_file(os.path.abspath(target)) as part:
+            Path(part).write_bytes(data)
+        return target
+
+    def _drawn(self, kind: str) -> bytes:
+        graphviz = _graphviz()
+        try:
+            drawn: bytes = graphviz.Source(self.dot).pipe(format=kind)
+        except graphviz.ExecutableNotFound:
+            raise JmarsError(
+                "drawing needs Graphviz's program dot, which is not in the PATH; install it with apt-get install "
+                "graphviz, conda install graphviz or brew install graphviz, or save the drawing as .dot"
+            ) from None
+        return drawn
+
+
+def _graphviz() -> Any:
+    try:
+        return importlib.import_module("graphviz")
+    except ImportError as error:
+        raise JmarsError(f"drawing needs the package graphviz ({error}); pip install 'jmars[reports]'") from error

@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 
 from jmars.model import events
-from jmars.model.events import Event
-from jmars.model.timing import spans
-from jmars.reports.operand_names import OperandNames
+from jmars.model.events import Event, spans
+from jmars.reports.run_record import OperandNames
 from jmars.units import format_bytes
-
-__all__ = ["run_difference"]
 
 _ROWS = 5  # of a table
 Operand = tuple[int, int]  # stage and number

@@ -1,10 +1,13 @@
 """SavedRun: the events of a job in a file, to look at later, on any machine, without a cluster.
 
 A file is a line of text, then compressed msgpack: no code is in it, so a file of somebody else is safe to read.
+
+Checks the events of a file before they are folded: types, and numbers by which memory is reserved.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Sequence
@@ -14,18 +17,13 @@ from typing import Any
 import msgpack
 
 from jmars.errors import JmarsError
-from jmars.model.events import Event
+from jmars.model.events import GRAPH_BUILT, Event
 from jmars.reports import figures
-from jmars.reports.checked_events import checked_events
-from jmars.reports.drawing import Drawing
-from jmars.reports.graph_dot import graph_dot
-from jmars.reports.operand_facts import OperandFacts
-from jmars.reports.page import report_page
+from jmars.reports.figures import report_page
+from jmars.reports.graph_dot import Drawing, OperandFacts, graph_dot
 from jmars.reports.run_record import RunRecord
 from jmars.tensor.atomic_file import atomic_file
 from jmars.units import format_bytes, format_seconds
-
-__all__ = ["DAMAGES", "SavedRun", "damaged", "save_run"]
 
 _HEAD = b"jmars run 1\n"
 _LARGEST = 128 * 2**20  # bytes of events in a file
@@ -142,3 +140,49 @@ def _table(title: str, rows: Sequence[tuple[str, float, int]]) -> list[str]:
     if not rows:
         return []
     return [f"  {title}:"] + [f"    {seconds:8.3f}  {count:7,}  {text}" for text, seconds, count in rows[:_ROWS]]
+
+
+_OPERANDS = 10_000_000  # of a graph, before fusion and after
+_WORKERS = 65_536
+
+
+def checked_events(told: Any) -> list[Event]:
+    """The events, if all are well formed.
+
+    Parameters
+    ----------
+    told
+        What a file holds.
+
+    Raises
+    ------
+    ValueError
+        If it is no list of events, or an event asks for more memory than a run needs.
+
+    Examples
+    --------
+    >>> checked_events([[1, 10.0, "JobSubmitted", "job-1", {"name": "one"}]])
+    [[1, 10.0, 'JobSubmitted', 'job-1', {'name': 'one'}]]
+    >>> checked_events([[1, 10.0, "WorkerMoved", "", {"worker": 10**9}]])
+    Traceback (most recent call last):
+    ValueError: event 1 names worker 1000000000
+    """
+    if not isinstance(told, list):
+        raise ValueError("it holds no list of events")
+    for at, event in enumerate(told, 1):
+        if not isinstance(event, list) or len(event) != 5:
+            raise ValueError(f"event {at} is no event")
+        seq, time, kind, job, data = event
+        number = isinstance(time, float | int) and math.isfinite(time) and abs(time) < 1e12
+        if not (isinstance(seq, int) and number and isinstance(kind, str) and isinstance(job, str)):
+            raise ValueError(f"event {at} has no number, time, kind or job")
+        if not isinstance(data, dict):
+            raise ValueError(f"event {at} has no data")
+        worker = data.get("worker", -1)
+        if not isinstance(worker, int) or not -1 <= worker < _WORKERS:
+            raise ValueError(f"event {at} names worker {worker!r:.40}")
+        if kind == GRAPH_BUILT:
+            sizes = [data.get(name) for name in ("n_before", "n_after")]
+            if not all(isinstance(size, int) and 0 <= size <= _OPERANDS for size in sizes):
+                raise ValueError(f"event {at} has a graph of {sizes!r:.80} operands")
+    return told

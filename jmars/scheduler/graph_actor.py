@@ -31,10 +31,8 @@ import numpy as np
 
 from jmars.errors import ChunkLostError, JobCancelledError, fault_of
 from jmars.model import events
-from jmars.model.failure import Failure
-from jmars.model.reports import ChunksLost, GpuRefused, JobBroken, JobReport, Warned
-from jmars.model.states import STATE_NAMES, TERMINAL, JobState
-from jmars.model.submission import Submission
+from jmars.model.messages import ChunksLost, Failure, GpuRefused, JobBroken, JobReport, Submission, Warned
+from jmars.model.status import STATE_NAMES, TERMINAL, JobState
 from jmars.scheduler.job_summaries import (
     JobWarnings,
     blame_operand,

@@ -20,20 +20,21 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jmars.errors import JmarsError, fault_of
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
-from jmars.model.orders import CloseJob, Order
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksCopied,
     ChunksLost,
+    CloseJob,
     Failed,
+    Failure,
     Finished,
     GpuRefused,
     InputsMissing,
     Interrupted,
     JobBroken,
     JobClosed,
+    JobTable,
     OperandsReturned,
+    Order,
     Refused,
     Report,
     Started,

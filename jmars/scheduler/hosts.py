@@ -23,21 +23,29 @@ from typing import Any
 import cloudpickle
 
 from jmars.errors import ClusterLostError, MemoryLimitError
-from jmars.model.compressed import compressed, int_planes
-from jmars.model.messages import JobTable, ReportPort
-from jmars.model.orders import (
+from jmars.model.messages import (
+    ChunksKept,
+    ChunksLost,
     CloseJob,
     EnqueueGraph,
     FreeChunks,
+    InputsMissing,
+    JobClosed,
+    JobTable,
     KeepChunks,
     LocateChunks,
     OpenJob,
     Order,
+    Refused,
+    Report,
+    ReportPort,
     Rerank,
     StopExecution,
     TakeBack,
+    WorkerMoved,
+    compressed,
+    int_planes,
 )
-from jmars.model.reports import ChunksKept, ChunksLost, InputsMissing, JobClosed, Refused, Report, WorkerMoved
 from jmars.scheduler.host_jobs import HostJob, HostLink, HostReports, HostRow, HostRows, able_hosts, suits, workers_of
 from jmars.scheduler.places import bits
 from jmars.units import format_bytes

@@ -16,9 +16,8 @@ import numpy as np
 from jmars.errors import InternalError, MemoryLimitError, StorageError, WorkerLostError
 from jmars.kernels.float_errors import FloatError, message
 from jmars.model import events
-from jmars.model.failure import Failure
-from jmars.model.reports import Warned
-from jmars.model.states import STATE_NAMES
+from jmars.model.messages import Failure, Warned
+from jmars.model.status import STATE_NAMES
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand_rows import Deaths
 from jmars.scheduler.prepare import Ready

@@ -33,10 +33,19 @@ import msgpack
 from jmars.actors import remote_method
 from jmars.errors import StorageError
 from jmars.model.events import Event
-from jmars.model.messages import JobTable
-from jmars.model.reports import ChunksLost, Failed, Finished, InputsMissing, Report, Warned, WorkerLost
-from jmars.model.submission import Submission
-from jmars.model.wire import pack_record, unpack_record
+from jmars.model.messages import (
+    ChunksLost,
+    Failed,
+    Finished,
+    InputsMissing,
+    JobTable,
+    Report,
+    Submission,
+    Warned,
+    WorkerLost,
+    pack_record,
+    unpack_record,
+)
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.scheduler_context import EndedStage
 from jmars.scheduler.session_actor import SessionActor

@@ -13,7 +13,7 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from jmars.errors import ExecutionError
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 
 
 class Happened(IntEnum):

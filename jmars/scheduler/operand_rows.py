@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jmars.flow.counters import Counters
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import Command, Happened, Move, step, taken_in
 
 _TAKES, _ENDS, _FREES = taken_in(Happened.TAKEN), taken_in(Happened.STORED), taken_in(Happened.UNNEEDED)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
 from jmars.plan.revision import DONE, READY, RUNNING, WAITS, replan
 

@@ -39,8 +39,7 @@ from numpy.typing import NDArray
 from jmars.errors import GraphError
 from jmars.flow import FlowGraph, Pool
 from jmars.kernels.program import Call, ChunkType, Generate, program_text
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
+from jmars.model.messages import Failure, JobTable
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan import Plan, PlanGraph, Workers, make_plan
 from jmars.scheduler.event_log import weight

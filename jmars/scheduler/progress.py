@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 
 DONE = (S.FINISHED, S.FREED, S.SPILLED)
 ALMOST = 1 - 2.0**-20  # all operands are done and the job has not ended

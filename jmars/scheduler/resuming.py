@@ -23,11 +23,24 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import ClusterError
-from jmars.model.messages import JobTable
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, Order, Replan, StopExecution
-from jmars.model.reports import ChunksLost, Failed, Finished, Report, Warned, WorkerLost
-from jmars.model.states import OperandState as S
-from jmars.model.submission import Submission
+from jmars.model.messages import (
+    ChunksLost,
+    CloseJob,
+    EnqueueGraph,
+    Failed,
+    Finished,
+    FreeChunks,
+    JobTable,
+    OpenJob,
+    Order,
+    Replan,
+    Report,
+    StopExecution,
+    Submission,
+    Warned,
+    WorkerLost,
+)
+from jmars.model.status import OperandState as S
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.journal import JournaledSession, digest_of_table
 from jmars.scheduler.session_actor import SessionActor

@@ -17,11 +17,19 @@ from typing import TYPE_CHECKING, Any
 from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.messages import WorkerPort
-from jmars.model.reports import ChunksKept, ChunksLost, GpuRefused, InputsMissing, Report, Timed, WorkerMoved
-from jmars.model.states import TERMINAL
-from jmars.model.states import OperandState as S
-from jmars.model.submission import Submission
+from jmars.model.messages import (
+    ChunksKept,
+    ChunksLost,
+    GpuRefused,
+    InputsMissing,
+    Report,
+    Submission,
+    Timed,
+    WorkerMoved,
+    WorkerPort,
+)
+from jmars.model.status import TERMINAL
+from jmars.model.status import OperandState as S
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.plans import Plans

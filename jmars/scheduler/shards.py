@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import Happened
 from jmars.scheduler.operand_rows import Blame, Losses, Moved, OperandActor, Recovery, Rows
 

@@ -27,22 +27,22 @@ import numpy as np
 
 from jmars.errors import ChunkLostError
 from jmars.model import events
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksLost,
     Failed,
+    Failure,
     Finished,
     InputsMissing,
     Interrupted,
     JobClosed,
     JobReport,
+    JobTable,
     Refused,
     Spilled,
     Started,
     WorkerLost,
 )
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.job_summaries import blame_operand, chunk_loss_error, worker_killer_error
 from jmars.scheduler.operand_rows import Moved
 from jmars.scheduler.prepare import Ready

@@ -22,7 +22,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import ClusterError
-from jmars.model.submission import Submission
+from jmars.model.messages import Submission
 from jmars.optimize.unfolding import Stage, Unfolding, reported_splits
 from jmars.scheduler.prepare import Ready, prepare
 from jmars.scheduler.scheduler_context import ChunkMetaActor, EndedStage, ReadChunk, SchedulerContext

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError
 from jmars.model import events
-from jmars.model.states import TERMINAL, JobState
-from jmars.model.states import OperandState as S
+from jmars.model.status import TERMINAL, JobState
+from jmars.model.status import OperandState as S
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.session_actor import SessionActor
 

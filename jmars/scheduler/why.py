@@ -29,8 +29,7 @@ from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError
 from jmars.kernels import executable
 from jmars.model import events
-from jmars.model.states import TERMINAL
-from jmars.model.status import GRAPHS, DeathStatus, HostStatus, JobStatus, QueueStatus, Verdict, WorkerStatus
+from jmars.model.status import GRAPHS, TERMINAL, DeathStatus, HostStatus, JobStatus, QueueStatus, Verdict, WorkerStatus
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.session_actor import SessionActor

@@ -3,7 +3,6 @@
 - arena.py: slots of a shared memory mapping
 - chunks.py: the slot or file of every chunk, and which chunks to spill
 - spill.py: writes chunks to files and reads them back, with checksums
-- chunk_checksums.py: checksums of chunks that travel as messages
 """
 
 from jmars.storage.arena import Arena

@@ -17,8 +17,6 @@ from heapq import heappop, heappush
 
 from jmars.model.limits import PAGE, slot_size
 
-__all__ = ["HEADER", "PAGE", "REMOVALS", "Allocator", "Arena", "removals"]
-
 SLAB = 16 * PAGE  # bytes that are cut into small slots at once
 HEADER = PAGE  # bytes at the start of the mapping that hold flags, not chunks
 REMOVALS = HEADER - 8  # place there of a number, see `removals`

@@ -2,6 +2,11 @@
 
 A chunk is a whole number that is never used twice in a cluster. `Chunks` decides and keeps the books;
 `memory/buffer_manager.py` has the bytes moved. Source: docs/explanation/seeds.md, "Memory management".
+
+Checksums of chunks that travel as messages; the receiver compares them.
+
+Chunks in shared memory do not travel and have no checksum.
+Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -9,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from jmars.errors import ChunkLostError
-from jmars.storage.arena import Allocator
+import xxhash
 
-__all__ = ["Chunks", "Elsewhere", "OnDevice", "SpillFile"]
+from jmars.errors import ChunkLostError, StorageError
+from jmars.storage.arena import Allocator
 
 VICTIM_SHARE = 256  # at least 1/256 of the movable chunks is spilled together
 
@@ -251,3 +256,26 @@ class Chunks:
     def on_disk(self) -> int:
         """Bytes in files now."""
         return sum(place.size for place in self.disk.values())
+
+
+def checksum(data: bytes | memoryview) -> bytes:
+    """Checksum of 16 bytes."""
+    return xxhash.xxh3_128_digest(data)
+
+
+def received(data: bytes, expected: bytes, what: str) -> bytes:
+    """The bytes, checked.
+
+    Raises
+    ------
+    StorageError
+        If the bytes differ from the sent ones.
+
+    Examples
+    --------
+    >>> received(b"chunk", checksum(b"chunk"), "chunk 3")
+    b'chunk'
+    """
+    if checksum(data) != expected:
+        raise StorageError(f"the bytes of {what} changed on their way; ask for them, or send them, once more")
+    return data

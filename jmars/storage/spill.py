@@ -21,22 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 import xxhash
 
 from jmars.errors import ChecksumError, StorageError
-from jmars.storage.arena import PAGE
+from jmars.model.limits import PAGE
 from jmars.units import format_bytes
-
-__all__ = [
-    "BLOCK",
-    "CHECKED",
-    "Span",
-    "block_sums",
-    "delete_chunk",
-    "is_chunk_name",
-    "read_chunk",
-    "read_span",
-    "spill_room",
-    "takes_direct",
-    "write_chunk",
-]
 
 BLOCK = 4 * 2**20  # bytes of one write or read
 IN_FLIGHT = 2  # blocks of a chunk that are written or read at once

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from jmars.model.fork_locks import free_in_child
+from jmars.model.collector import free_in_child
 from jmars.model.record import record
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData, new_data

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from jmars.errors import JmarsError
-from jmars.model.fork_locks import free_in_child
+from jmars.model.collector import free_in_child
 
 __all__ = [
     "Length",

@@ -30,7 +30,7 @@ from functools import cache
 from heapq import heappop, heappush
 from typing import Any
 
-from jmars.actors.crowd import gives_way
+from jmars.actors.tls import gives_way
 from jmars.errors import ChecksumError, ProtocolError, StorageError
 from jmars.storage.spill import CHECKED, Span, block_sums, read_span, takes_direct
 from jmars.transport import wire

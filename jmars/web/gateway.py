@@ -31,10 +31,9 @@ import numpy as np
 from jmars.actors.registry import Entry
 from jmars.config import TASK_DEFAULTS, config
 from jmars.errors import StorageError, UnknownTaskError
-from jmars.model.failure import Failure
-from jmars.model.states import TERMINAL, JobState
-from jmars.model.submission import Submission
-from jmars.storage.chunk_checksums import checksum
+from jmars.model.messages import Failure, Submission
+from jmars.model.status import TERMINAL, JobState
+from jmars.storage.chunks import checksum
 from jmars.switches import checked
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.tensor import Tensor

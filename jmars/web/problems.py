@@ -9,7 +9,7 @@ from typing import Any
 
 from jmars import errors
 from jmars.errors import text_of
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 from jmars.tensor.source_line import SourceLine
 from jmars.web.call_document import DocumentError
 

@@ -41,9 +41,9 @@ import xxhash
 from jmars.actors import ActorChannel, Mailbox, connect, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ChunkLostError, ClusterLostError, JmarsError
-from jmars.model.failure import Failure
-from jmars.model.states import JobState
-from jmars.storage.chunk_checksums import received
+from jmars.model.messages import Failure
+from jmars.model.status import JobState
+from jmars.storage.chunks import received
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.structure import bindings, digest_of
 from jmars.tensor.tensor_graph import TensorGraph

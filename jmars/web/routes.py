@@ -18,7 +18,7 @@ import re
 from functools import cache
 from typing import Any
 
-from jmars.model.states import JobState
+from jmars.model.status import JobState
 from jmars.web.handlers import BaseHandler, ClusterHandler, FunctionsHandler, MetricsHandler
 from jmars.web.session_handlers import (
     ArrayHandler,

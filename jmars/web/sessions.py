@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import StorageError
-from jmars.model.states import TERMINAL, JobState
+from jmars.model.status import TERMINAL, JobState
 from jmars.web.npy_stream import dtype_of
 from jmars.web.problems import Problem
 

@@ -34,14 +34,13 @@ from typing import Any, NamedTuple, Protocol
 
 from jmars.actors import remote_method
 from jmars.actors.tls import Credentials
-from jmars.actors.tls_dial import parse_address
+from jmars.actors.tls_link import parse_address
 from jmars.errors import ChunkLostError, ClusterError, JmarsError, StorageError, text_of
 from jmars.memory.buffer_manager import AllocationRequest
 from jmars.memory.gathering import Pull
-from jmars.model.orders import LocateChunks
+from jmars.model.messages import LocateChunks
 from jmars.processes.links import ChildLink, Children
-from jmars.storage.chunk_checksums import checksum
-from jmars.storage.chunks import SpillFile
+from jmars.storage.chunks import SpillFile, checksum
 from jmars.storage.spill import Span, read_span
 from jmars.worker.execution import ExecutionActor
 

@@ -22,16 +22,17 @@ from jmars.dispatch.workers import Worker
 from jmars.errors import ChunkLostError
 from jmars.memory import HostMemory, MemoryEvents
 from jmars.memory.gathering import Pull, no_pull
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable, ReportPort
-from jmars.model.orders import LocateChunks
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksCopied,
     ChunksLost,
+    Failure,
     InputsMissing,
+    JobTable,
+    LocateChunks,
     OperandsReturned,
     Refused,
     Report,
+    ReportPort,
     Spilled,
     WorkerMoved,
 )

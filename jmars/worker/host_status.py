@@ -15,10 +15,10 @@ from jmars.dispatch.speculation import Death
 from jmars.dispatch.workers import Worker
 from jmars.memory.buffer_manager import AllocationRequest
 from jmars.memory.host_memory import disk_status
+from jmars.model.limits import PAGE
 from jmars.model.messages import JobTable
 from jmars.model.status import DeathStatus, HostStatus, MemoryStatus, QueueStatus, WorkerStatus
 from jmars.processes.vitals import Vital, vitals
-from jmars.storage.arena import PAGE
 
 if TYPE_CHECKING:
     from jmars.worker.execution import ExecutionActor

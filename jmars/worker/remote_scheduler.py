@@ -24,36 +24,36 @@ import numpy as np
 
 from jmars.actors import remote_method
 from jmars.errors import JmarsError, fault_of
-from jmars.model.compressed import decompressed, from_int_planes
-from jmars.model.failure import Failure
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.messages import HostPort, JobTable
-from jmars.model.orders import (
+from jmars.model.messages import (
+    ChunksLost,
     CloseJob,
     EnqueueGraph,
-    FreeChunks,
-    KeepChunks,
-    LocateChunks,
-    OpenJob,
-    Order,
-    Replan,
-    Rerank,
-    StopExecution,
-    TakeBack,
-)
-from jmars.model.reports import (
-    ChunksLost,
     Failed,
+    Failure,
     Finished,
+    FreeChunks,
+    HostPort,
     InputsMissing,
     Interrupted,
     JobBroken,
     JobClosed,
+    JobTable,
+    KeepChunks,
+    LocateChunks,
+    OpenJob,
     OperandsReturned,
+    Order,
     Refused,
+    Replan,
     Report,
+    Rerank,
     Started,
+    StopExecution,
+    TakeBack,
     WorkerLost,
+    decompressed,
+    from_int_planes,
 )
 from jmars.storage.chunks import Chunks
 

@@ -27,7 +27,7 @@ import numpy as np
 from jmars.actors import remote_method
 from jmars.errors import ClusterError
 from jmars.memory.buffer_manager import AllocationRequest
-from jmars.storage.chunk_checksums import checksum, received
+from jmars.storage.chunks import checksum, received
 from jmars.worker.execution import ExecutionActor
 
 

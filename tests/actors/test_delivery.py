@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jmars.actors.delivery import Delivery
 from jmars.actors.frames import pack, unpack
+from jmars.actors.lasting import Delivery
 from jmars.errors import ProtocolError
 
 

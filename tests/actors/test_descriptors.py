@@ -6,7 +6,7 @@ import os
 import pytest
 
 from jmars.actors import Mailbox, new_token, remote_method, serve
-from jmars.actors.descriptors import Descriptor, received
+from jmars.actors.channel import Descriptor, received
 from jmars.errors import AuthenticationError, ClusterError, ClusterLostError, ProtocolError
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.frames import pack
 from jmars.actors.tls import Identity, client_context, enrolment_context
-from jmars.actors.tls_dial import connect_tls, parse_address
-from jmars.actors.tls_link import LINK, VISITOR, TlsClientGreeting
+from jmars.actors.tls_link import LINK, VISITOR, TlsClientGreeting, connect_tls, parse_address
 from jmars.errors import AuthenticationError, ClusterLostError
 from tests.actors.two_hosts import AUTHORITY, CLUSTER, HOST, OTHER, TwoHosts, run, two_hosts, until
 
@@ -279,7 +278,7 @@ def test_refusals_show_no_secret(caplog):
 
 
 def test_too_many_strangers_give_way_and_keep_no_host_out(monkeypatch, caplog):
-    monkeypatch.setattr("jmars.actors.tls_server.MOST", 2)
+    monkeypatch.setattr("jmars.actors.tls_link.MOST", 2)
 
     async def test():
         async with two_hosts() as world:

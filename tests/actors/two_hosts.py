@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from jmars.actors import Mailbox, remote_method
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import Identity, client_context, server_context
-from jmars.actors.tls_dial import connect_tls
-from jmars.actors.tls_server import serve_tls
+from jmars.actors.tls_link import connect_tls, serve_tls
 from jmars.deploy.ca import CertificateAuthority
 from jmars.errors import AuthenticationError
 

@@ -25,7 +25,7 @@ import numpy as np
 
 import jmars
 import jmars.tensor as mt
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 from tests.benchmarks.machine import describe, this_machine
 
 SHARE, MOST = 0.05, 2e-3  # of the first run; seconds

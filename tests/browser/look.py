@@ -12,9 +12,8 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from jmars.notebook.cell_facts import CellFacts
-from jmars.notebook.memory_state import MemoryState
 from jmars.notebook.run_state import RunState
+from jmars.notebook.tab_states import CellFacts, MemoryState
 from jmars.notebook.view import as_json
 from tests.browser.simulated import CELL, simulate
 from tests.browser.simulated_hosts import on_hosts

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from tests.notebook.events_for_tests import u32
 
 LINES = {

@@ -17,7 +17,7 @@ from jmars.client.local_runs import NAMED
 from jmars.config import config
 from jmars.errors import ArrayChangedError, ClusterLostError
 from jmars.kernels.group_run import GroupReport, run_steps
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 from jmars.tensor import from_array
 from tests.contract.engine.programs import CHUNKED, EXACT
 from tests.contract.engine.test_programs import assert_same_bits

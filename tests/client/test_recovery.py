@@ -9,7 +9,7 @@ from jmars.client.cluster_link import FloatWarnings
 from jmars.client.job import Job
 from jmars.client.recovery import RECOVERIES, can_recover, with_recovery
 from jmars.errors import ChunkLostError, ClusterClosedError, JobCancelledError
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import Stored
 

@@ -11,7 +11,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 from tests.cluster.operands import apply, numbers, total
 
 

@@ -14,7 +14,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.deploy.control_process import ended_within
 from jmars.errors import ClusterLostError, JobCancelledError
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 from jmars.scheduler.journal import Journal
 from tests.cluster.operands import apply, numbers, total
 

@@ -15,7 +15,7 @@ import pytest
 from jmars.client import Cluster
 from jmars.errors import ClusterError, InternalError
 from jmars.model.limits import BATCH_OPERANDS
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 from jmars.tensor.operand import TensorData
 from tests.cluster.operands import SlowToTile, apply, numbers, total
 

@@ -10,7 +10,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import ClusterLostError, InternalError
-from jmars.model.submission import Submission
+from jmars.model.messages import Submission
 
 INJECTION = """
 import importlib

@@ -20,7 +20,7 @@ import jmars.tensor as mt
 from jmars.client.notebook_views import ClusterFacts
 from jmars.errors import JobCancelledError, UnsupportedError
 from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_MOVED, OPERANDS_TIMED
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 
 X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
 Y = np.random.default_rng(1).random((1000, 1200))

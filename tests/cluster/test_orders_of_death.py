@@ -11,7 +11,7 @@ import jmars.tensor as mt
 from jmars.deploy.control_process import ended_within
 from jmars.deploy.folders import sweep
 from jmars.errors import ClusterError
-from jmars.model.states import JobState
+from jmars.model.status import JobState
 
 ORDERS = [
     ("host",),

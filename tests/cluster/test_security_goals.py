@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 import jmars.tensor as mt
-from jmars.actors import auth
+from jmars.actors import greeting
 from jmars.actors.frames import pack
 from jmars.client import Cluster
 from jmars.deploy.batch import slurm_script
@@ -64,10 +64,10 @@ def drain(raw: socket.socket) -> bytes:
 
 def prove(cluster, raw: socket.socket) -> bytes:
     """Do the client's part of the handshake; returns what was sent."""
-    challenge = raw.recv(auth.CHALLENGE, socket.MSG_WAITALL)
-    sent = auth.answer(cluster._host.token, "client", challenge[-auth.NONCE :]) + auth.nonce()
+    challenge = raw.recv(greeting.CHALLENGE, socket.MSG_WAITALL)
+    sent = greeting.answer(cluster._host.token, "client", challenge[-greeting.NONCE :]) + greeting.nonce()
     raw.sendall(sent)
-    assert len(raw.recv(auth.PROOF, socket.MSG_WAITALL)) == auth.PROOF
+    assert len(raw.recv(greeting.PROOF, socket.MSG_WAITALL)) == greeting.PROOF
     return sent
 
 
@@ -77,7 +77,7 @@ def garbage(chance: random.Random) -> bytes:
     if kind == 0:
         return chance.randbytes(chance.randrange(64, 2000))
     if kind == 1:
-        return chance.randbytes(auth.PROOF + auth.NONCE)
+        return chance.randbytes(greeting.PROOF + greeting.NONCE)
     if kind == 2:
         return chance.choice([2**31 - 1, 2**32 - 1, 2**16]).to_bytes(4, "little") + chance.randbytes(100)
     body = pack(tuple(chance.choice([0, -1, "host", "close", [], {}, b"", 2.5]) for _ in range(4)))
@@ -100,7 +100,7 @@ def test_goal_02_ten_thousand_frames_of_garbage(cluster):
                 pass
             if number % 100 == 0:
                 answer = drain(raw)
-                assert len(answer) <= auth.CHALLENGE, answer
+                assert len(answer) <= greeting.CHALLENGE, answer
                 assert time.monotonic() - begun < 20
     assert control.memory_info().rss - before <= GROWTH
     assert works(cluster)
@@ -115,7 +115,7 @@ def test_goal_02_a_claimed_length_costs_nothing_and_silence_is_cut_off(cluster):
             raw.sendall((2**40).to_bytes(8, "little"))
         begun = time.monotonic()
         for raw in silent:
-            assert len(drain(raw)) <= auth.CHALLENGE
+            assert len(drain(raw)) <= greeting.CHALLENGE
         assert time.monotonic() - begun < 30
     assert control.memory_info().rss - before <= GROWTH
     assert works(cluster)
@@ -135,10 +135,10 @@ def test_goal_02_who_holds_the_token_and_talks_nonsense_is_cut_off(cluster):
 def test_goal_03_a_proof_is_compared_in_constant_time(monkeypatch):
     compared = []
     monkeypatch.setattr(hmac, "compare_digest", lambda one, other: compared.append(1) or one == other)
-    challenge = auth.nonce()
-    assert auth.verify("secret", "client", challenge, auth.answer("secret", "client", challenge))
-    assert not auth.verify("secret", "client", challenge, auth.answer("other", "client", challenge))
-    assert not auth.verify("secret", "client", challenge, auth.answer("secret", "server", challenge))
+    challenge = greeting.nonce()
+    assert greeting.verify("secret", "client", challenge, greeting.answer("secret", "client", challenge))
+    assert not greeting.verify("secret", "client", challenge, greeting.answer("other", "client", challenge))
+    assert not greeting.verify("secret", "client", challenge, greeting.answer("secret", "server", challenge))
     assert len(compared) == 3
 
 
@@ -150,7 +150,7 @@ def test_goal_04_a_conversation_that_is_replayed_is_refused(cluster):
         assert raw.recv(4096)  # the summary
     with connect(cluster) as raw:
         raw.sendall(sent + ask)
-        assert len(drain(raw)) <= auth.CHALLENGE  # nothing but the challenge of this connection
+        assert len(drain(raw)) <= greeting.CHALLENGE  # nothing but the challenge of this connection
     assert works(cluster)
 
 

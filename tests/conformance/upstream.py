@@ -1,7 +1,7 @@
 """Compiles a test module of NumPy's as a cell of jmars.
 
 What it imports from NumPy, and the arrays that it makes while it is imported, become those of a cell (names.py); values
-are computed where the code expects errors, as in `with pytest.raises(...)` of a cell (jmars/notebook/guarded_code.py).
+are computed where the code expects errors, as in `with pytest.raises(...)` of a cell (jmars/notebook/cell_source.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from jmars.notebook.guarded_code import COMPUTED, computed, with_guards
+from jmars.notebook.cell_source import COMPUTED, computed, with_guards
 from tests.conformance.halves import in_halves
 from tests.conformance.names import entered, stand_in
 

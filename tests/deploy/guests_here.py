@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jmars.actors.tls import Identity, server_context
-from jmars.actors.tls_server import serve_tls
+from jmars.actors.tls_link import serve_tls
 from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.roster import Roster
 from jmars.deploy.tickets import Enrolment, Ticket, strangers

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from jmars.actors.tls import BEATS, Identity, client_context, server_context
-from jmars.actors.tls_server import serve_tls
+from jmars.actors.tls_link import serve_tls
 from jmars.deploy import beats
 from jmars.deploy.beats import Beats, beats_door, beats_order
 from jmars.errors import AuthenticationError, HostRefusedError

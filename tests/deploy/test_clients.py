@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jmars.deploy.clients import Clients
-from jmars.model.submission import Submission
+from jmars.model.messages import Submission
 
 
 class Session:

@@ -9,9 +9,7 @@ import pytest
 
 from jmars.actors import ActorChannel, Mailbox
 from jmars.actors.tls import Credentials, Identity, client_context, enrolment_context, server_context
-from jmars.actors.tls_dial import connect_tls, dial_tls
-from jmars.actors.tls_link import VISITOR
-from jmars.actors.tls_server import serve_tls
+from jmars.actors.tls_link import VISITOR, connect_tls, dial_tls, serve_tls
 from jmars.deploy.ca import CertificateAuthority, new_request
 from jmars.deploy.tickets import Enrolment, EnrolmentActor, Ticket, enrol, prove, strangers
 from jmars.errors import AuthenticationError, ClusterError, ClusterLostError, HostRefusedError

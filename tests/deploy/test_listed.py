@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jmars.actors.mailbox import Mailbox, remote_method, remote_methods
+from jmars.actors.dialogue import Mailbox, remote_method, remote_methods
 from jmars.client.job_registry import JobRegistry
 from jmars.deploy.clients import ClientHost, ClientSession, ClientStore, ClusterActor, EventsActor
 from jmars.deploy.head import WhyService

@@ -15,8 +15,7 @@ from jmars.deploy import scheduler_port
 from jmars.deploy.in_process_scheduler import InProcessScheduler, InProcessSession
 from jmars.deploy.scheduler_subprocess import RelayedReasons, RelayedSession, RelayedTasks, SchedulerSubprocess
 from jmars.errors import ChunkLostError, UnknownTaskError
-from jmars.model.reports import Finished, JobClosed, Started
-from jmars.model.submission import Submission
+from jmars.model.messages import Finished, JobClosed, Started, Submission
 from jmars.plan import Profile
 from jmars.scheduler import Machine, TaskManagerActor, WhyActor
 from jmars.tensor.tensor_graph import TensorGraph

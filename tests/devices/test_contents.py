@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.devices.contents import DeviceContents
+from jmars.devices.runner import DeviceContents
 
 RANGES = st.tuples(st.integers(0, 30), st.integers(1, 10)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 STEPS = st.lists(st.tuples(st.sampled_from(["read", "write"]), RANGES), max_size=40)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.devices.device_program import device_program
+from jmars.devices.device_program import device_program, index_expression
 from jmars.devices.fake_device import FakeDevice
-from jmars.devices.index_expressions import index_expression
 from jmars.kernels.cuda_text import cuda_text
 from jmars.kernels.program import Generate, Program
 from jmars.optimize import compile_graph

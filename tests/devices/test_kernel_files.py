@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from jmars.devices import kernel_files
-from jmars.devices.kernel_files import find_kernel, keep_kernel
+from jmars.devices import launches
+from jmars.devices.launches import find_kernel, keep_kernel
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_a_kernel_is_found_again_and_private(folder):
 
 
 def test_the_kernels_that_were_not_used_for_longest_are_removed(folder, monkeypatch):
-    monkeypatch.setattr(kernel_files, "LIMIT", 300)
+    monkeypatch.setattr(launches, "LIMIT", 300)
     for second, name in enumerate("abc", start=1):
         keep_kernel(name, bytes(100))
         os.utime(folder / name, (second, second))

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from jmars.devices.fake_device import FakeDevice
-from jmars.devices.pinned_segments import PinnedSegments
-from jmars.devices.runner import DeviceRunner, InSlab
-from jmars.devices.staging import TIMED, Staging
+from jmars.devices.runner import TIMED, DeviceRunner, InSlab, PinnedSegments, Staging
 from jmars.storage.arena import Arena, removals
 from tests.devices.test_runner import HALF, ORDERS, _added, _on_device
 

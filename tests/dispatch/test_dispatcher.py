@@ -4,7 +4,7 @@ import numpy as np
 
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.limits import WINDOW
-from jmars.model.reports import Interrupted
+from jmars.model.messages import Interrupted
 from tests.worker.steps_host import Host, in_loop, program, table
 
 DONE = (1, [2_000_000], 0, 0, None, [])

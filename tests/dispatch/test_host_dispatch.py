@@ -10,8 +10,17 @@ import pytest
 from jmars.actors.frames import pack, unpack
 from jmars.dispatch import HostDispatch
 from jmars.errors import ClusterError
-from jmars.model.failure import Failure
-from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost, WorkerMoved
+from jmars.model.messages import (
+    Failed,
+    Failure,
+    Finished,
+    Interrupted,
+    JobClosed,
+    Refused,
+    Started,
+    WorkerLost,
+    WorkerMoved,
+)
 from jmars.plan.plan_graph import GPU, GPU_ONLY
 from jmars.processes.executor_messages import (
     DEVICE,

@@ -12,11 +12,12 @@ from jmars.dispatch import ledger as module
 from jmars.dispatch.ledger import Ledger
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
+from jmars.model.limits import PAGE
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
 from jmars.plan.cost_keys import gpu_key
 from jmars.plan.devices import gpu_seconds
-from jmars.storage.arena import PAGE, Allocator
+from jmars.storage.arena import Allocator
 from jmars.storage.chunks import Chunks
 
 F8 = np.dtype("f8")

@@ -1,7 +1,7 @@
 """Copies and batches taken back: one result counts, and all that either held is free at the end."""
 
 from jmars.dispatch import speculation
-from jmars.model.reports import Finished, Interrupted, JobClosed, WorkerLost, WorkerMoved
+from jmars.model.messages import Finished, Interrupted, JobClosed, WorkerLost, WorkerMoved
 from tests.worker.steps_host import Host, in_loop, program, table
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}

@@ -8,7 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.memory.quota import Quota
-from jmars.storage.arena import PAGE, Allocator
+from jmars.model.limits import PAGE
+from jmars.storage.arena import Allocator
 
 WORKERS = 3
 Waits = tuple[int, int, int]  # job number, rank, operand

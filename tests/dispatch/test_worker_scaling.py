@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jmars.dispatch.task_queue import Offers, TaskQueue
-from jmars.model.reports import Interrupted, Started, WorkerMoved
+from jmars.model.messages import Interrupted, Started, WorkerMoved
 from jmars.processes.executor_messages import ExecutorReport
 from tests.dispatch.test_host_dispatch import Link, Room, job
 from tests.worker.steps_host import in_loop, program, table

@@ -22,7 +22,7 @@ from distributed import Client, LocalCluster
 from jmars.engines.dask import DaskEngine
 from jmars.engines.engine import EngineWorker, GroupTask, Result
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 
 
 def run_spec(

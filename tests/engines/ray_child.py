@@ -32,7 +32,7 @@ from jmars.engines.engine import EngineWorker, GroupTask, Result
 from jmars.engines.ray import RayEngine
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, JobCancelledError
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 from tests.engines.dask_groups import Recorded
 
 SMALL_RAY = {"num_cpus": 2, "object_store_memory": 200_000_000, "include_dashboard": False}

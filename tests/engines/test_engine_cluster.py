@@ -16,7 +16,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.deploy.engine_head import EngineHost
 from jmars.errors import ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
-from jmars.model.states import JobState
+from jmars.model.status import JobState
 from jmars.plan import Profile
 from jmars.remote import spawn
 from tests.engines.in_process import InProcessEngine, on_engine, until

@@ -15,10 +15,10 @@ from jmars.engines.groups import GroupLimits
 from jmars.engines.results import Kept, Results
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.kernels.group_run import GroupReport
-from jmars.model.failure import Failure
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksLost,
     Failed,
+    Failure,
     Finished,
     InputsMissing,
     Interrupted,

@@ -9,7 +9,7 @@ from jmars.actors import Mailbox
 from jmars.client.arrays import StreamedArrays
 from jmars.client.connection import Connection
 from jmars.errors import ChunkLostError, ClusterError, StorageError
-from jmars.storage.chunk_checksums import checksum, received
+from jmars.storage.chunks import checksum, received
 
 
 class FakeConnection:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.errors import GraphError, NotReadyError
-from jmars.flow.build_time.graph_structure import ALWAYS, NEVER, WHEN_TAKEN, Edge, Structure
-from jmars.flow.run_time.activation import Activation
+from jmars.flow.build_time.blueprint import ALWAYS, NEVER, WHEN_TAKEN, Edge, Structure
+from jmars.flow.run_time.instance import Activation
 
 KINDS = ("plain", "loaned", "on", "unless")
 

@@ -4,7 +4,7 @@ import pytest
 
 from jmars.errors import GraphError
 from jmars.flow import GraphBuilder
-from jmars.flow.build_time.expressions import parse
+from jmars.flow.build_time.builder import parse
 from tests.flow.graphs import Calls
 
 

@@ -258,7 +258,7 @@ KEPT = {
     "jmars.kernels.cuda_text:has_numpys_bits": "for tests: which texts give NumPy's bits",
     "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
-    "jmars.actors.factory": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",
+    "jmars.actors.dialogue": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",
     "jmars.actors.dialogue:create_actor": "asks for one of them (S3.2)",
     "jmars.actors.dialogue:destroy_actor": "ends one of them (S3.2)",
     "jmars.native.loader:forced": "chooses C or Python kernels in tests that compare both",

@@ -10,7 +10,8 @@ import numpy as np
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs
 from jmars.memory.quota import Quota
-from jmars.storage.arena import PAGE, SLAB
+from jmars.model.limits import PAGE
+from jmars.storage.arena import SLAB
 from tests.memory.buffer_host import Host
 
 U1 = np.dtype("u1")

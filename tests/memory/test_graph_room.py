@@ -1,7 +1,7 @@
 """What graphs take in the control process: held against the memory for chunks, and given up as the last thing."""
 
 from jmars.memory.host_memory import PATIENCE, PIECE, STEP
-from jmars.model.reports import Refused
+from jmars.model.messages import Refused
 from jmars.model.status import GRAPHS
 from tests.worker.steps_host import Host, in_loop, program, table
 

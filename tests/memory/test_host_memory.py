@@ -10,7 +10,8 @@ import pytest
 
 from jmars.errors import MemoryLimitError
 from jmars.memory import HostMemory, MemoryEvents
-from jmars.storage.arena import PAGE, Arena
+from jmars.model.limits import PAGE
+from jmars.storage.arena import Arena
 from tests.worker.steps_host import program, table
 
 

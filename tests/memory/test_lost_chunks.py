@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmars.model.reports import ChunksLost
+from jmars.model.messages import ChunksLost
 from jmars.storage.chunks import Elsewhere
 from tests.worker.steps_host import Host, in_loop, program, table
 

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from jmars.memory.quota import Quota
-from jmars.storage.arena import PAGE, Arena
+from jmars.model.limits import PAGE
+from jmars.storage.arena import Arena
 
 
 @pytest.fixture

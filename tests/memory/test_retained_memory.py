@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from jmars.dispatch.workers import RECYCLED
 from jmars.memory.quota import LEAST_SLACK, bound
-from jmars.model.reports import Failed, Refused, WorkerLost
+from jmars.model.messages import Failed, Refused, WorkerLost
 from jmars.processes.executor_messages import INTERRUPTED, RETAINED, UNSIZED
 from tests.worker.steps_host import Host, in_loop, program, table
 

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from jmars.errors import ProtocolError
-from jmars.model.compressed import LARGEST, WORTH, compressed, decompressed, from_int_planes, int_planes
+from jmars.model.messages import LARGEST, WORTH, compressed, decompressed, from_int_planes, int_planes
 
 
 def test_what_was_compressed_comes_back() -> None:

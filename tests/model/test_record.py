@@ -9,8 +9,8 @@ from dataclasses import FrozenInstanceError, field, fields, is_dataclass, replac
 
 import pytest
 
+from jmars.model.messages import Finished, Started
 from jmars.model.record import record, values_of
-from jmars.model.reports import Finished, Started
 
 STARTED = Started("job-1", (3, 4), 0)
 

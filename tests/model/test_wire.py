@@ -7,10 +7,7 @@ import pytest
 
 from jmars.actors.frames import pack, unpack
 from jmars.errors import MemoryLimitError, OperandError, ProtocolError
-from jmars.model.failure import Failure
-from jmars.model.orders import ORDERS, EnqueueGraph
-from jmars.model.reports import REPORTS, Failed, Finished
-from jmars.model.submission import Submission
+from jmars.model.messages import ORDERS, REPORTS, EnqueueGraph, Failed, Failure, Finished, Submission
 from jmars.scheduler.journal import Journal, read_journal
 
 VALUES = {

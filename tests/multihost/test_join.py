@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from jmars.actors.tls import Identity, server_context
-from jmars.actors.tls_server import serve_tls
+from jmars.actors.tls_link import serve_tls
 from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.control_process import ended_within, process_settings
 from jmars.deploy.launch import Launched

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from jmars.notebook.cell import run_cell
-from jmars.notebook.cell_source import CellSource
+from jmars.notebook.cell_source import CellSource, computed
 from jmars.notebook.flags import CellFlags
-from jmars.notebook.guarded_code import computed
 from jmars.tensor import Tensor, TensorData, get_engine, set_engine
 from tests.notebook.shells import Notebook, new_shell
 from tests.tensor.engine import OneByOne

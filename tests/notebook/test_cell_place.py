@@ -7,10 +7,9 @@ from IPython.core.error import UsageError
 
 import jmars.tensor as mt
 from jmars.errors import ClusterLostError, ClusterStartError
-from jmars.notebook.cell_place import cluster_on, opened_on
 from jmars.notebook.flags import CellFlags
 from jmars.notebook.magic import _open_cluster as open_cluster_of
-from jmars.notebook.magic import run_magic_cell
+from jmars.notebook.magic import cluster_on, opened_on, run_magic_cell
 from tests.engines.dask_groups import cluster_process
 from tests.notebook.shells import new_shell
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from IPython.core.completer import provisionalcompleter
 
-from jmars.notebook import completion
+from jmars.notebook import flags
 from jmars.notebook.flags import USAGE, flag_names
 from tests.notebook.shells import Notebook, new_shell
 
 
 @pytest.fixture
 def shell(monkeypatch):
-    monkeypatch.setattr(completion, "_clusters", lambda: ["night", "noon"])
+    monkeypatch.setattr(flags, "_clusters", lambda: ["night", "noon"])
     with new_shell() as shell:
         Notebook(shell)("%load_ext jmars")
         yield shell
@@ -35,7 +35,7 @@ def test_flags_of_a_cell(shell, rest):
 
 def test_names_of_clusters_and_subcommands(shell):
     assert completed(shell, "%jmars st") == ["status", "stop"]
-    assert completed(shell, "%jmars ") == list(completion.SUBCOMMANDS)
+    assert completed(shell, "%jmars ") == list(flags.SUBCOMMANDS)
     assert completed(shell, "%jmars connect n") == ["night", "noon"]
     assert completed(shell, "cluster = %jmars connect n") == ["night", "noon"]
     assert completed(shell, "%%jmars --on ni") == ["night"]
@@ -58,5 +58,5 @@ def test_a_second_load_and_an_unload(shell):
 
 
 def test_every_flag_and_subcommand_is_in_the_help():
-    for word in (*flag_names(), *completion.SUBCOMMANDS):
+    for word in (*flag_names(), *flags.SUBCOMMANDS):
         assert word in USAGE

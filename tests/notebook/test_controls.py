@@ -13,9 +13,8 @@ from jmars.client.notebook_views import ClusterFacts, has_bar, wait_with_bar
 from jmars.client.plans import advice
 from jmars.config import config
 from jmars.errors import ClusterError, ClusterStoppedError, JmarsError
-from jmars.notebook import cluster_panel, controls, plan_panel, progress_bar
-from jmars.notebook.cluster_panel import ClusterPanel, facts_html
-from jmars.notebook.plan_panel import show_improvement
+from jmars.notebook import controls
+from jmars.notebook.controls import ClusterPanel, facts_html, show_improvement
 
 INFO = {"name": "c", "workers": [{"name": "w", "running": 1}], "memory": {"resident": 5, "limit": 10, "spilled": 3}}
 HOSTS = INFO | {"hosts": [{"name": "host-1", "state": "here"}, {"name": "host-2", "state": "left"}]}
@@ -132,7 +131,7 @@ def test_a_cluster_is_stopped_only_after_a_second_click(panel_of) -> None:
 
 
 def test_a_panel_notices_that_its_cluster_is_gone(monkeypatch, panel_of) -> None:
-    monkeypatch.setattr(cluster_panel, "SECONDS", 0.01)
+    monkeypatch.setattr(controls, "SECONDS", 0.01)
     panel = panel_of(fake := Fake())
     fake.closed = True
     wait_for(lambda: panel.over)
@@ -161,7 +160,7 @@ def test_a_number_is_taken_as_it_is_typed_or_refused_with_the_reason(panel_of, m
     assert fake.done.wait(60) and fake.asked == [("scale", 5)]
     wait_for(lambda: not panel._scale.disabled)
     fake.done.clear()
-    monkeypatch.setattr(cluster_panel, "_AFTER_ENTER", 0.0)
+    monkeypatch.setattr(controls, "_AFTER_ENTER", 0.0)
     panel._number._handle_custom_msg({"event": "submit"}, [])  # the text is the same
     assert fake.done.wait(60) and fake.asked == [("scale", 5)] * 2
     panel._number.value = "6"  # without Enter
@@ -169,8 +168,8 @@ def test_a_number_is_taken_as_it_is_typed_or_refused_with_the_reason(panel_of, m
 
 
 def test_many_more_workers_than_cores_are_asked_about_once_more(panel_of, monkeypatch) -> None:
-    monkeypatch.setattr(cluster_panel.registry, "entries", lambda: [Fake()])
-    monkeypatch.setattr(cluster_panel, "usable_cores", lambda: 2)
+    monkeypatch.setattr(controls.registry, "entries", lambda: [Fake()])
+    monkeypatch.setattr(controls, "usable_cores", lambda: 2)
     panel = panel_of(fake := Fake())
     panel._number.value = "5000"
     panel._scale.click()
@@ -196,7 +195,7 @@ def test_all_cells_show_the_same_state_by_the_newest_connection(monkeypatch) -> 
     monkeypatch.setattr(controls, "Cluster", Fake)
     monkeypatch.setattr(controls, "_panels", {})
     monkeypatch.setattr(controls, "_display", lambda widget, text: shown.append(widget))
-    monkeypatch.setattr(cluster_panel, "open_clusters", lambda: [one for one in opened if not one.closed])
+    monkeypatch.setattr(controls, "open_clusters", lambda: [one for one in opened if not one.closed])
     first, second, third = Fake(), Fake(INFO | {"workers": [{"running": 1}] * 5}), Fake()
     opened += [first, second]
     try:
@@ -249,14 +248,14 @@ made: list[dict[str, str]] = []
 
 
 def test_a_bar_comes_late_and_is_gone_at_the_end(monkeypatch) -> None:
-    monkeypatch.setattr(progress_bar, "DisplayHandle", Handle)
+    monkeypatch.setattr(controls, "DisplayHandle", Handle)
     made.clear()
     done = threading.Event()
     done.set()
     assert wait_with_bar(done, None, dict) and made == []  # a small job has no bar
     assert not wait_with_bar(threading.Event(), 0.0, dict) and made == []
     monkeypatch.setattr(notebook_views, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(progress_bar, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(controls, "STEP_SECONDS", 0.0)
     again = threading.Event()
 
     def describe():
@@ -282,7 +281,7 @@ def test_outside_of_a_kernel_there_is_text(monkeypatch) -> None:
 
 
 def test_a_search_for_a_better_plan_is_shown_until_it_is_stopped(monkeypatch) -> None:
-    monkeypatch.setattr(plan_panel, "SECONDS", 0.01)
+    monkeypatch.setattr(controls, "PLAN_PANEL_SECONDS", 0.01)
     plan = (mt.ones((400, 400), chunk_size=40) + 1).sum().plan()
     search = plan.improving(seconds=60)
     curve, below = show_improvement(search).children

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jmars.config import config
-from jmars.model.states import JobState
+from jmars.model.status import JobState
 from jmars.notebook import display, kernel_access, widget
 from jmars.notebook.running_cell import RunningCell
 from tests.notebook.events_for_tests import started

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from jmars.config import config
-from jmars.notebook.cell_error import shorten_plain_tracebacks
-from jmars.notebook.error_notes import note_for_late_error, note_for_lazy
+from jmars.notebook.cell import note_for_late_error, note_for_lazy, shorten_plain_tracebacks
 from jmars.tensor.source_line import SourceLine
 from tests.notebook.shells import Notebook, new_shell
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jmars.config import config
-from jmars.notebook.guarded_code import computed, with_guards
+from jmars.notebook.cell_source import computed, with_guards
 
 START = "import numpy as np, warnings, contextlib\nm = np.ones((3, 3))\nx = np.arange(4.0)"
 

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 from xml.etree import ElementTree
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.notebook.run_state import RunState
 from jmars.notebook.static_view import final_bundle
 from tests.notebook.events_for_tests import Log, graph_built

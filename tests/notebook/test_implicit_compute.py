@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jmars.config import config
-from jmars.notebook import implicit_compute
-from jmars.notebook.implicit_compute import MANY, ImplicitComputes
+from jmars.notebook import cell_engine
+from jmars.notebook.cell_engine import MANY, ImplicitComputes
 from jmars.tensor.source_line import SourceLine
 from tests.notebook.shells import Notebook, new_shell
 
@@ -39,8 +39,8 @@ def test_jobs_that_compute_something_do_not_count():
 @pytest.fixture
 def cluster(monkeypatch):
     """A notebook with a cluster of its own, which finds twenty values many and each job small."""
-    monkeypatch.setattr(implicit_compute, "MANY", 20)
-    monkeypatch.setattr(implicit_compute, "SMALL", 1e6)
+    monkeypatch.setattr(cell_engine, "MANY", 20)
+    monkeypatch.setattr(cell_engine, "SMALL", 1e6)
     with new_shell() as shell, config.using(display="none"):
         started = Notebook(shell)
         started("%load_ext jmars\nimport numpy as np\nx = np.arange(30)")

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from jmars.model.states import OperandState as S
-from jmars.notebook.cell_facts import CellFacts
-from jmars.notebook.line_state import MOST
+from jmars.model.status import OperandState as S
 from jmars.notebook.run_state import RunState
+from jmars.notebook.tab_states import MOST_LINES, CellFacts
 from tests.notebook.events_for_tests import graph_built, started, u32
 
 CELL = CellFacts("cell-1", 4, 1000.0, file="<cell>", text=("a = np.random.rand(8)", "b = a + 1", "b.sum()", "# end"))
@@ -69,11 +68,11 @@ def test_lines_elsewhere_follow_those_of_the_cell():
 
 def test_rows_are_bounded():
     log = started(4)
-    text = tuple(f"x{k} = {k}" for k in range(2 * MOST))
-    log.events[-1][4]["stages"][2][2] = 2 * MOST
+    text = tuple(f"x{k} = {k}" for k in range(2 * MOST_LINES))
+    log.events[-1][4]["stages"][2][2] = 2 * MOST_LINES
     run = run_with(log, CellFacts(file="<cell>", text=text))
-    assert len(run.lines.code) == MOST and run.lines.code[-1]["text"] == "further lines"
-    assert rows_of(run, 4) == [MOST - 1]
+    assert len(run.lines.code) == MOST_LINES and run.lines.code[-1]["text"] == "further lines"
+    assert rows_of(run, 4) == [MOST_LINES - 1]
 
 
 def test_pieces_of_the_lanes_know_their_lines():

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from jmars.notebook.looks import LOOKED, looked, with_looks
+from jmars.notebook.cell_source import LOOKED, looked, with_looks
 
 START = "import numpy as np\nbig = np.random.default_rng(0).random(900_000)"
 

@@ -1,7 +1,7 @@
 """The end of a view whose cluster is gone, or was stopped."""
 
 from jmars.errors import ClusterLostError, ClusterStoppedError
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from tests.notebook.events_for_tests import started
 from tests.notebook.test_run_state import run_of
 

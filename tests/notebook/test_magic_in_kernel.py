@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jmars.model.states import STATE_NAMES
+from jmars.model.status import STATE_NAMES
 from jmars.notebook.view import MIME_TYPE
 from jmars.notebook.widget import STATIC
 from tests.notebook.kernels import PROMPT, VERSIONS, Client, running_kernel

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from jmars.notebook.plan_state import PlanState
 from jmars.notebook.run_state import RunState
+from jmars.notebook.tab_states import PlanState
 from tests.notebook.events_for_tests import graph_built, started
 
 COSTS = {"makespan": 2.0, "peak": [10, 20], "spilled": 3, "moved": 4}

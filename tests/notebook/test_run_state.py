@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.model.states import JobState
-from jmars.model.states import OperandState as S
-from jmars.notebook.cell_facts import CellFacts
-from jmars.notebook.memory_state import MemoryState
+from jmars.model.status import JobState
+from jmars.model.status import OperandState as S
 from jmars.notebook.run_state import RunState
+from jmars.notebook.tab_states import CellFacts, MemoryState
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import Log, graph_built, started, u32
 

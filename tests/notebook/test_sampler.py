@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from jmars.errors import ClusterLostError
-from jmars.model.states import JobState
-from jmars.model.states import OperandState as S
+from jmars.model.status import JobState
+from jmars.model.status import OperandState as S
 from jmars.notebook import sampler
-from jmars.notebook.cell_facts import CellFacts
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import FRAME_LIMIT, FrameBuilder, FrameRate, Sampler, catch_up
+from jmars.notebook.tab_states import CellFacts
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import started
 

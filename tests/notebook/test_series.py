@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.notebook.series import BoundedSeries
+from jmars.notebook.tab_states import BoundedSeries
 
 
 @given(st.lists(st.integers(0, 1000), max_size=400), st.integers(2, 9))

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.notebook.run_state import RunState
 from jmars.notebook.static_view import COLOURS, final_bundle, picture_svg, summary, text_line
 from jmars.notebook.view import MIME_TYPE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from tests.notebook.events_for_tests import Log, graph_built
 from tests.notebook.test_run_state import run_of
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from jmars.model.limits import PAGE
 from jmars.processes.vitals import Meter
-from jmars.storage.arena import PAGE
 
 
 @pytest.fixture

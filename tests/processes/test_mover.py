@@ -7,8 +7,8 @@ import os
 
 import pytest
 
+from jmars.model.limits import PAGE
 from jmars.processes.mover import Mover
-from jmars.storage.arena import PAGE
 from jmars.storage.spill import CHECKED, Span, takes_direct
 
 SIZE = 60 * CHECKED  # bytes of the arena

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jmars.model.reports import Interrupted, JobClosed, Refused, WorkerLost, WorkerMoved
+from jmars.model.messages import Interrupted, JobClosed, Refused, WorkerLost, WorkerMoved
 from jmars.processes import supervision
 from jmars.processes.vitals import LOOK_SECONDS, Vital
 from tests.worker.steps_host import Host, in_loop, program, table

@@ -11,8 +11,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import GraphError, JmarsError
-from jmars.reports.drawing import Drawing
-from jmars.reports.graph_dot import SMALL, GraphColours, graph_dot
+from jmars.reports.graph_dot import SMALL, Drawing, GraphColours, graph_dot
 
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs dot (Debian package graphviz)")
 

@@ -15,9 +15,8 @@ import jmars
 import jmars.tensor as mt
 from jmars.errors import ClusterError, JmarsError
 from jmars.reports import figures
-from jmars.reports.page import report_page
-from jmars.reports.pauses import Pauses
-from jmars.reports.run_record import RunRecord
+from jmars.reports.figures import report_page
+from jmars.reports.run_record import Pauses, RunRecord
 
 
 def packed(*values: int) -> bytes:

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.progress import Eta
 
 

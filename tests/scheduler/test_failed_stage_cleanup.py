@@ -7,9 +7,9 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import InternalError
-from jmars.model.failure import Failure
-from jmars.model.reports import (
+from jmars.model.messages import (
     Failed,
+    Failure,
     Finished,
     InputsMissing,
     Interrupted,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmars.model.messages import JobTable
-from jmars.model.orders import EnqueueGraph, Order
-from jmars.model.reports import ChunksCopied, Finished
+from jmars.model.messages import ChunksCopied, EnqueueGraph, Finished, JobTable, Order
 from jmars.scheduler.hosts import Hosts
 
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from jmars.model.messages import JobTable
-from jmars.model.orders import EnqueueGraph, Order, TakeBack
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksLost,
+    EnqueueGraph,
     Finished,
     InputsMissing,
     JobClosed,
+    JobTable,
     OperandsReturned,
+    Order,
     Started,
+    TakeBack,
     WorkerMoved,
 )
 from jmars.plan import CPU, GPU

@@ -11,35 +11,33 @@ import pytest
 
 from jmars.errors import ClusterLostError, MemoryLimitError
 from jmars.kernels.program import Program
-from jmars.model.compressed import from_int_planes
-from jmars.model.failure import Failure
-from jmars.model.messages import JobTable
-from jmars.model.orders import (
-    CloseJob,
-    EnqueueGraph,
-    FreeChunks,
-    KeepChunks,
-    LocateChunks,
-    OpenJob,
-    Order,
-    Rerank,
-    StopExecution,
-    TakeBack,
-)
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksCopied,
     ChunksKept,
     ChunksLost,
+    CloseJob,
+    EnqueueGraph,
+    Failure,
     Finished,
+    FreeChunks,
     InputsMissing,
     JobBroken,
     JobClosed,
+    JobTable,
+    KeepChunks,
+    LocateChunks,
+    OpenJob,
     OperandsReturned,
+    Order,
     Refused,
     Report,
+    Rerank,
     Started,
+    StopExecution,
+    TakeBack,
     WorkerLost,
     WorkerMoved,
+    from_int_planes,
 )
 from jmars.scheduler.hosts import Hosts
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jmars.errors import ClusterLostError
-from jmars.model.orders import EnqueueGraph, OpenJob
-from jmars.model.reports import InputsMissing, JobClosed
+from jmars.model.messages import EnqueueGraph, InputsMissing, JobClosed, OpenJob
 from jmars.scheduler.hosts import Hosts
 from tests.scheduler.test_hosts import Link, Scheduler, _table
 

@@ -4,8 +4,7 @@ import asyncio
 import errno
 import os
 
-from jmars.model.reports import JobClosed
-from jmars.model.submission import Submission
+from jmars.model.messages import JobClosed, Submission
 from tests.scheduler.test_resuming import MEASURED, lives, standing, tree
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL, REPORTS, Command, Happened, IllegalMoveError, check, step, taken_in
 
 STATES = [state for state in S if state != S.SPILLED]  # a fact of storage, no state of its own

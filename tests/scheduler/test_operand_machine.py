@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL
 from jmars.scheduler.operand_rows import MOST_LOSSES, OperandActor
 from jmars.scheduler.shards import Shards

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.shards import Shards
 

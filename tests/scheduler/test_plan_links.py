@@ -9,8 +9,7 @@ from typing import Any
 
 import jmars.tensor as mt
 from jmars.model.events import HOST_MOVED, LINK_MEASURED
-from jmars.model.reports import Finished, Started
-from jmars.model.submission import Submission
+from jmars.model.messages import Finished, Started, Submission
 from jmars.plan import Profile
 from jmars.plan import Workers as PlanWorkers
 from jmars.scheduler import EventLog, Machine, SessionActor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jmars.graph import Dag
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.plan import PlanGraph, Workers
 from jmars.scheduler.plan_monitor import LOOK_SECONDS, MOST_PLANS, JobProgress, PlanMonitor, plan_anew
 

@@ -8,10 +8,18 @@ import cloudpickle
 import pytest
 
 import jmars.tensor as mt
-from jmars.model.failure import Failure
-from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Refused, Started, WorkerMoved
-from jmars.model.states import JobState
-from jmars.model.submission import Submission
+from jmars.model.messages import (
+    Failed,
+    Failure,
+    Finished,
+    Interrupted,
+    JobClosed,
+    Refused,
+    Started,
+    Submission,
+    WorkerMoved,
+)
+from jmars.model.status import JobState
 from jmars.plan import Profile
 from jmars.plan import Workers as PlanWorkers
 from jmars.scheduler import EventLog, Machine, SessionActor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.scheduler.progress import ALMOST, Progress
 
 STATES = st.lists(st.lists(st.sampled_from(list(S)), min_size=4, max_size=4), min_size=1, max_size=6)

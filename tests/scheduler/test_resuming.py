@@ -7,11 +7,22 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.model.failure import Failure
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, OpenJob, StopExecution
-from jmars.model.reports import Failed, Finished, Interrupted, JobClosed, Started, WorkerLost
-from jmars.model.submission import Submission
+from jmars.model.messages import (
+    CloseJob,
+    EnqueueGraph,
+    Failed,
+    Failure,
+    Finished,
+    FreeChunks,
+    Interrupted,
+    JobClosed,
+    OpenJob,
+    Started,
+    StopExecution,
+    Submission,
+    WorkerLost,
+)
 from jmars.scheduler import EventLog, SessionActor
 from jmars.scheduler.journal import Journal, JournaledSession, read_journal
 from jmars.scheduler.resuming import RemoteWorkers, Resuming

@@ -4,7 +4,7 @@ import pytest
 
 from jmars.errors import MemoryLimitError
 from jmars.kernels import describe
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 from jmars.scheduler.prepare import MOST_DELAY, QUICK, SHARE, RetryRule
 
 NUMPYS = Failure("ValueError", "no", seconds=0.001)

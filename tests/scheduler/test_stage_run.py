@@ -8,10 +8,10 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import ChunkLostError, ClusterError, MemoryLimitError, StorageError, WorkerLostError
-from jmars.model.failure import Failure
-from jmars.model.reports import (
+from jmars.model.messages import (
     ChunksLost,
     Failed,
+    Failure,
     Finished,
     InputsMissing,
     Interrupted,
@@ -19,12 +19,12 @@ from jmars.model.reports import (
     Refused,
     Spilled,
     Started,
+    Submission,
     WorkerLost,
     WorkerMoved,
 )
-from jmars.model.states import JobState
-from jmars.model.states import OperandState as S
-from jmars.model.submission import Submission
+from jmars.model.status import JobState
+from jmars.model.status import OperandState as S
 from jmars.scheduler import EventLog, SessionActor, operand_rows, prepare
 from jmars.scheduler.operand_rows import MOST_LOSSES
 from jmars.tensor.tensor_graph import TensorGraph

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 
 
 class Fold:

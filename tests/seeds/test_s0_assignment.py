@@ -9,7 +9,7 @@ from jmars.client import Cluster
 from jmars.config import config
 from jmars.errors import GraphError, UnsupportedError
 from jmars.graph import Dag
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan
 from tests.graph.examples import random_dag, tree, wavefront
 from tests.seeds.worked import follow_inputs, moved

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from jmars.flow import GraphBuilder, ThreadPoolExecutor
-from jmars.flow.build_time.graph_structure import Edge, Structure
-from jmars.flow.run_time.activation import Activation
+from jmars.flow.build_time.blueprint import Edge, Structure
+from jmars.flow.run_time.instance import Activation
 from tests.flow.graphs import Calls
 
 

@@ -10,7 +10,7 @@ import psutil
 import jmars
 import jmars.tensor as mt
 from jmars.deploy.control_process import ended_within
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 
 
 def test_s3_1_scheduler_and_workers_are_processes_of_their_own():

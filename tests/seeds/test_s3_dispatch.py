@@ -9,8 +9,8 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.config import config
-from jmars.model.reports import Interrupted
-from jmars.model.states import OperandState as S
+from jmars.model.messages import Interrupted
+from jmars.model.status import OperandState as S
 from jmars.processes.executor_messages import REVOKED
 from tests.cluster.operands import numbers, total
 from tests.seeds.test_s3_workers import moved

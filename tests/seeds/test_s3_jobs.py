@@ -12,7 +12,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.config import config
 from jmars.errors import JobCancelledError
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.remote import spawn
 from tests.cluster.operands import SlowToTile, apply, numbers, total
 from tests.seeds.fold import Fold

@@ -12,7 +12,7 @@ from jmars.client import Cluster
 from jmars.config import config
 from jmars.errors import OperandError
 from jmars.model.limits import BATCH_OPERANDS
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.remote import spawn
 from jmars.scheduler.lifecycle import LEGAL, Happened, IllegalMoveError, check, step
 from tests.cluster.operands import apply, numbers, total

@@ -9,7 +9,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.config import config
 from jmars.model import events
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.remote import spawn
 from jmars.scheduler.shards import highest
 from tests.seeds.fold import Fold

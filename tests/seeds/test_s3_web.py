@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from jmars.client import Cluster
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 from tests.web.conftest import Web, call, listen, ref
 
 LONG = call("linalg.svdvals", ref("x"))  # seconds on one chunk

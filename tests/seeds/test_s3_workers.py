@@ -16,13 +16,13 @@ from jmars.client import Cluster
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.errors import MemoryLimitError
 from jmars.memory.quota import Quota
-from jmars.model.failure import Failure
-from jmars.model.reports import Started
-from jmars.model.states import OperandState as S
+from jmars.model.limits import PAGE
+from jmars.model.messages import Failure, Started
+from jmars.model.status import OperandState as S
 from jmars.processes.executor_messages import FAILED, UNSIZED
 from jmars.remote import spawn
 from jmars.scheduler.operand_rows import choose_worker
-from jmars.storage.arena import PAGE, SLAB, Arena
+from jmars.storage.arena import SLAB, Arena
 from tests.cluster.operands import apply, numbers, total
 from tests.memory.buffer_host import Host as MemoryHost
 from tests.worker.steps_host import Host, in_loop, program, table

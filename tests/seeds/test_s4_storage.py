@@ -9,7 +9,8 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.config import config
-from jmars.storage.arena import PAGE, Allocator
+from jmars.model.limits import PAGE
+from jmars.storage.arena import Allocator
 from jmars.storage.chunks import Chunks
 from tests.contract.engine.kinds import until
 

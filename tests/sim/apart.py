@@ -11,10 +11,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jmars.actors import Mailbox, remote_method
-from jmars.actors.delivery import Received
+from jmars.actors.lasting import Received
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.errors import ClusterLostError
-from jmars.model.reports import Report
+from jmars.model.messages import Report
 from jmars.scheduler import SessionActor
 from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 from tests.sim.wire import Peer, Wire

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmars.model import events
-from jmars.model.states import TERMINAL
-from jmars.model.states import OperandState as S
+from jmars.model.status import TERMINAL
+from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import LEGAL
 from tests.sim.client import Wrong
 

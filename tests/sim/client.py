@@ -18,8 +18,8 @@ import numpy as np
 
 from jmars.config import config
 from jmars.errors import ClusterError, MemoryLimitError, StorageError
-from jmars.model.states import JobState
-from jmars.model.submission import Submission
+from jmars.model.messages import Submission
+from jmars.model.status import JobState
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.structure import bindings, canonical, digest

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jmars.model import orders, reports
+from jmars.model import messages
 from jmars.processes.executor_messages import INTERRUPTED, ExecutorReport
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class Echoes:
             return message[0] in ("link", "transport", "listening") or message[1] not in under_way
 
         def is_closed(order: Any) -> bool:
-            if isinstance(order, orders.OpenJob | orders.LocateChunks):
+            if isinstance(order, messages.OpenJob | messages.LocateChunks):
                 return False
-            if isinstance(order, orders.FreeChunks | orders.KeepChunks):
+            if isinstance(order, messages.FreeChunks | messages.KeepChunks):
                 return not any(chunk in places.have or host.execution.chunks.is_here(chunk) for chunk in order.chunks)
             return order.job not in known.jobs
 
@@ -114,7 +114,7 @@ class Echoes:
             (report,) = told
             if not hosts.rows[number].here:
                 return True
-            if isinstance(report, reports.ChunksLost | reports.ChunksCopied):
+            if isinstance(report, messages.ChunksLost | messages.ChunksCopied):
                 return not any(chunk in places.have for chunk in report.chunks)
             job = getattr(report, "job", None)
             return job is not None and job not in jobs

@@ -17,7 +17,7 @@ import jmars.tensor as mt
 from jmars.devices.device import Device, DeviceLostError
 from jmars.devices.device_program import device_program
 from jmars.devices.fake_device import FakeDevice
-from jmars.devices.pinned_segments import PinnedSegments
+from jmars.devices.runner import PinnedSegments
 from jmars.model.limits import PAGE
 from jmars.optimize import compile_graph
 from jmars.plan import Profile

@@ -14,15 +14,15 @@ from random import Random
 from typing import Any
 
 from jmars.actors.tls import HEAD, Identity
-from jmars.actors.tls_server import TlsServer, _Door
+from jmars.actors.tls_link import TlsServer, _Door
 from jmars.deploy.elastic_hosts import evacuate
 from jmars.deploy.head import WhyService
 from jmars.deploy.hosts_chunks import HostsChunks
 from jmars.deploy.hosts_head import HostsHead
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.errors import ClusterError
-from jmars.model.states import OperandState as S
-from jmars.storage.chunk_checksums import checksum, received
+from jmars.model.status import OperandState as S
+from jmars.storage.chunks import checksum, received
 from tests.sim import checks
 from tests.sim.client import Wrong
 from tests.sim.executor import Executor

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity
-from jmars.actors.tls_dial import connect_tls
+from jmars.actors.tls_link import connect_tls
 from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.member import Member
 from jmars.deploy.member_process import _lease

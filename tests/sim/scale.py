@@ -24,11 +24,24 @@ import cloudpickle
 
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.model.messages import JobTable
-from jmars.model.orders import CloseJob, EnqueueGraph, FreeChunks, KeepChunks, LocateChunks, OpenJob, Order, TakeBack
-from jmars.model.reports import Finished, JobClosed, OperandsReturned, Report, Started
-from jmars.model.states import JobState
-from jmars.model.submission import Submission
+from jmars.model.messages import (
+    CloseJob,
+    EnqueueGraph,
+    Finished,
+    FreeChunks,
+    JobClosed,
+    JobTable,
+    KeepChunks,
+    LocateChunks,
+    OpenJob,
+    OperandsReturned,
+    Order,
+    Report,
+    Started,
+    Submission,
+    TakeBack,
+)
+from jmars.model.status import JobState
 from jmars.plan import Profile, Workers
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.hosts import Hosts

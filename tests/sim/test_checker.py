@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jmars.flow.counters import Counters
-from jmars.model.reports import Finished, JobClosed, Report, Started
-from jmars.model.states import OperandState as S
+from jmars.model.messages import Finished, JobClosed, Report, Started
+from jmars.model.status import OperandState as S
 from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.session_actor import SessionActor
 from jmars.storage.arena import Arena

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jmars.actors.delivery import Delivery
+from jmars.actors.lasting import Delivery
 from jmars.scheduler.places import Places
 from jmars.transport import pulling
 from jmars.transport.pulling import Puller

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jmars.actors import Mailbox
-from jmars.actors.delivery import Delivery, Received
 from jmars.actors.dialogue import describe, revive
 from jmars.actors.frames import pack, unpack
+from jmars.actors.lasting import Delivery, Received
 from jmars.errors import ClusterLostError
 from tests.sim.faults import Faults
 from tests.sim.loop import VirtualLoop

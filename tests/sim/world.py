@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from jmars.model import events, reports
-from jmars.model.reports import Finished, JobClosed, Spilled, Started
+from jmars.model import events, messages
+from jmars.model.messages import Finished, JobClosed, Spilled, Started
 from jmars.scheduler import EventLog, SessionActor
 from jmars.scheduler.ranking import Machine
 from jmars.storage import Arena
@@ -87,7 +87,7 @@ class Reports:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def report(self, report: reports.Report) -> None:
+    def report(self, report: messages.Report) -> None:
         """Hand it on, some of them twice."""
         self._world.session.report(report)
         may_repeat = isinstance(report, Started | Finished | JobClosed | Spilled)

@@ -5,7 +5,8 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jmars.storage.arena import HEADER, PAGE, SLAB, Allocator, Arena
+from jmars.model.limits import PAGE
+from jmars.storage.arena import HEADER, SLAB, Allocator, Arena
 
 
 @settings(max_examples=60, deadline=None)

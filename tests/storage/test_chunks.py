@@ -1,6 +1,7 @@
 """Chunks: the one used last is spilled first, and nothing in use moves."""
 
-from jmars.storage.arena import PAGE, Allocator
+from jmars.model.limits import PAGE
+from jmars.storage.arena import Allocator
 from jmars.storage.chunks import VICTIM_SHARE, Chunks, SpillFile
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jmars import errors
-from jmars.model.failure import Failure
+from jmars.model.messages import Failure
 from jmars.web.handlers import METRICS, exposition
 from jmars.web.npy_stream import dtype_of, named_dtype
 from jmars.web.problems import Problem, problem_from_exception, problem_from_report

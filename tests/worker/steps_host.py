@@ -13,8 +13,7 @@ import numpy as np
 from jmars.actors.frames import pack
 from jmars.dispatch import dispatcher
 from jmars.kernels.program import Call, ChunkType, single
-from jmars.model.messages import JobTable
-from jmars.model.reports import Report
+from jmars.model.messages import JobTable, Report
 from jmars.processes.vitals import Vital
 from jmars.storage.arena import Arena
 from jmars.worker import ExecutionActor

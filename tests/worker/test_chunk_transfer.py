@@ -10,7 +10,7 @@ import pytest
 
 from jmars.errors import ClusterError, StorageError
 from jmars.storage.arena import SLAB
-from jmars.storage.chunk_checksums import checksum
+from jmars.storage.chunks import checksum
 from jmars.worker.store import ChunkTransferActor
 from tests.memory.buffer_host import Host
 from tests.worker.test_store import store_of

@@ -7,8 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 
 from jmars.errors import MemoryLimitError, StorageError
-from jmars.model.orders import EnqueueGraph, FreeChunks, KeepChunks, Replan
-from jmars.model.reports import ChunksLost, Finished, Interrupted, JobClosed, Refused, Started, WorkerLost
+from jmars.model.messages import (
+    ChunksLost,
+    EnqueueGraph,
+    Finished,
+    FreeChunks,
+    Interrupted,
+    JobClosed,
+    KeepChunks,
+    Refused,
+    Replan,
+    Started,
+    WorkerLost,
+)
 from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from jmars.errors import ChecksumError, ChunkLostError, ClusterError
 from jmars.storage.arena import SLAB, Allocator
-from jmars.storage.chunk_checksums import received
-from jmars.storage.chunks import Chunks, SpillFile
+from jmars.storage.chunks import Chunks, SpillFile, received
 from jmars.storage.spill import write_chunk
 from jmars.worker.chunk_exchange import ServingActor
 

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from jmars.client.plans.plan_text import change_text, facts, headline, peak_of, percent
 from jmars.errors import GraphError
-from jmars.reports.drawing import Drawing
-from jmars.reports.graph_dot import GraphColours, graph_dot
+from jmars.reports.graph_dot import Drawing, GraphColours, graph_dot
 from jmars.scheduler.prepare import graph_built, with_lines
 from jmars.tensor.chunk import ChunkGraph
 from jmars.units import format_bytes, format_seconds

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmars.errors import GraphError
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.plan.plan_graph import ANY, CPU, GPU, UNLIMITED, PlanGraph, Workers
 from jmars.units import format_bytes, format_seconds
 

@@ -1,24 +1,40 @@
 """`GraphBuilder`: adds vertices, declares dependencies and outputs, finishes the graph, and builds instances.
 
 Source: docs/explanation/seeds.md, "GraphBuilder and Graph"; baidu/babylon, anyflow/builder.h.
+
+Checks a graph when it is finished, so that runs cannot hang.
+
+Source: docs/explanation/seeds.md, "Data nodes and compute nodes".
+
+Ready-made vertices: const, alias, select. All are trivial: they pass a value on.
+
+Source: baidu/babylon, anyflow/builtin/{const,alias,select}.h.
+
+Formulas as vertices: a run of `B > C ? D + 4 : E * 5` computes the taken branch only.
+
+`parse` reads the text into a tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is
+one vertex; those three are conditional dependencies. Equal parts of a builder's formulas are computed once.
+Source: baidu/babylon, anyflow/builtin/expression.h.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+import ast
+import difflib
+import graphlib
+import operator
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from jmars.errors import GraphError
-from jmars.flow.build_time import library
-from jmars.flow.build_time.blueprint import GraphPlan, VertexPlan
-from jmars.flow.build_time.checks import check
-from jmars.flow.build_time.declare import VertexBuilder
-from jmars.flow.build_time.expressions import add_expression
-from jmars.flow.build_time.graph_structure import Edge, Structure
+from jmars.flow.build_time.blueprint import Edge, GraphPlan, Structure, VertexPlan
+from jmars.flow.build_time.declare import EmitBuilder, VertexBuilder
 from jmars.flow.run_time.instance import Graph
-from jmars.flow.run_time.processor import GraphProcessor, processor_of
+from jmars.flow.run_time.processor import FunctionProcessor, GraphProcessor, processor_of
 
-__all__ = ["GraphBuilder"]
+if TYPE_CHECKING:
+    from jmars.flow.run_time.nodes import GraphVertex
 
 
 class GraphBuilder:
@@ -130,15 +146,15 @@ class GraphBuilder:
 
     def const(self, data: str, value: Any) -> VertexBuilder:
         """Adds a data with the same value in every run."""
-        return library.const(self, data, value)
+        return const(self, data, value)
 
     def alias(self, data: str, source: str) -> VertexBuilder:
         """Adds a second name for a data."""
-        return library.alias(self, data, source)
+        return alias(self, data, source)
 
     def select(self, data: str, condition: str, yes: str, no: str) -> VertexBuilder:
         """Adds a data that is either of two data; only the selected data is computed."""
-        return library.select(self, data, condition, yes, no)
+        return select(self, data, condition, yes, no)
 
     def expression(self, text: str, output: str) -> None:
         """Adds a data computed by a formula such as `B > C ? D + 4 : E * 5`; only the taken branch is computed."""
@@ -222,3 +238,304 @@ def _freeze(name: str, vertices: Sequence[VertexBuilder], inputs: Sequence[str])
     rows = tuple(tuple(number[data] for data in plan.outputs) for plan in plans)
     structure = Structure(tuple(number), tuple(plan.name for plan in plans), tuple(edges), rows)
     return GraphPlan(name, structure, tuple(plans))
+
+
+def check(graph: str, vertices: Sequence[VertexBuilder], inputs: Mapping[str, type], exclusive: set[str]) -> None:
+    """Raises the first error found in a graph.
+
+    Raises
+    ------
+    GraphError
+        If a data that is read has no producer or several, types clash, a mutable dependency reads a borrowed value, or
+        vertices form a cycle.
+    """
+    producers: dict[str, list[tuple[VertexBuilder, EmitBuilder]]] = {}
+    for vertex in vertices:
+        for output in vertex.emits:
+            producers.setdefault(output.data, []).append((vertex, output))
+    _check_producers(graph, producers, inputs, exclusive)
+    for vertex in vertices:
+        _check_dependencies(graph, vertex, producers, inputs)
+    _check_order(graph, vertices, producers)
+
+
+def _check_producers(
+    graph: str,
+    producers: Mapping[str, Sequence[tuple[VertexBuilder, EmitBuilder]]],
+    inputs: Mapping[str, type],
+    exclusive: set[str],
+) -> None:
+    for data, found in producers.items():
+        names = " and ".join(repr(vertex.name) for vertex, _ in found)
+        if data in inputs:
+            raise GraphError(f"data {data!r} of graph {graph!r} is an input and emitted by {names}; it has one source")
+        if len(found) > 1 and data not in exclusive:
+            raise GraphError(
+                f"data {data!r} of graph {graph!r} is emitted by {names}; a data has one producer: give each its own "
+                f"data and select() between them, or declare builder.exclusive({data!r}) if one at most emits in a run"
+            )
+
+
+def _check_dependencies(
+    graph: str,
+    vertex: VertexBuilder,
+    producers: Mapping[str, Sequence[tuple[VertexBuilder, EmitBuilder]]],
+    inputs: Mapping[str, type],
+) -> None:
+    for dependency in vertex.dependencies:
+        for data in (dependency.data, dependency.condition):
+            if data is not None and data not in producers and data not in inputs:
+                near = difflib.get_close_matches(data, [*producers, *inputs], n=1)
+                raise GraphError(
+                    f"vertex {vertex.name!r} of graph {graph!r} reads {data!r}, which no vertex emits and which is no "
+                    f"input; {f'is {near[0]!r} meant?' if near else f'declare builder.input({data!r})'}"
+                )
+        sources = [(producer.name, output.type) for producer, output in producers.get(dependency.data, ())]
+        if dependency.data in inputs:
+            sources = [("the input", inputs[dependency.data])]
+        for name, kind in sources:
+            if kind not in (None, object) and not issubclass(kind, dependency.type):
+                raise GraphError(
+                    f"vertex {vertex.name!r} of graph {graph!r} takes {dependency.data!r} as "
+                    f"{dependency.type.__name__} and {name} gives {kind.__name__}; declare types that agree"
+                )
+        if dependency.is_mutable and any(output.borrowed for _, output in producers.get(dependency.data, ())):
+            raise GraphError(
+                f"vertex {vertex.name!r} of graph {graph!r} reads {dependency.data!r} as mutable, and its value "
+                "belongs to another data (alias, select, const); depend on that one, or copy"
+            )
+
+
+def _check_order(
+    graph: str,
+    vertices: Sequence[VertexBuilder],
+    producers: Mapping[str, Sequence[tuple[VertexBuilder, EmitBuilder]]],
+) -> None:
+    before: dict[str, list[str]] = {}
+    for vertex in vertices:
+        data = [name for d in vertex.dependencies for name in (d.data, d.condition) if name is not None]
+        before[vertex.name] = [producer.name for name in data for producer, _ in producers.get(name, ())]
+    try:
+        graphlib.TopologicalSorter(before).prepare()
+    except graphlib.CycleError as error:
+        circle = " -> ".join(map(repr, error.args[1]))
+        raise GraphError(f"vertices of graph {graph!r} need one another: {circle}; a graph has no circle") from None
+
+
+class _Select(GraphProcessor):
+    """Emits the value of the taken dependency."""
+
+    def process(self, vertex: GraphVertex) -> None:
+        """Emits the first dependency if its condition holds, else the second."""
+        vertex.emit(vertex.dependency(0 if vertex.dependency(0).taken else 1).value)
+
+
+def const(builder: GraphBuilder, data: str, value: Any) -> VertexBuilder:
+    """Adds a vertex that emits `value`."""
+    return builder.vertex(lambda: FunctionProcessor(lambda: value), f"const {data}").emit(data, borrowed=True).trivial()
+
+
+def alias(builder: GraphBuilder, data: str, source: str) -> VertexBuilder:
+    """Adds a vertex that emits the value of `source`."""
+    vertex = builder.vertex(lambda: FunctionProcessor(lambda value: value), f"alias {data}")
+    vertex.depend(source)
+    return vertex.emit(data, borrowed=True).trivial()
+
+
+def select(builder: GraphBuilder, data: str, condition: str, yes: str, no: str) -> VertexBuilder:
+    """Adds a vertex that emits the value of `yes` if `condition` is true, else the value of `no`."""
+    vertex = builder.vertex(_Select, f"select {data}")
+    vertex.depend(yes).on(condition)
+    vertex.depend(no).unless(condition)
+    return vertex.emit(data, borrowed=True).trivial()
+
+
+# A tree: ("name", text), ("const", type name, value), (operator, tree, ...), ("?", test, yes, no)
+Tree = tuple[Any, ...]
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<text>'[^'\\]*'|\"[^\"\\]*\")|(?P<name>[^\W\d]\w*)"
+    r"|(?P<sign>&&|\|\||[<>=!]=|[-+*/%<>!?:()]))"
+)
+_LEVELS: list[dict[str, Callable[[Any, Any], Any]]] = [  # loosest first; above them `? :`, `||`, `&&`
+    {"==": operator.eq, "!=": operator.ne},
+    {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
+    {"+": operator.add, "-": operator.sub},
+    {"*": operator.mul, "/": operator.truediv, "%": operator.mod},
+]
+_BINARY = {sign: function for level in _LEVELS for sign, function in level.items()}
+_UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "!": operator.not_}
+_WORDS = {"true": True, "false": False}
+
+
+def parse(text: str) -> Tree:
+    """Parses a formula to a tree of tuples.
+
+    Raises
+    ------
+    GraphError
+        If the formula has a syntax error; the message names the place.
+
+    Examples
+    --------
+    >>> parse("-a + 2 * b")
+    ('+', ('-', ('name', 'a')), ('*', ('const', 'int', 2), ('name', 'b')))
+    """
+    return _Parser(text).whole()
+
+
+class _Parser:
+    """A recursive-descent parser, with a method for each level of precedence."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens, self.place = text, list[tuple[str, str, int]](), 0
+        end = len(text.rstrip())
+        at = 0
+        while at < end:
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise self._error(at)
+            self.tokens.append((str(found.lastgroup), found[str(found.lastgroup)], at))
+            at = found.end()
+
+    def whole(self) -> Tree:
+        tree = self.ternary()
+        if self.place < len(self.tokens):
+            raise self._error(self.tokens[self.place][2])
+        return tree
+
+    def ternary(self) -> Tree:
+        test = self.either()
+        if not self._skip("?"):
+            return test
+        yes = self.ternary()
+        self._expect(":")
+        return ("?", test, yes, self.ternary())
+
+    def either(self) -> Tree:
+        tree = self.both()
+        while self._skip("||"):
+            tree = ("?", tree, ("const", "bool", True), _truth(self.both()))
+        return tree
+
+    def both(self) -> Tree:
+        tree = self.binary(0)
+        while self._skip("&&"):
+            tree = ("?", tree, _truth(self.binary(0)), ("const", "bool", False))
+        return tree
+
+    def binary(self, level: int) -> Tree:
+        if level == len(_LEVELS):
+            return self.unary()
+        tree = self.binary(level + 1)
+        while (sign := self._peek()) in _LEVELS[level]:
+            self.place += 1
+            tree = (sign, tree, self.binary(level + 1))
+        return tree
+
+    def unary(self) -> Tree:
+        for sign in _UNARY:
+            if self._skip(sign):
+                return (sign, self.unary())
+        if self._skip("("):
+            tree = self.ternary()
+            self._expect(")")
+            return tree
+        if self.place == len(self.tokens) or self.tokens[self.place][0] == "sign":
+            raise self._error(self.tokens[self.place][2] if self.place < len(self.tokens) else len(self.text))
+        kind, word, _ = self.tokens[self.place]
+        self.place += 1
+        if kind == "name" and word not in _WORDS:
+            return ("name", word)
+        value = _WORDS[word] if kind == "name" else ast.literal_eval(word)
+        return ("const", type(value).__name__, value)
+
+    def _peek(self) -> str:
+        kind, word, _ = self.tokens[self.place] if self.place < len(self.tokens) else ("", "", 0)
+        return word if kind == "sign" else ""
+
+    def _skip(self, sign: str) -> bool:
+        found = self._peek() == sign
+        self.place += found
+        return found
+
+    def _expect(self, sign: str) -> None:
+        if not self._skip(sign):
+            raise self._error(self.tokens[self.place][2] if self.place < len(self.tokens) else len(self.text))
+
+    def _error(self, at: int) -> GraphError:
+        return GraphError(
+            f"{self.text!r} cannot be read from its character {at} on: "
+            f"{self.text[at:].strip() or 'it ends too soon'!r}; "
+            "a formula has names, numbers, texts, + - * / % < <= > >= == != ! && || ? : and parentheses"
+        )
+
+
+def _truth(tree: Tree) -> Tree:
+    """The tree of the truth value of a tree, the result of && and ||."""
+    return ("!", ("!", tree))
+
+
+def add_expression(builder: GraphBuilder, known: dict[Hashable, str], text: str, output: str) -> None:
+    """Adds the vertices that compute a formula.
+
+    Parameters
+    ----------
+    builder
+        The graph.
+    known
+        Data computed by earlier formulas, by tree; updated.
+    text, output
+        The formula, and the name of its data.
+    """
+    tree = parse(text)
+    if tree[0] == "name" or tree in known:
+        builder.alias(output, tree[1] if tree[0] == "name" else known[tree])
+        return
+    _add(builder, known, tree, output)
+
+
+def _add(builder: GraphBuilder, known: dict[Hashable, str], tree: Tree, output: str | None = None) -> str:
+    """Name of the data of a tree; adds the vertices if needed."""
+    if tree[0] == "name":
+        return str(tree[1])
+    if tree in known:
+        return known[tree]
+    data = _text(tree) if output is None else output
+    if tree[0] == "const":
+        builder.const(data, tree[2])
+    elif tree[0] == "?":
+        test, yes, no = (_add(builder, known, part) for part in tree[1:])
+        builder.select(data, test, yes, no)
+    else:
+        leaves: dict[Tree, int] = {}
+        compute = _compile(tree, leaves)
+        sources = [_add(builder, known, leaf) for leaf in leaves]
+        builder.function(lambda *values: compute(values), sources, data, f"compute {data}").trivial()
+    known[tree] = data
+    return data
+
+
+def _compile(tree: Tree, leaves: dict[Tree, int]) -> Callable[[tuple[Any, ...]], Any]:
+    """Compiles a tree to a function of the values of its leaves, names and branches."""
+    if tree[0] == "const":
+        return lambda values: tree[2]
+    if tree[0] in ("name", "?"):
+        place = leaves.setdefault(tree, len(leaves))
+        return lambda values: values[place]
+    parts = [_compile(part, leaves) for part in tree[1:]]
+    if len(parts) == 1:
+        function, (only,) = _UNARY[tree[0]], parts
+        return lambda values: function(only(values))
+    both, (left, right) = _BINARY[tree[0]], parts
+    return lambda values: both(left(values), right(values))
+
+
+def _text(tree: Tree) -> str:
+    """Text of a tree, fully parenthesised: the name of its data."""
+    if tree[0] in ("name", "const"):
+        return str(tree[1]) if tree[0] == "name" else repr(tree[2])
+    if tree[0] == "?":
+        return f"({_text(tree[1])} ? {_text(tree[2])} : {_text(tree[3])})"
+    parts = [_text(part) for part in tree[1:]]
+    return f"({tree[0]}{parts[0]})" if len(parts) == 1 else f"({parts[0]} {tree[0]} {parts[1]})"

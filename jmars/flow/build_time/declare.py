@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from jmars.errors import GraphError
-from jmars.flow.build_time.graph_structure import ALWAYS, NEVER, WHEN_TAKEN
+from jmars.flow.build_time.blueprint import ALWAYS, NEVER, WHEN_TAKEN
 from jmars.flow.run_time.processor import GraphProcessor
 
 __all__ = ["DependencyBuilder", "EmitBuilder", "VertexBuilder"]

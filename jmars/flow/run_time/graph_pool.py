@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from jmars.errors import GraphError
-from jmars.flow.build_time.graph_structure import Structure
-from jmars.flow.lending import Lending
+from jmars.flow.build_time.blueprint import Structure
+from jmars.flow.counters import Lending
 from jmars.flow.run_time.instance import Graph
 
 __all__ = ["GraphPool"]

@@ -1,15 +1,10 @@
 """The Jupyter server extension: this user's clusters under `<base>/jmars/`, for the side bar.
 
 discovery.py   finds clusters by their registry files and keeps a connection to each
-history.py     the time line of a cluster over all its jobs
-stream.py      folds a cluster's events to frames for the side bar
 orders.py      checks what a page asks for when it starts or scales a cluster
-started.py     clusters that the side bar started
 cluster_process.py  the process that holds such a cluster
-kernels.py     notebooks and kernels that are connected to a cluster
 run_file.py    reads the file of a run in a process with little memory and time
 handlers.py    REST and websocket, behind Jupyter's own login
-extension.py   the extension class that Jupyter's server loads
 
 `jupyter-config/jupyter_server_config.d/jmars.json` names this package; the wheel puts that file in place.
 """
@@ -23,7 +18,7 @@ __all__ = ["_jupyter_labextension_paths", "_jupyter_server_extension_points"]
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     """Tells Jupyter's server where to find the extension."""
-    from jmars.notebook.server.extension import JmarsExtension  # only Jupyter's server asks, so jupyter_server is there
+    from jmars.notebook.server.handlers import JmarsExtension  # only Jupyter's server asks, so jupyter_server is there
 
     return [{"module": "jmars.notebook.server", "app": JmarsExtension}]
 

@@ -16,8 +16,6 @@ from jmars.client.cluster import Cluster
 from jmars.errors import JmarsError
 from jmars.notebook.server.orders import StartOrder
 
-__all__ = ["main", "start"]
-
 
 def start(order: StartOrder) -> Cluster:
     """Starts the cluster of an order; raises JmarsError, ValueError or OSError as `Cluster` does."""

@@ -6,6 +6,17 @@
 gives replay data; websocket `<base>/jmars/stream/<id>`.
 Jupyter's handlers check token, XSRF, Host and Origin; the websocket checks user and origin before the upgrade.
 Source: docs/explanation/reliability.md.
+
+The notebooks and kernels of this Jupyter server that are connected to a cluster, by the ids of their processes.
+
+Builds the frames that a side bar gets about a cluster: the list of jobs, and the picture of a selected job.
+
+`JobStream` decides; the websocket in handlers.py only calls it and sends. Frames hold whole traits, so the next frame
+makes up for a frame that a slow browser missed.
+
+The extension class that Jupyter's server loads: adds the handlers and closes the connections.
+
+Found through `jmars.notebook.server._jupyter_server_extension_points`.
 """
 
 from __future__ import annotations
@@ -15,34 +26,34 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Awaitable
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
+from jupyter_server.extension.application import ExtensionApp
 from tornado import web, websocket
 
 from jmars.actors.registry import Entry
 from jmars.deploy.memory import usable_cores
-from jmars.errors import ClusterStartError, JmarsError
-from jmars.notebook.server.discovery import ANSWER, ClusterFinder
-from jmars.notebook.server.history import ClusterHistory
-from jmars.notebook.server.kernels import KernelRow, kernel_rows
-from jmars.notebook.server.orders import OrderError, StartOrder, scale_order
+from jmars.errors import ClusterLostError, ClusterStartError, JmarsError
+from jmars.model.status import TERMINAL
+from jmars.notebook.run_state import RunState
+from jmars.notebook.sampler import FrameBuilder
+from jmars.notebook.server.discovery import ANSWER, ClusterFinder, ClusterHistory
+from jmars.notebook.server.orders import OrderError, StartedClusters, StartOrder, scale_order
 from jmars.notebook.server.run_file import replay_of
-from jmars.notebook.server.started import StartedClusters
-from jmars.notebook.server.stream import AT_ONCE, JobStream, Reader, job_row
 from jmars.notebook.view import plain_text
-from jmars.reports.page import report_page
+from jmars.reports.figures import report_page
 from jmars.reports.run_record import RunRecord
 from jmars.reports.saved_run import save_run
 from jmars.units import format_bytes
-
-__all__ = ["FINDER", "STARTED", "routes"]
 
 RESOURCE = "jmars"  # name of the resource for Jupyter's authorizer
 FINDER = "jmars_finder"  # key of the finder in the web application's settings
@@ -347,3 +358,134 @@ def routes() -> list[tuple[str, type[web.RequestHandler]]]:
         (rf"/jmars/clusters/{_ID}/scale", ScaleHandler),
         (rf"/jmars/stream/{_ID}", StreamHandler),
     ]
+
+
+class KernelRow(TypedDict):
+    """A kernel in lists of the side bar."""
+
+    id: str
+    pid: int
+    name: str  # of the kernel, "python3"
+    path: str  # of its notebook or console; "" for none
+    busy: bool
+
+
+async def kernel_rows(kernel_manager: Any, session_manager: Any) -> dict[int, KernelRow]:
+    """The running kernels by the ids of their processes; kernels of other machines have none here."""
+    paths = {}
+    for session in await ensure_async(session_manager.list_sessions()):
+        paths[session["kernel"]["id"]] = session.get("path") or session.get("name") or ""
+    found: dict[int, KernelRow] = {}
+    for kernel in kernel_manager.list_kernel_ids():
+        manager = kernel_manager.get_kernel(kernel)
+        pid = getattr(manager.provisioner, "pid", None)
+        if pid:
+            found[pid] = KernelRow(
+                id=kernel,
+                pid=pid,
+                name=plain_text(manager.kernel_name),
+                path=plain_text(paths.get(kernel, "")),
+                busy=getattr(manager, "execution_state", "") == "busy",
+            )
+    return found
+
+
+Reader = Callable[[int, str], Awaitable[tuple[Sequence[Any], int]]]  # of events after a number, of a job or of all
+AT_ONCE = 20  # reads of the log in one frame, so that a long log cannot hold up the server
+
+
+def job_row(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the side bar's list of jobs."""
+    return {
+        "id": str(job.get("id", "")),
+        "name": plain_text(job.get("name") or ""),
+        "line": int(job.get("line") or 0),
+        "state": str(job.get("state", "")),
+        "elapsed": round(float(job.get("elapsed") or 0.0), 1),
+        "progress": round(float(job.get("progress") or 0.0), 3),
+    }
+
+
+@dataclass
+class JobStream:
+    """Follows the newest job of a cluster, or the job that the user selected.
+
+    Parameters
+    ----------
+    read
+        Returns events after a number, of a job and of the cluster, and the number to read on from.
+    """
+
+    read: Reader
+    selected: str = ""  # "": the newest
+    run: RunState = field(default_factory=RunState)
+    frames: FrameBuilder = field(default_factory=FrameBuilder)
+    listed: list[dict[str, Any]] | None = None  # jobs as sent
+    since: int = 0
+
+    async def frame(self, jobs: Sequence[Mapping[str, Any]], now: float) -> dict[str, Any] | None:
+        """The next frame for a cluster with these jobs (oldest first), or None if there is no news."""
+        rows = [job_row(job) for job in jobs]
+        known = {row["id"] for row in rows}
+        job = self.selected if self.selected in known else rows[-1]["id"] if rows else ""
+        frame: dict[str, Any] = {}
+        if job != (self.run.job.id if self.run.job else ""):
+            self._follow(job)
+            frame["job"] = job
+        if rows != self.listed or frame:
+            frame |= {"jobs": rows, "job": job}
+            self.listed = rows
+        if job:
+            await self._fold(job)
+            frame |= self._picture(now)
+        return frame or None
+
+    def lose(self, error: ClusterLostError, now: float) -> dict[str, Any] | None:
+        """The last frame after the end of the cluster, or None if there is no news."""
+        self.run.lose(error, now)
+        return self._picture(now, last=True) or None
+
+    def _picture(self, now: float, last: bool = False) -> dict[str, Any]:
+        changed = self.frames.frame(self.run, now, last) if self.run.job is not None else None
+        if not changed:
+            return {}
+        return {"picture": {k: b64encode(v).decode() if isinstance(v, bytes) else v for k, v in changed.items()}}
+
+    @property
+    def live(self) -> bool:
+        """Whether the shown job has not ended, so that frames should come fast."""
+        return self.run.job is not None and self.run.job.state not in TERMINAL
+
+    def _follow(self, job: str) -> None:
+        self.run, self.frames, self.since = RunState(), FrameBuilder(), 0
+        if job:
+            self.run.follow(job)
+
+    async def _fold(self, job: str) -> None:
+        for _ in range(AT_ONCE):
+            events, upto = await self.read(self.since, job)
+            self.run.fold(events)
+            if upto <= self.since:
+                return
+            self.since = upto
+
+
+class JmarsExtension(ExtensionApp):
+    """Serves clusters and jobs of jmars to the side bar."""
+
+    name = "jmars"
+    extension_url = "/jmars/clusters"
+
+    def initialize_settings(self) -> None:
+        """Makes the finder, whose connections all pages share, and the holder of clusters that pages start."""
+        self.settings[FINDER] = ClusterFinder()
+        self.settings[STARTED] = StartedClusters()
+
+    def initialize_handlers(self) -> None:
+        """Adds the handlers; Jupyter puts the base URL before their paths."""
+        self.handlers.extend(routes())
+
+    async def stop_extension(self) -> None:
+        """Ends the clusters that pages started, and closes the connections."""
+        await self.settings[STARTED].close()
+        self.settings[FINDER].close()

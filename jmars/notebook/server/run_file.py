@@ -18,8 +18,6 @@ from jmars.errors import JmarsError
 from jmars.notebook.replay import Replay
 from jmars.units import format_bytes
 
-__all__ = ["replay_of"]
-
 MEMORY = 2**30  # bytes of data of the process
 SECONDS = 30  # of CPU; of the clock twice as many
 REFUSED = 3  # exit status where the error is told

@@ -11,7 +11,7 @@ import numpy as np
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.client.job import Job
-from jmars.model.states import OperandState
+from jmars.model.status import OperandState
 from jmars.notebook.run_state import RunState
 from tests.contract.engine.kinds import until
 

@@ -20,7 +20,7 @@ import jmars.tensor as np
 from jmars.client.cluster import Cluster
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ClusterStoppedError
-from jmars.model.states import OperandState as S
+from jmars.model.status import OperandState as S
 from jmars.notebook.replay import Replay
 from jmars.remote import spawn
 from jmars.reports.saved_run import SavedRun

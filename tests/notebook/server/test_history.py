@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 
-from jmars.notebook.lane_state import MOST
-from jmars.notebook.server.history import ClusterHistory
+from jmars.notebook.server.discovery import ClusterHistory
+from jmars.notebook.tab_states import MOST
 
 
 def events_of(cells: int, each: int = 4, workers: int = 2):

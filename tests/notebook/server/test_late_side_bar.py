@@ -3,8 +3,8 @@
 import time
 
 import jmars.tensor as mt
-from jmars.model.reports import Spilled
-from jmars.model.states import OperandState as S
+from jmars.model.messages import Spilled
+from jmars.model.status import OperandState as S
 from jmars.notebook.run_state import RunState
 from tests.scheduler.test_stage_run import ran, submitted, told
 

@@ -15,7 +15,7 @@ import pytest
 
 from jmars.actors import registry
 from jmars.client.cluster import connect
-from jmars.notebook.server.started import StartedClusters
+from jmars.notebook.server.orders import StartedClusters
 from tests.fault.harness import until
 from tests.notebook.server.fake_cluster import FakeCluster
 from tests.notebook.server.test_handlers import BASE, LOGIN, call, server  # noqa: F401  (a fixture)

@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from jmars.model.states import OperandState as S
-from jmars.notebook.server.stream import JobStream, job_row
+from jmars.model.status import OperandState as S
+from jmars.notebook.server.handlers import JobStream, job_row
 from jmars.notebook.view import TRAITS
 from tests.notebook.events_for_tests import started
 

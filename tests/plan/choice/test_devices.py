@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.errors import MemoryLimitError
-from jmars.graph.dag import Dag
+from jmars.graph import Dag
 from jmars.plan import ANY, CPU, GPU, PlanGraph, Workers, simulate
 from jmars.plan.devices import choose_devices, device_choices
 from jmars.plan.plan_graph import UNLIMITED

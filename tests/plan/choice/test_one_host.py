@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import GraphError, MemoryLimitError
-from jmars.graph import Dag
-from jmars.graph.order import topological
+from jmars.graph import Dag, topological
 from jmars.optimize import compile_graph
 from jmars.plan import PlanGraph, Profile, Workers, annotate, one_host, simulate
 from jmars.plan.choice import HOST_ORDERS, choose_order, seconds_to_plan
