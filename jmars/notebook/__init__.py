@@ -8,6 +8,7 @@ How a cell runs, in reading order:
 - numpy_names.py       NumPy's names inside a cell
 - namespace.py         the user's names before, in and after a cell
 - user_arrays.py       NumPy arrays of the user in a cell, written back after it
+- view_steps.py        how a NumPy array is a view of another
 - cell.py              runs the code and computes the results
 - running_cell.py      a cell while it runs: its line, its jobs, Cancel
 - cell_engine.py       submits the jobs of a cell, shows them, waits for them, cancels them

@@ -12,6 +12,8 @@ from pygments.lexer import RegexLexer, bygroups, using
 from pygments.lexers.python import PythonLexer
 from pygments.token import Keyword, Name, Number, Operator, Text
 
+__all__ = ["JmarsLexer"]
+
 
 class JmarsLexer(RegexLexer):  # type: ignore[misc]
     """A `%%jmars` cell.

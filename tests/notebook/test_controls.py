@@ -281,7 +281,7 @@ def test_outside_of_a_kernel_there_is_text(monkeypatch) -> None:
 
 
 def test_a_search_for_a_better_plan_is_shown_until_it_is_stopped(monkeypatch) -> None:
-    monkeypatch.setattr(controls, "PLAN_PANEL_SECONDS", 0.01)
+    monkeypatch.setattr(controls, "SEARCH_PERIOD", 0.01)
     plan = (mt.ones((400, 400), chunk_size=40) + 1).sum().plan()
     search = plan.improving(seconds=60)
     curve, below = show_improvement(search).children
