@@ -46,7 +46,7 @@ FAULTS = (
         "a result of booleans has the wrong dtype",
     ),
     Fault(
-        "jmars/graph/*.py",
+        "jmars/graph.py",
         "        return self.succ_idx[self.succ_ptr[vertex] : self.succ_ptr[vertex + 1]]",
         "        return self.succ_idx[self.succ_ptr[vertex] : self.succ_ptr[vertex + 1] - 1]",
         "a vertex loses its last successor",

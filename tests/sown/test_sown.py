@@ -79,7 +79,7 @@ probe.hit(5)
 def test_near_and_quick_files_run_first() -> None:
     seconds = {"tests/web/test_slices.py": 9, "tests/web/test_a.py": 30, "tests/web/test_b.py": 1, "tests/test_c.py": 2}
     study = Study(Copy(Path()), Reach({}, {file: float(n) for file, n in seconds.items()}, 0.0), 1)
-    assert list(study.batches(Path("jmars/web/results.py"), sorted(seconds))) == [
+    assert list(study.batches(Path("jmars/web/slices.py"), sorted(seconds))) == [
         ["tests/web/test_slices.py"],
         ["tests/web/test_b.py", "tests/web/test_a.py"],
         ["tests/test_c.py"],
