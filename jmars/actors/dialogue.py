@@ -1,7 +1,7 @@
 """Dialogue: asks and tells actors of the peer, and serves own actors, over any connection.
 
 A message is `(number, actor, method, args)`; number 0 wants no answer. An answer is `(-number, ok, value)`. An actor is
-any object whose class lists remote methods (mailbox.py). Subclasses send messages and pass received messages on:
+any object whose class lists remote methods. Subclasses send messages and pass received messages on:
 `ActorChannel` for one connection, `LastingChannel` for connections that break and are dialled again.
 Source: docs/explanation/seeds.md, "Architecture" (actors).
 

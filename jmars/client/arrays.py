@@ -54,7 +54,7 @@ class Arrays(Protocol):
     same_machine: ClassVar[bool]
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
-        """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
+        """Store `array` in chunks of `splits` as the tensor `key`, with the present values."""
 
     def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
         """A copy of the tensor `key`."""
@@ -63,13 +63,13 @@ class Arrays(Protocol):
         """The tensor `key`: owned, or with `copy=False` read-only."""
 
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
-        """Owned values of several tensors, given by key, dtype and chunks; those of small tensors travel together."""
+        """Owned values of several tensors, given by key, dtype and chunks; small values travel together."""
 
     def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
         """Copy a tensor `key` of another cluster to this cluster."""
 
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
-        """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+        """Own copies of the chunks of the tensor `key`, in turn, in C order."""
 
     def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
         """Read-only views of the chunks of the tensor `key`, in C order, valid until the function is called; None
@@ -137,7 +137,7 @@ class SharedMemory:
         self._window = max(1, capacity // 4)
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
-        """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
+        """Store `array` in chunks of `splits` as the tensor `key`, with the present values."""
         refuse_pointers(array.dtype)
         places = list(boxes(splits))
         self._store(key, len(places), (array[whole(box)] for box in places))
@@ -164,7 +164,7 @@ class SharedMemory:
         return value if splits or not copy else value[()]
 
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
-        """Owned values of several tensors, given by key, dtype and chunks; those of small tensors travel together."""
+        """Owned values of several tensors, given by key, dtype and chunks; small values travel together."""
         for _, dtype, _ in wanted:
             refuse_pointers(dtype)
         found: list[Any] = []
@@ -188,7 +188,7 @@ class SharedMemory:
         self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
 
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
-        """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+        """Own copies of the chunks of the tensor `key`, in turn, in C order."""
         (numbers,) = chunk_numbers(self._connection, [key])
         for chunk, box in zip(numbers, boxes(splits), strict=True):
             yield self._copy(chunk, dtype, box)
@@ -327,7 +327,7 @@ class StreamedArrays:
         self._connection, self._piece = connection, piece
 
     def upload(self, key: str, array: Array, splits: Splits) -> None:
-        """Store `array` in chunks of `splits` as the tensor `key`, with its present value."""
+        """Store `array` in chunks of `splits` as the tensor `key`, with the present values."""
         refuse_pointers(array.dtype)
         places = list(boxes(splits))
         self._store(key, len(places), (array[whole(box)] for box in places))
@@ -348,7 +348,7 @@ class StreamedArrays:
         return value if splits or not copy else value[()]
 
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
-        """Owned values of several tensors; what is asked for does not wait for what came before."""
+        """Owned values of several tensors; a request does not wait for earlier requests."""
         for _, dtype, _ in wanted:
             refuse_pointers(dtype)
         numbers = chunk_numbers(self._connection, [key for key, _, _ in wanted])
@@ -368,7 +368,7 @@ class StreamedArrays:
         self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
 
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
-        """Own copies of the chunks of the tensor `key`, one by one, in C order."""
+        """Own copies of the chunks of the tensor `key`, in turn, in C order."""
         refuse_pointers(dtype)
         (numbers,) = chunk_numbers(self._connection, [key])
         return self._read(self._parts(numbers, dtype, splits))

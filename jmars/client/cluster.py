@@ -195,7 +195,7 @@ class Cluster(EngineClusters, HostClusters):
         packed: Sequence[Any] = (),
         again: Job | None = None,
     ) -> Job:
-        """`submit` for nodes; `packed` tells which are objects (attached_jobs.py), `again` is a job to submit again."""
+        """`submit` for nodes; `packed` tells which are objects (job_registry.py), `again` is a job to submit again."""
         self._check_open()
         ticket = os.urandom(8).hex()
         self.local.release()

@@ -77,7 +77,7 @@ class _Head:
 
 @dataclass(eq=False)
 class _Gpu:
-    """Memory of one GPU."""
+    """Memory of a GPU."""
 
     slots: DeviceSlots
     to_down: ToDown
@@ -187,7 +187,7 @@ class DeviceMemory:
         return next((worker for worker, gpu in self._gpus.items() if key in gpu.grants), -1)
 
     def done(self, worker: int, table: JobTable, operand: int) -> None:
-        """An operand has run: its inputs and its output are on the GPU."""
+        """An operand has run: inputs and output are on the GPU."""
         gpu = self._gpus[worker]
         grant, request = gpu.grants.pop((table.number, operand))
         gpu.slots.settle(grant, done=True)
@@ -344,7 +344,7 @@ class DeviceGrant(NamedTuple):
 
 
 class DeviceSlots:
-    """Slots of one GPU.
+    """Slots of a GPU.
 
     Parameters
     ----------

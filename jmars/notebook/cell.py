@@ -4,7 +4,7 @@ Jobs and waiting are in cell_engine.py, the user's names in namespace.py.
 
 Shows an error of a `%%jmars` cell at the user's lines, without frames of jmars.
 
-A traceback begins at the cell and leaves out frames below calls of jmars (traceback_filter.py). An error from the
+A traceback begins at the cell and leaves out frames below calls of jmars. An error from the
 cluster, whose traceback never passed the user's line, is raised again at the line that built the operand. IPython asks
 an exception for `_render_traceback_`; IPython's debugger skips frames with `__tracebackhide__`.
 

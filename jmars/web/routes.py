@@ -1,4 +1,4 @@
-"""The table of all paths of the gateway and their handlers. openapi.py describes them; a test compares the two.
+"""The table of all paths of the gateway and their handlers; a test compares the table with the description below.
 
 Source: docs/explanation/seeds.md, "Submitting a job"; Mars `web/session.py` (POST /api/session, …/graph).
 
@@ -7,7 +7,7 @@ The OpenAPI 3.1 description of the gateway, as /api/openapi.json answers it.
 A row for each path and verb; a test requests every path and compares. docs/reference/rest.md explains the same paths.
 Source: OpenAPI Specification 3.1, https://spec.openapis.org/oas/v3.1.0.
 
-JSON Schemas of the gateway's requests and answers, for openapi.py.
+JSON Schemas of the gateway's requests and answers, for the OpenAPI description.
 
 Source: JSON Schema 2020-12, as OpenAPI 3.1 uses it.
 """
