@@ -33,7 +33,7 @@ import numpy as np
 
 from jmars.client.connection import Connection
 from jmars.errors import ClusterLostError
-from jmars.kernels.dtypes import refuse_pointers
+from jmars.kernels.program import refuse_pointers
 from jmars.storage.chunks import checksum, received
 
 KEYS = 10_000  # of tensors in a message

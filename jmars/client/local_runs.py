@@ -31,9 +31,8 @@ from jmars.client.arrays import Array, boxes, whole
 from jmars.client.auto_persist import SMALL, computed_whole, named
 from jmars.client.cluster_link import ClusterLink
 from jmars.config import config
-from jmars.kernels.group_run import run_steps
-from jmars.kernels.loaded_programs import LoadedPrograms
-from jmars.kernels.scratch import open_spares
+from jmars.kernels.blocks import open_spares
+from jmars.kernels.group_run import LoadedPrograms, run_steps
 from jmars.model.collector import free_in_child
 from jmars.tensor.from_array import FromArray, copied_bytes
 from jmars.tensor.operand import Operand, TensorData

@@ -60,9 +60,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jmars.kernels.group_run import GroupReport, group_columns, run_steps
-from jmars.kernels.loaded_programs import LoadedPrograms, forget_pickles
-from jmars.kernels.scratch import open_spares
+from jmars.kernels.blocks import open_spares
+from jmars.kernels.group_run import GroupReport, LoadedPrograms, forget_pickles, group_columns, run_steps
 from jmars.model.messages import JobTable
 from jmars.processes.vitals import Meter
 from jmars.tensor.ops.blockwise.map_blocks import unpickled

@@ -5,6 +5,18 @@ compile the same text for this machine. Compile without fused multiply-add (`--f
 each operation.
 Source: NumPy, `ufunc.resolve_dtypes`; CUDA C++ Programming Guide, "Mathematical
 Functions" (errors of the functions in `CLOSE`).
+
+Functions of C++ that `cuda_text` calls: NumPy's operations where C++ has a different rule or none.
+
+The texts define `jm_NAME`, templates over a type T (U is the unsigned type of the same size), with the qualifier JM of
+the compiler: NVRTC for a GPU, or the tests for this machine.
+Source: NumPy `_core/src/umath/loops*.src`, `npy_math_internal.h.src` (signs of remainders, NaN in extremes, shifts).
+
+Kernels for GPUs: loops of threads around the functions of `cuda_text`.
+
+A thread of a map loads several elements before the thread computes them. A reduction has a block of threads for
+a part of the reduced elements; a second launch reduces the parts. Arrays are those of C's order.
+Source: https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html; Harris 2007 (parallel reduction).
 """
 
 from __future__ import annotations
@@ -17,12 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from jmars.kernels.cuda_helpers import PRELUDE, helper_text
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.operations import loop_dtypes
 from jmars.model.limits import REMEMBERED_PROGRAMS
-
-__all__ = ["CLOSE", "FUNCTION", "cuda_text", "cuda_type", "has_numpys_bits", "truth"]
 
 DType = np.dtype[Any]
 FUNCTION = "jm_expression"  # name of the function in the text
@@ -307,3 +316,282 @@ def _literal(value: Any, dtype: DType) -> str:
             return f"({cuda_type(dtype)}){int(value)}ull"
     least = -(2**63)
     return f"({cuda_type(dtype)})" + ("(-9223372036854775807ll - 1)" if value == least else f"({int(value)}ll)")
+
+
+# Bits as numbers, numbers as bits, and complex numbers, on both machines. Products of complex numbers round as NumPy's
+# do on processors with fused multiply-add.
+PRELUDE = """\
+#ifdef __CUDACC__
+#define JM_ANY __device__ __forceinline__
+#define JM static JM_ANY
+JM double jm_f8(unsigned long long bits) { return __longlong_as_double((long long)bits); }
+JM float jm_f4(unsigned int bits) { return __int_as_float((int)bits); }
+JM unsigned int jm_high(double x) { return (unsigned int)__double2hiint(x); }
+#else
+#include <math.h>
+#include <string.h>
+#define JM_ANY inline
+#define JM static JM_ANY
+JM double jm_f8(unsigned long long bits) { double x; memcpy(&x, &bits, 8); return x; }
+JM float jm_f4(unsigned int bits) { float x; memcpy(&x, &bits, 4); return x; }
+JM unsigned int jm_high(double x) { unsigned long long bits; memcpy(&bits, &x, 8); return (unsigned int)(bits >> 32); }
+#endif
+template <class F> struct jm_complex {
+  F re, im;
+  jm_complex() = default;
+  JM_ANY jm_complex(F r, F i = 0) : re(r), im(i) {}
+  template <class G> JM_ANY jm_complex(const jm_complex<G>& z) : re((F)z.re), im((F)z.im) {}
+};
+typedef jm_complex<float> jm_c8;
+typedef jm_complex<double> jm_c16;
+template <class F> JM jm_complex<F> operator+(jm_complex<F> a, jm_complex<F> b) {
+  return jm_complex<F>(a.re + b.re, a.im + b.im);
+}
+template <class F> JM jm_complex<F> operator-(jm_complex<F> a, jm_complex<F> b) {
+  return jm_complex<F>(a.re - b.re, a.im - b.im);
+}
+template <class F> JM jm_complex<F> operator*(jm_complex<F> a, jm_complex<F> b) {
+  return jm_complex<F>(fma(a.re, b.re, -(a.im * b.im)), fma(a.re, b.im, a.im * b.re));
+}
+"""
+
+HELPERS = {
+    # of two zeros the second, NaN before all numbers
+    "maximum": "template <class T> JM T jm_maximum(T a, T b) { return a > b || a != a ? a : b; }",
+    "minimum": "template <class T> JM T jm_minimum(T a, T b) { return a < b || a != a ? a : b; }",
+    "fmax": "template <class T> JM T jm_fmax(T a, T b) { return a > b || b != b ? a : b; }",
+    "fmin": "template <class T> JM T jm_fmin(T a, T b) { return a < b || b != b ? a : b; }",
+    "sign": "template <class T> JM T jm_sign(T a) { return a > 0 ? (T)1 : a < 0 ? (T)-1 : a == 0 ? (T)0 : a; }",
+    "heaviside": (
+        "template <class T> JM T jm_heaviside(T a, T b) { return a != a ? a : a == 0 ? b : a < 0 ? (T)0 : (T)1; }"
+    ),
+    # beyond the width all bits have left; a negative count is beyond it
+    "left_shift": (
+        "template <class T, class U> JM T jm_left_shift(T a, T b) {\n"
+        "  return (U)b < 8 * sizeof(T) ? (T)((U)a << (U)b) : (T)0;\n}"
+    ),
+    "right_shift": (
+        "template <class T, class U> JM T jm_right_shift(T a, T b) {\n"
+        "  return (U)b < 8 * sizeof(T) ? (T)(a >> b) : a < 0 ? (T)-1 : (T)0;\n}"
+    ),
+    # whole numbers wrap around, which signed numbers of C++ may not; those shorter than int are computed as int
+    "add": "template <class T, class U> JM T jm_add(T a, T b) { return (T)((U)a + (U)b); }",
+    "subtract": "template <class T, class U> JM T jm_subtract(T a, T b) { return (T)((U)a - (U)b); }",
+    "multiply": "template <class T, class U> JM T jm_multiply(T a, T b) { return (T)(1ull * (U)a * (U)b); }",
+    "negative": "template <class T, class U> JM T jm_negative(T a) { return (T)((U)0 - (U)a); }",
+    "absolute": "template <class T, class U> JM T jm_absolute(T a) { return a < 0 ? (T)((U)0 - (U)a) : a; }",
+    "int_floor_divide": (
+        "template <class T, class U> JM T jm_int_floor_divide(T a, T b) {\n"
+        "  if (b == 0) return (T)0;\n"
+        "  if (b == (T)-1 && (T)-1 < 0) return (T)((U)0 - (U)a);\n"
+        "  T q = (T)(a / b);\n"
+        "  return (T)(q * b) != a && (a < 0) != (b < 0) ? (T)(q - 1) : q;\n}"
+    ),
+    "int_remainder": (
+        "template <class T, class U> JM T jm_int_remainder(T a, T b) {\n"
+        "  if (b == 0 || (b == (T)-1 && (T)-1 < 0)) return (T)0;\n"
+        "  T r = (T)(a % b);\n"
+        "  return r != 0 && (a < 0) != (b < 0) ? (T)(r + b) : r;\n}"
+    ),
+    "int_fmod": (
+        "template <class T, class U> JM T jm_int_fmod(T a, T b) {\n"
+        "  return b == 0 || (b == (T)-1 && (T)-1 < 0) ? (T)0 : (T)(a % b);\n}"
+    ),
+    "floor_divide": (
+        "template <class T> JM T jm_floor_divide(T a, T b) {\n"
+        "  if (b == 0) return a / b;\n"
+        "  T m = fmod(a, b), q = (a - m) / b;\n"
+        "  if (m != 0 && (b < 0) != (m < 0)) q -= (T)1;\n"
+        "  if (q == 0) return copysign((T)0, a / b);\n"
+        "  T f = floor(q);\n"
+        "  return q - f > (T)0.5 ? f + (T)1 : f;\n}"
+    ),
+    "remainder": (
+        "template <class T> JM T jm_remainder(T a, T b) {\n"
+        "  T m = fmod(a, b);\n"
+        "  if (b == 0) return m;\n"
+        "  if (m == 0) return copysign((T)0, b);\n"
+        "  return (b < 0) != (m < 0) ? m + b : m;\n}"
+    ),
+    # by a constant: its reciprocal is r + rest, the first quotient is one of the two next to the exact one, and a
+    # step with the exact remainder rounds right (Markstein 1990); numbers near the ends of the range are divided
+    "divide_by": (
+        "JM double jm_divide_by(double a, double b, double r, double rest) {\n"
+        "  if ((jm_high(a) & 0x7fffffffu) - 0x10000000u >= 0x60000000u) return a / b;\n"
+        "  double q = fma(a, r, a * rest);\n"
+        "  return fma(fma(-q, b, a), r, q);\n}"
+    ),
+    # of complex numbers: Smith 1962, by the larger part of the divisor
+    "divide_complex": (
+        "template <class T> JM T jm_divide_complex(T a, T b) {\n"
+        "  auto r = fabs(b.re), i = fabs(b.im);\n"
+        "  if (r >= i) {\n"
+        "    if (r == 0 && i == 0) return T(a.re / r, a.im / r);\n"
+        "    auto ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);\n"
+        "    return T((a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale);\n"
+        "  }\n"
+        "  auto ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio);\n"
+        "  return T((a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale);\n}"
+    ),
+    "reciprocal_complex": (
+        "template <class T> JM T jm_reciprocal_complex(T a) {\n"
+        "  if (fabs(a.im) <= fabs(a.re)) {\n"
+        "    auto ratio = a.im / a.re, scale = a.re + a.im * ratio;\n"
+        "    return T(1 / scale, -ratio / scale);\n"
+        "  }\n"
+        "  auto ratio = a.re / a.im, scale = a.re * ratio + a.im;\n"
+        "  return T(ratio / scale, -1 / scale);\n}"
+    ),
+    # as processors of x86-64 do it: beyond the range the least number
+    "to_int": (
+        "template <class T, class F> JM T jm_to_int(F a) {\n"
+        "  F end = (F)9223372036854775808.0;\n"
+        "  return a >= -end && a < end ? (T)(long long)a : (T)(-9223372036854775807ll - 1);\n}"
+    ),
+    "to_uint64": (
+        "template <class F> JM unsigned long long jm_to_uint64(F a) {\n"
+        "  F end = (F)9223372036854775808.0;\n"
+        "  if (a >= end && a < 2 * end) return (unsigned long long)a;\n"
+        "  return a >= -end && a < end ? (unsigned long long)(long long)a : 9223372036854775808ull;\n}"
+    ),
+}
+
+
+def helper_text(names: set[str]) -> str:
+    """The texts of some helpers, in a fixed order."""
+    return "\n".join(text for name, text in HELPERS.items() if name in names)
+
+
+MAP, REDUCE = "jm_map", "jm_reduce"  # names of the kernels
+BLOCK = 256  # threads of a block of a map
+PER_THREAD = 8  # elements of a thread of a map
+_JOIN = {
+    "add": "a + b", "multiply": "a * b", "maximum": "jm_maximum(a, b)", "minimum": "jm_minimum(a, b)",
+    "logical_and": "a && b", "logical_or": "a || b",
+}  # fmt: skip
+_MAP = """\
+extern "C" __global__ void {name}({parameters}, long long n) {{
+  const long long begin = (long long)blockIdx.x * {tile} + threadIdx.x;
+  if (begin + {last} < n) {{
+    {loads}
+    {out} v[{per}];
+    #pragma unroll
+    for (int k = 0; k < {per}; ++k) v[k] = {each};
+    #pragma unroll
+    for (int k = 0; k < {per}; ++k) out[begin + k * {block}] = v[k];
+  }} else
+    for (long long i = begin; i < n && i < begin + {tile}; i += {block}) out[i] = {single};
+}}"""
+_REDUCE = """\
+typedef {type} jm_reduced;
+JM jm_reduced jm_join(jm_reduced a, jm_reduced b) {{ return {join}; }}
+extern "C" __global__ void {name}({parameters}, long long rows, long long depth, long long width, long long part) {{
+  __shared__ char raw[256 * sizeof(jm_reduced)];
+  jm_reduced* shared = reinterpret_cast<jm_reduced*>(raw);
+  const long long parts = (depth + part - 1) / part, blocks = (width + blockDim.x - 1) / blockDim.x;
+  const long long column = (blockIdx.x % blocks) * blockDim.x + threadIdx.x;
+  const long long p = blockIdx.x / blocks % parts, row = blockIdx.x / blocks / parts;
+  const long long end = p * part + part < depth ? p * part + part : depth;
+  jm_reduced s = (jm_reduced){identity};
+  if (column < width)
+    #pragma unroll 4
+    for (long long j = p * part + threadIdx.y; j < end; j += blockDim.y) {{
+      const long long i = (row * depth + j) * width + column;
+      s = jm_join(s, {value});
+    }}
+  const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+  shared[thread] = s;
+  __syncthreads();
+  for (int half = blockDim.y / 2; half > 0; half /= 2) {{
+    if (threadIdx.y < half) shared[thread] = jm_join(shared[thread], shared[thread + half * blockDim.x]);
+    __syncthreads();
+  }}
+  if (threadIdx.y == 0 && column < width) out[(row * parts + p) * width + column] = shared[thread];
+}}"""
+
+
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
+def map_source(expression: Expression, flat: tuple[bool, ...], dims: int, indexed: bool) -> str:
+    """The kernel `jm_map` of an expression with a text.
+
+    Parameters are a pointer for each input, one for the output, with `indexed` the number `first` in place of the last
+    input, then for each of `dims` dimensions its length and, for each input that is not `flat`, its stride in elements;
+    last the number of elements. A `flat` input has an element for each of the output.
+    """
+    text = cuda_text(expression)
+    assert text is not None
+    types = [cuda_type(dtype) for dtype in expression.inputs]
+    arrays = len(types) - indexed
+    parameters = [f"const {types[x]}* __restrict__ x{x}" for x in range(arrays)]
+    parameters.append(f"{cuda_type(expression.dtype)}* __restrict__ out")
+    parameters += ["long long first"] * indexed
+    strided = [x for x in range(arrays) if not flat[x]]
+    for d in range(dims):
+        parameters += [f"long long n{d}", *(f"long long s{x}_{d}" for x in strided)]
+    places = "\n".join(_place(x, dims) for x in strided)
+    index = "begin + k * BLOCK".replace("BLOCK", str(BLOCK))
+
+    def element(x: int, at: str) -> str:
+        return f"x{x}[{at}]" if flat[x] else f"x{x}[at{x}({at}, {_dimensions(x, dims)})]"
+
+    loads = [
+        f"{types[x]} v{x}[{PER_THREAD}];\n    #pragma unroll\n"
+        f"    for (int k = 0; k < {PER_THREAD}; ++k) v{x}[k] = {element(x, index)};"
+        for x in range(arrays)
+    ]
+    each = [*(f"v{x}[k]" for x in range(arrays)), *[f"first + {index}"] * indexed]
+    single = [*(element(x, "i") for x in range(arrays)), *["first + i"] * indexed]
+    kernel = _MAP.format(
+        name=MAP, parameters=", ".join(parameters), tile=BLOCK * PER_THREAD, last=BLOCK * (PER_THREAD - 1),
+        per=PER_THREAD, block=BLOCK, out=cuda_type(expression.dtype), loads="\n    ".join(loads),
+        each=f"{FUNCTION}({', '.join(each)})", single=f"{FUNCTION}({', '.join(single)})",
+    )  # fmt: skip
+    return "\n".join(filter(None, [text, places, kernel]))
+
+
+def _dimensions(x: int, dims: int) -> str:
+    return ", ".join(f"n{d}, s{x}_{d}" for d in range(dims))
+
+
+def _place(x: int, dims: int) -> str:
+    """The function of an element's place in a broadcast input."""
+    parameters = ", ".join(f"long long n{d}, long long s{d}" for d in range(dims))
+    steps = [f"at += i % n{d} * s{d}; i /= n{d};" for d in reversed(range(1, dims))]
+    return (
+        f"JM long long at{x}(long long i, {parameters}) {{ long long at = 0; {' '.join(steps)} return at + i * s0; }}"
+    )
+
+
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
+def reduction_source(expression: Expression, ufunc: str, dtype: np.dtype[Any]) -> str:
+    """The kernel `jm_reduce` of an expression of flat inputs, by a ufunc of `devices.library.REDUCTIONS`, in a dtype.
+
+    Inputs have the shape (rows, depth, width); a part of the depth gives an element of the output (rows, parts, width).
+    Blocks have at most 256 threads, a power of two along the depth (`devices.launches.Reduction`).
+    """
+    text, kind = cuda_text(expression), cuda_type(dtype)
+    assert text is not None and kind is not None
+    if ufunc in ("maximum", "minimum") and f"jm_{ufunc}(" not in text:
+        text += helper_text({ufunc})
+    count = len(expression.inputs)
+    call = f"{FUNCTION}({', '.join(f'x{x}[i]' for x in range(count))})"
+    parameters = [f"const {cuda_type(old)}* __restrict__ x{x}" for x, old in enumerate(expression.inputs)]
+    kernel = _REDUCE.format(
+        name=REDUCE, parameters=", ".join([*parameters, f"{kind}* __restrict__ out"]), type=kind, join=_JOIN[ufunc],
+        identity=_identity(ufunc, dtype),
+        value=truth(call, expression.dtype) if ufunc.startswith("logical") else f"({kind}){call}",
+    )  # fmt: skip
+    return f"{text}\n{kernel}"
+
+
+def _identity(ufunc: str, dtype: np.dtype[Any]) -> str:
+    """The value with which a reduction begins, in C++."""
+    if ufunc in ("maximum", "minimum"):
+        if dtype.kind == "f":
+            return f"({'-' if ufunc == 'maximum' else ''}jm_f8(0x7ff0000000000000ull))"
+        if dtype.kind == "b":
+            return "false" if ufunc == "maximum" else "true"
+        info = np.iinfo(dtype)
+        number = info.min if ufunc == "maximum" else info.max
+        return f"({number + 1} - 1)" if number == -(2**63) else f"{number}{'ull' if dtype.kind == 'u' else 'll'}"
+    return {"add": "0", "multiply": "1", "logical_and": "true", "logical_or": "false"}[ufunc]

@@ -5,19 +5,23 @@ Values are numbered: first the inputs, then the nodes in order; the last node is
 so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN equals NaN. Equal
 structures share a kernel.
 Source: Mars `tensor/fuse/numexpr.py` (names `V_0`, `V_1`, ... for the inputs of a fused expression).
+
+A ufunc that is none of NumPy's functions, as data: how an expression names `scipy.special.erf`.
+
+The ufunc travels by its pickle, which for a ufunc of a module is the module's name and its own. Only the processes that
+run a kernel load the pickle.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.model.record import record
-
-__all__ = ["CONSTANT", "Expression", "Node", "constant", "same", "share"]
 
 CONSTANT = "constant"  # the op of a node that holds a value and reads nothing
 _SYMBOLS = {
@@ -124,3 +128,30 @@ def share(expression: Expression, slots: Sequence[int]) -> Expression:
 
 def _renumbered(node: Node, number: Any) -> Node:
     return node.reading(tuple(number(arg) for arg in node.args)) if node.args else node
+
+
+@record
+class UfuncReference:
+    """An output of a ufunc: the ufunc's name and pickle, and the number of the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> UfuncReference("numpy.hypot", pickle.dumps(np.hypot), 2, 1).load()(3.0, 4.0)
+    np.float64(5.0)
+    """
+
+    name: str  # with the public name of its module: "scipy.special.erf"
+    blob: bytes
+    nin: int
+    nout: int
+    part: int = 0
+
+    def load(self) -> Any:
+        """The ufunc; loaded once for each process."""
+        return _loaded(self.blob)
+
+
+@lru_cache(maxsize=256)
+def _loaded(blob: bytes) -> Any:
+    return pickle.loads(blob)

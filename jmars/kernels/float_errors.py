@@ -5,21 +5,36 @@ costs nothing otherwise. Only generated functions (numpy_backend.py) count; the 
 node. Machine code and numexpr set the flags of the processor: `Suspicion` reads them, and NumPy computes the block
 again where they tell of an error. The scheduler finds the user's line (`Compiled.source`).
 Source: NumPy reference, "Floating point error handling"; docs/decisions/0055-warnings-of-workers.md.
+
+Notes on exceptions: which of the operands that are fused in a program raised.
+
+Describes an exception of a kernel as a `Failure`: class, text, frames of the user's code, fused operand.
+
+Executors and tasks on an engine use the same description, so the client shows the same error wherever an operand ran.
+Source: docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations
 
+import os
+import pickle
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+
+from jmars.errors import JmarsError, text_of
+from jmars.model.messages import Failure
 
 if TYPE_CHECKING:
     from types import CodeType
 
     from jmars.kernels.expression import Expression, Node
-
-__all__ = ["BITS", "FILE", "WORDS", "FloatError", "FloatErrors", "GeneratedFrom"]
-__all__ += ["expression_of", "message", "unsure"]
 
 FILE = "<jmars kernel>"  # file name of generated functions
 BITS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}  # as `np.errstate` names the errors
@@ -142,3 +157,53 @@ def message(node: Node, bit: int) -> str:
         return node.text
     name = node.op.rpartition(".")[2] if node.ufunc is not None else node.op.partition(".")[0]
     return f"{WORDS[bit]} encountered in {'cast' if name == 'astype' else name}"
+
+
+_MEMBER, _IN_CHAIN = "_jmars_member", "_jmars_in_chain"
+
+
+def note_member(error: BaseException, member: int, in_chain: bool = False) -> None:
+    """Note on an exception the number of the fused operand that raised it; the last note holds, except of a chain.
+
+    `in_chain`: in a chain (`row_chains`), so the region's own note, which comes next, has no effect.
+    """
+    with suppress(Exception):  # an exception of the user's may forbid it
+        if in_chain or not error.__dict__.pop(_IN_CHAIN, False):
+            error.__dict__[_MEMBER] = member
+        if in_chain:
+            error.__dict__[_IN_CHAIN] = True
+
+
+def take_member(error: BaseException) -> int:
+    """Number of the fused operand that raised an exception, -1 if unknown; removes the note."""
+    try:
+        error.__dict__.pop(_IN_CHAIN, False)
+        member = error.__dict__.pop(_MEMBER, -1)
+    except Exception:
+        return -1
+    return member if type(member) is int else -1
+
+
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+NUMPY = str(Path(np.__file__).parent) + os.sep
+
+
+def describe(error: BaseException, seconds: float = 0.0) -> Failure:
+    """The failure of an exception that came after so many seconds; never raises."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [
+        frame for frame in frames if not frame.filename.startswith((PACKAGE, FILE))
+    ]  # what leads there is of no use
+    shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
+    trace = "".join(traceback.format_list(shown[-8:]))
+    member = take_member(error)
+    try:
+        blob = cloudpickle.dumps(error)
+        pickle.loads(blob)
+    except Exception:  # it cannot travel: name and text do
+        blob = b""
+    final = isinstance(error, JmarsError)
+    own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)
+    transient = isinstance(error, OSError) and not final
+    text = text_of(error)[:10_000]
+    return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own, seconds)

@@ -2,30 +2,38 @@
 
 Executors run the same kernels (`compile_program`), so the bytes of all chunks are the same.
 Source: docs/explanation/seeds.md, "Execution in a worker".
+
+Chunks of a group while it runs in a process: inputs, intermediate chunks, outputs.
+
+Source: docs/explanation/seeds.md, "Execution in a worker".
+
+Programs that travel as pickles: by digest, and loaded and compiled once by all threads of a process.
+
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import threading
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import cloudpickle
 import numpy as np
 
 from jmars.errors import ExecutionInterrupted
-from jmars.kernels.describe import describe
-from jmars.kernels.float_errors import FloatErrors
-from jmars.kernels.group_values import GroupStep, GroupValues, as_step
-from jmars.kernels.loaded_programs import LoadedPrograms, pickled
-from jmars.kernels.program import Call, Program
-from jmars.kernels.scratch import spare_array
-from jmars.kernels.unsized import measured, write
+from jmars.kernels.blocks import give_back, spare_array
+from jmars.kernels.compile import compile_program
+from jmars.kernels.float_errors import FloatErrors, describe
+from jmars.kernels.program import Call, ChunkType, Program, measured, refuse_pointers, write
+from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.model.messages import Failure
-
-__all__ = ["GroupColumns", "GroupReport", "GroupRows", "GroupSpec", "group_columns", "group_spec", "run_steps"]
 
 Array = np.ndarray[Any, Any]
 
@@ -272,3 +280,247 @@ def _run(program: Program, kernel: Any, read: list[Array], args: Sequence[Any], 
     chunk = np.empty(shape, output.dtype)
     write(result, chunk)
     return chunk
+
+
+class GroupStep(NamedTuple):
+    """An operand of a group.
+
+    Attributes
+    ----------
+    program
+        Place in the programs of the spec.
+    inputs
+        Chunks in the program's order: `i >= 0` is external input i of the group, `-1 - j` the chunk of step j.
+    args
+        The operand's arguments.
+    """
+
+    program: int
+    inputs: tuple[int, ...]
+    args: tuple[Any, ...]
+
+
+as_step: Callable[[tuple[Any, ...]], GroupStep] = partial(tuple.__new__, GroupStep)  # faster than GroupStep(...)
+
+
+class GroupValues:
+    """An intermediate chunk is dropped after its last reader, and its memory used again by this thread.
+
+    Dask gives chunks of other workers at any address. A program that does more than move their elements reads an
+    aligned copy, since NumPy adds up unaligned elements in another order.
+
+    Parameters
+    ----------
+    steps
+        The operands, in the order in which they run.
+    outputs
+        Steps whose chunks are returned.
+    shapes
+        Known shapes of external inputs that programs know without a length, by place.
+    inputs
+        Chunks of the external inputs, or None where one is missing.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[GroupStep],
+        outputs: Sequence[int],
+        shapes: Mapping[int, tuple[int, ...]],
+        inputs: Sequence[Any],
+    ) -> None:
+        self._outputs, self._shapes = outputs, shapes
+        self._inputs = [None if chunk is None else _read_only(np.require(chunk, requirements="C")) for chunk in inputs]
+        self._copies: list[Array | None] = [None] * len(inputs)  # aligned, for the steps that read these inputs
+        self._ending: dict[int, list[int]] = {}  # by step: inputs whose copies then have no reader
+        self._chunks: list[Array | None] = [None] * len(steps)
+        last = list(range(len(steps)))  # step after which each chunk can be dropped
+        for number, step in enumerate(steps):
+            for i in step.inputs:
+                if i < 0:
+                    last[-1 - i] = number
+        final = {i: number for number, step in enumerate(steps) for i in step.inputs if i >= 0}
+        for i, number in final.items():
+            self._ending.setdefault(number, []).append(i)
+        inner = set(range(len(steps))).difference(outputs)
+        self._last = last
+        self._dropped = sorted(inner, key=last.__getitem__, reverse=True)  # the next one is at the end
+
+    def read(self, program: Program, step: GroupStep) -> list[Array]:
+        """Chunks that a step reads, with the program's types; raises ExecutionInterrupted if a chunk is missing."""
+        found = []
+        for place, (kind, i) in enumerate(zip(program.inputs, step.inputs, strict=True)):
+            chunk = self._inputs[i] if i >= 0 else self._chunks[-1 - i]
+            if chunk is None:
+                raise ExecutionInterrupted("the group that makes an input ended before the input")
+            chunk = _typed(chunk, kind, self._shapes.get(i))
+            if not chunk.flags.aligned and place not in program.moved:
+                chunk = self._aligned(i, chunk)
+            found.append(chunk)
+        return found
+
+    def _aligned(self, i: int, chunk: Array) -> Array:
+        copy = self._copies[i]
+        if copy is None or (copy.shape, copy.dtype) != (chunk.shape, chunk.dtype):
+            copy = self._copies[i] = spare_array(chunk.shape, chunk.dtype)
+            np.copyto(copy, chunk)
+        return _read_only(copy)
+
+    def keep(self, number: int, chunk: Array) -> None:
+        """Keep the chunk of a step, as long as steps read it."""
+        chunk.setflags(write=False)
+        self._chunks[number] = chunk
+        del chunk
+        for i in self._ending.get(number, ()):
+            if self._copies[i] is not None:
+                give_back(self._copies, i)
+        while self._dropped and self._last[self._dropped[-1]] <= number:
+            give_back(self._chunks, self._dropped.pop())
+
+    def outputs(self) -> list[Array | None]:
+        """Chunks to return; None where a step did not end."""
+        return [self._chunks[number] for number in self._outputs]
+
+
+def _read_only(chunk: Array) -> Array:
+    if chunk.flags.writeable:
+        chunk = chunk.view()
+        chunk.flags.writeable = False
+    return chunk
+
+
+def _typed(chunk: Array, kind: ChunkType, known: tuple[int, ...] | None) -> Array:
+    """A chunk with the dtype and shape that a program knows, of the same bytes."""
+    if chunk.dtype == kind.dtype and (chunk.shape == kind.shape or _fits(chunk.shape, kind.shape)):
+        return chunk
+    if not kind.dtype.itemsize:  # no bytes
+        return _read_only(np.empty(kind.shape if kind.is_sized else known or (), kind.dtype))
+    flat = chunk.reshape(-1).view(np.uint8)
+    shape = kind.shape if kind.is_sized or known is None else known
+    return _read_only(flat.view(kind.dtype).reshape(shape))
+
+
+def _fits(shape: tuple[int, ...], promised: tuple[int, ...]) -> bool:
+    return len(shape) == len(promised) and all(n in (-1, m) for m, n in zip(shape, promised))
+
+
+REMEMBERED_BYTES = 2**26  # of their pickles: functions of users may bring arrays along
+
+Entry = TypeVar("Entry")
+
+
+class _Remembered(Generic[Entry]):
+    """A cache for several threads, bounded in entries and bytes: a full cache drops the half that was used longest ago.
+
+    Parameters
+    ----------
+    dropped
+        Called after entries were dropped.
+    """
+
+    def __init__(self, dropped: Callable[[], None] = lambda: None) -> None:
+        self._lock, self._dropped = threading.Lock(), dropped
+        self._found: dict[Hashable, tuple[Entry, int]] = {}
+        self._nbytes = 0
+
+    def find(self, key: Hashable) -> Entry | None:
+        """The entry of a key."""
+        with self._lock:
+            pair = self._found.pop(key, None)
+            if pair is None:
+                return None
+            self._found[key] = pair  # the last one to be dropped
+            return pair[0]
+
+    def add(self, key: Hashable, entry: Entry, nbytes: int) -> Entry:
+        """Add an entry; returns the entry of the key, perhaps of a thread that was faster."""
+        with self._lock:
+            if key in self._found:
+                return self._found[key][0]
+            is_full = len(self._found) >= REMEMBERED_PROGRAMS or self._nbytes + nbytes > REMEMBERED_BYTES
+            if is_full:
+                for old in list(self._found)[: (len(self._found) + 1) // 2]:
+                    self._nbytes -= self._found.pop(old)[1]
+            self._found[key] = entry, nbytes
+            self._nbytes += nbytes
+        if is_full:
+            self._dropped()
+        return entry
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        with self._lock:
+            self._found.clear()
+            self._nbytes = 0
+        self._dropped()
+
+
+class _Loaded(NamedTuple):
+    """A program with its kernel."""
+
+    program: Program
+    kernel: Any
+
+
+class _Loading:
+    """A program that the first thread in need loads and compiles; a failed load is tried again."""
+
+    def __init__(self, blob: bytes) -> None:
+        self._blob, self._lock = blob, threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    def loaded(self) -> _Loaded:
+        """The program; raises the exceptions of unpickling a user's object."""
+        with self._lock:
+            if self._loaded is None:
+                program = cloudpickle.loads(self._blob)
+                for one in (program.output, *program.inputs):
+                    refuse_pointers(one.dtype)  # unpickling calls no constructor
+                self._loaded = _Loaded(program, compile_program(program))
+                self._blob = b""
+            return self._loaded
+
+
+class LoadedPrograms:
+    """The programs of a process, with their kernels.
+
+    Parameters
+    ----------
+    dropped
+        Called after programs were dropped, when their kernels have been.
+    """
+
+    def __init__(self, dropped: Callable[[], None] = lambda: None) -> None:
+        def clear() -> None:
+            compile_program.cache_clear()
+            dropped()
+
+        self._loading: _Remembered[_Loading] = _Remembered(clear)  # by digest
+
+    def get(self, digest: bytes, blob: bytes) -> _Loaded:
+        """The program with this pickle; raises the exceptions of unpickling a user's object."""
+        found = self._loading.find(digest)
+        if found is None:
+            found = self._loading.add(digest, _Loading(blob), len(blob))
+        return found.loaded()
+
+    def clear(self) -> None:
+        """Drop all programs, and the functions of users that they hold."""
+        self._loading.clear()
+
+
+_pickles: _Remembered[tuple[bytes, bytes]] = _Remembered()  # by program
+
+
+def pickled(program: Program) -> tuple[bytes, bytes]:
+    """Digest and pickle of a program; raises whatever a user's object raises when it is hashed or pickled."""
+    found = _pickles.find(program)
+    if found is None:
+        blob = cloudpickle.dumps(program)
+        digest = hashlib.blake2b(blob, digest_size=16).digest()
+        found = _pickles.add(program, (digest, blob), len(blob))
+    return found
+
+
+def forget_pickles() -> None:
+    """Drop the pickles of this process, and the functions of users that they hold."""
+    _pickles.clear()

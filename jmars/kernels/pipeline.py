@@ -2,6 +2,17 @@
 
 Intermediate values are a block in the second-level cache, so a fused chain never holds a whole chunk beside its inputs
 and output. NumPy reduces block by block.
+
+Computes views of equal strides as lines of contiguous elements, with the elements between their rows.
+
+The slices of a stencil lie at constant distances in arrays of one shape, so an expression of them is one of lines. Its
+values at the elements between the rows mean nothing: the output must be a part of an array whose other elements are
+written afterwards.
+
+Compiles the steps of a tree reduction: a chunk to its state, several states to a single state.
+
+Blocks that end in a common state are joined in pairs of equal weight, like NumPy's pairwise summation, so that the
+error grows with the logarithm of the chunk's size.
 """
 
 from __future__ import annotations
@@ -13,17 +24,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmars.errors import ExecutionInterrupted
-from jmars.kernels.blocks import BLOCK_SIZE, Blocks
-from jmars.kernels.float_flags import watched
-from jmars.kernels.numexpr_backend import numexpr_function
-from jmars.kernels.numpy_backend import block_body, whole_function
-from jmars.kernels.program import ChunkType, Elementwise, Fill, Generate, Reduce
-from jmars.kernels.reducers import UfuncReducer
-from jmars.kernels.reduction_kernel import Accumulator, finished, leaf_function
+from jmars.kernels.blocks import (
+    BLOCK_SIZE,
+    Blocks,
+    Index,
+    clear_flags,
+    is_flagged,
+    recomputed,
+    scratch,
+    watched,
+    watched_flags,
+)
+from jmars.kernels.expression import Expression
+from jmars.kernels.float_errors import FloatErrors, unsure
+from jmars.kernels.numpy_backend import block_body, numexpr_function, whole_function
+from jmars.kernels.program import ChunkType, Combine, Elementwise, Fill, Generate, Reduce
+from jmars.kernels.reducers import Reducer, UfuncReducer, states
 from jmars.kernels.row_chains import RowChain
-from jmars.kernels.scratch import scratch
-
-__all__ = ["Head", "Run", "Stop", "interrupted", "pipeline"]
 
 Array = np.ndarray[Any, Any]
 Stop = Callable[[], bool] | None
@@ -171,4 +188,209 @@ def _at_once(
         if reduce is not None:
             reduce(out, [made], (), None)
 
+    return run
+
+
+MOST = 1.25  # elements computed, the useless ones too, over those wanted
+
+
+def flat_pipeline(middle: Elementwise, otherwise: Run, native: Callable[..., None] | None) -> Run:
+    """Compile an expression of views; `otherwise` runs where their strides differ.
+
+    Parameters
+    ----------
+    middle
+        The expression; no value of it is reduced.
+    otherwise
+        The region compiled for any strides.
+    native
+        `compute(out, *parts)` by machine code; None: by NumPy, block by block.
+    """
+    slots, body = middle.inputs, block_body(middle.expression, middle.twin)
+    size = BLOCK_SIZE if native is None else LONE_BLOCK
+    flags = watched_flags(middle)
+    again = recomputed(middle, apart=True)
+
+    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Stop = None) -> None:
+        lines = flattened([out, *(values[slot] for slot in slots)])
+        if lines is None:
+            otherwise(out, values, args, stop)
+            return
+        flagged = False
+        for start in range(0, len(lines[0]), size):
+            part, *parts = (line[start : start + size] for line in lines)
+            if native is not None and flags:
+                clear_flags(flags)
+                native(part, *parts)
+                flagged = flagged or is_flagged(flags)
+            elif native is not None:
+                native(part, *parts)
+            else:
+                shape = part.shape
+                body.run(part, *parts, *[scratch(BUFFERS + k, shape, dtype) for k, dtype in enumerate(body.buffers)])
+            if stop is not None and stop():
+                raise interrupted()
+        if flags and (flagged or _was_unsure()):
+            again(values, [values[slot].shape for slot in slots])
+
+    unsure(run)
+    return run
+
+
+def _was_unsure() -> bool:
+    """Whether NumPy told the handler of an error that may be one of the elements between the rows."""
+    handler = np.geterrcall()
+    found = isinstance(handler, FloatErrors) and handler.unsure
+    if isinstance(handler, FloatErrors):
+        handler.unsure = False
+    return found
+
+
+def never_raises(expression: Expression) -> bool:
+    """Whether no value of the elements between the rows can raise: text between them need be no number."""
+    dtypes = [*expression.inputs, *(node.dtype for node in expression.nodes)]
+    return all(dtype.kind in "biufc" for dtype in dtypes) and not any(
+        node.raises or node.ufunc is not None or (node.op == "power" and node.dtype.kind in "iu")
+        for node in expression.nodes
+    )
+
+
+def flattened(arrays: Sequence[Array]) -> list[Array] | None:
+    """Lines from the first to the last element of each array; None where the arrays' elements lie differently.
+
+    Examples
+    --------
+    >>> a = np.arange(20.0).reshape(4, 5)
+    >>> [line.tolist() for line in flattened([a[:2, 1:], a[2:, 1:]])]
+    [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], [11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 18.0, 19.0]]
+    """
+    first = arrays[0]
+    shape, itemsize = first.shape, first.itemsize
+    if not first.size:
+        return None
+    gaps = [stride // itemsize for n, stride in zip(shape, first.strides) if n > 1]
+    long = [axis for axis, n in enumerate(shape) if n > 1]
+    length = 1 + sum((shape[axis] - 1) * gap for axis, gap in zip(long, gaps))
+    if gaps[-1:] != [1] or min(gaps) < 1 or length > MOST * first.size:
+        return None
+    for array in arrays:
+        if array.shape != shape or [array.strides[axis] for axis in long] != [gap * array.itemsize for gap in gaps]:
+            return None
+    make = np.lib.stride_tricks.as_strided
+    return [make(array, (length,), (array.itemsize,)) for array in arrays]
+
+
+ReductionRun = Callable[[Array, Sequence[Any], Sequence[Any], Callable[[], bool] | None], None]
+PART = -1  # slot of scratch
+SMALL_STATE = 4096  # elements; several copies of a larger state would leave the cache
+
+
+class Accumulator:
+    """Reduces the blocks of a chunk to the chunk's state, written to `state` (kept axes, C-contiguous)."""
+
+    def __init__(self, reducer: Reducer, blocks: Blocks, block_size: int, state: Array) -> None:
+        self.reducer = reducer
+        shape = blocks.operands[-1]  # the state is the last operand, 1 on the axes that vanish
+        axis = blocks.cut_axis(block_size)
+        self.axes = tuple(i for i, length in enumerate(shape[axis:]) if length == 1)
+        self.state = state.reshape(shape)
+        one_region = all(length == 1 for length in shape[: axis + 1])
+        self.pairwise = one_region and state.size <= SMALL_STATE
+        self.parts: list[tuple[int, Array]] = []  # (level, state of 2**level blocks), levels falling
+        self.seen: set[tuple[int | None, ...]] = set()
+
+    def add(self, values: Array, at: Index) -> None:
+        """Take the next block; `at` indexes its states."""
+        region = self.state[at]
+        if not self.pairwise:
+            key = tuple(i.start if isinstance(i, slice) else i for i in at)
+            if key not in self.seen:
+                self.seen.add(key)
+                self.reducer.leaf(values, self.axes, region, None)
+            else:
+                part = scratch(PART, region.shape, region.dtype)
+                self.reducer.leaf(values, self.axes, part, None)
+                self.reducer.merge(region, part)
+            return
+        part = np.empty(region.shape, region.dtype)
+        self.reducer.leaf(values, self.axes, part, None)
+        level = 0
+        while self.parts and self.parts[-1][0] == level:
+            _, earlier = self.parts.pop()
+            self.reducer.merge(earlier, part)
+            part, level = earlier, level + 1
+        self.parts.append((level, part))
+
+    def close(self) -> None:
+        """Merge the remaining parts and write the state."""
+        if self.parts:
+            _, part = self.parts.pop()
+            while self.parts:
+                _, earlier = self.parts.pop()
+                self.reducer.merge(earlier, part)
+                part = earlier
+            self.state[...] = part.reshape(self.state.shape)
+
+
+def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: Callable[[Array], None]) -> None:
+    """Let `write` fill the states of a step (`shape`, kept axes); `out` gets the states or the finished values."""
+    if not step.last:
+        write(states(step.reducer, out))
+        return
+    if isinstance(step.reducer, UfuncReducer) and out.dtype == step.reducer.state:
+        write(out.reshape(shape))
+        if step.reducer.count is not None:
+            step.reducer.finish(out, out)
+        return
+    state = np.empty(shape, step.reducer.state)
+    write(state)
+    step.reducer.finish(state.reshape(out.shape), out)
+
+
+def leaf_function(step: Reduce, shape: tuple[int, ...], slot: int, arg: int) -> ReductionRun:
+    """Compile the reduction of a chunk without blocks; `arg` is the place of its argument, -1 for none."""
+    kept = tuple(1 if axis in step.axes else length for axis, length in enumerate(shape))
+    reducer, axes = step.reducer, step.axes
+
+    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:
+        own = args[arg] if arg >= 0 else None
+        finished(step, kept, out, lambda state: reducer.leaf(values[slot], axes, state, own))
+
+    if isinstance(reducer, UfuncReducer) and reducer.count is None and step.output.dtype == reducer.state:
+        reduce = getattr(np, reducer.ufunc).reduce
+        dtype = reducer.wanted
+        keep = step.output.shape == kept
+
+        def run_plain(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:
+            reduce(values[slot], axes, dtype, out if keep else out.reshape(kept), True)
+
+        return run_plain
+    return run
+
+
+def combine_function(step: Combine, shape: tuple[int, ...]) -> ReductionRun:
+    """The kernel that joins the states of chunks; `shape` is that of the states, axes kept."""
+    reducer, slots = step.reducer, step.inputs
+
+    def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:
+        def write(state: Array) -> None:
+            np.copyto(state, states(reducer, values[slots[0]]))
+            for slot in slots[1:]:
+                reducer.merge(state, states(reducer, values[slot]))
+
+        finished(step, shape, out, write)
+
+    plain = isinstance(reducer, UfuncReducer) and reducer.count is None and step.output.dtype == reducer.state
+    if isinstance(reducer, UfuncReducer) and plain and len(slots) > 1:
+        ufunc = getattr(np, reducer.ufunc)
+        first, second, *rest = slots
+        keep = step.output.shape == shape
+
+        def run_plain(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:
+            state = out if keep else out.reshape(shape)
+            ufunc(values[first], values[second], out=state)
+            for slot in rest:
+                ufunc(state, values[slot], out=state)
+
+        return run_plain
     return run

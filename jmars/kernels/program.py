@@ -4,6 +4,18 @@ Operands of equal shapes share a `Program`; the differences between them (bounds
 stream) are the operand's `args`. Tiling makes programs (tensor/ops), fusing.py joins programs, compile.py compiles
 them. A step names the values that it reads: first the program's inputs, then the results of earlier steps.
 Source: docs/explanation/seeds.md, "Graph fusion".
+
+Refuses dtypes that a chunk cannot have: elements must be plain bytes of a fixed length, readable by any process.
+
+A pointer (a Python object, text of variable length) is an address of the process that wrote the element; another
+process that follows the address ends by a segmentation fault. Constructors of tensors (`TensorData`) and of chunk types
+(`ChunkType`) check here, and so do executors and clients before they map a chunk of shared memory as an array.
+
+Chunks of unknown size: a function's result is checked and measured, then written to its slot.
+
+A program promises a shape with lengths of -1, and perhaps a bound (`ChunkType`). Its last step returns the chunk in
+memory of its own: an array, or `Pieces` for bytes that lie in several places. Executors ask for a slot between the two
+steps.
 """
 
 from __future__ import annotations
@@ -16,24 +28,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jmars.kernels.dtypes import refuse_pointers
+from jmars.errors import ObjectArrayError
 from jmars.kernels.expression import Expression
 from jmars.kernels.reducers import Reducer
 from jmars.model.record import record, values_of
-
-__all__ = [
-    "Call",
-    "ChunkType",
-    "Combine",
-    "Elementwise",
-    "Fill",
-    "Generate",
-    "Program",
-    "Reduce",
-    "Step",
-    "program_text",
-    "single",
-]
+from jmars.units import format_bytes
 
 Array = np.ndarray[Any, Any]
 
@@ -322,3 +321,133 @@ def program_text(program: Program) -> str:
             text = f"{getattr(getattr(step, 'function', step), '__name__', program.name)}({', '.join(args)})"
         texts.append(text)
     return texts[-1]
+
+
+_KINDS = "biufcmMSU"  # booleans, numbers, times, text of a fixed length
+
+
+def refuse_pointers(dtype: np.dtype[Any], where: str = "") -> None:
+    """Raise for a dtype whose elements are not plain bytes of a fixed length.
+
+    Parameters
+    ----------
+    where
+        Place in the user's text, appended to the message.
+
+    Raises
+    ------
+    ObjectArrayError
+        For objects and text of variable length, also within records, for void, and for dtypes of other libraries.
+
+    Examples
+    --------
+    >>> refuse_pointers(np.dtype([("name", "U8"), ("mass", float)]))
+    >>> refuse_pointers(np.dtype([("owner", object)]))
+    Traceback (most recent call last):
+    ...
+    jmars.errors.ObjectArrayError: an array of dtype [('owner', 'O')] cannot be distributed: ...
+    """
+    if (dtype.kind in _KINDS or dtype.type is np.void and not dtype.subdtype) and not dtype.hasobject:
+        return
+    raise ObjectArrayError(
+        f"an array of dtype {dtype} cannot be distributed{where}: the processes of a cluster share plain bytes "
+        "(numbers, booleans, times, text of a fixed length, records of these), and its elements are "
+        f"{_elements(dtype)}. {_advice(dtype)}"
+    )
+
+
+def _elements(dtype: np.dtype[Any]) -> str:
+    """Name the kind of the elements."""
+    if dtype.subdtype is not None:
+        return "arrays"
+    if not dtype.hasobject:
+        library = type(dtype).__module__.partition(".")[0]
+        return "bytes of no type" if dtype.type is np.void else f"of a type of {library}"
+    return "pointers that only one process can follow"
+
+
+def _advice(dtype: np.dtype[Any]) -> str:
+    """Advise the user on a dtype or a way that works."""
+    if dtype.kind == "T":
+        return 'Convert it to text of a fixed length, x.astype("U20"), or x.astype("U") of a NumPy array'
+    if dtype.subdtype is not None:
+        return f"Use dtype {dtype.base} and one axis more"
+    return (
+        "Use another dtype, or convert it with astype; Python objects travel as arguments and results of "
+        "jmars.remote.spawn, and NumPy computes with them in this process, np.asarray(x)"
+    )
+
+
+class Pieces:
+    """A chunk of bytes (uint8, a single axis) in several buffers, which are joined only when the chunk is stored.
+
+    Examples
+    --------
+    >>> Pieces([b"ab", b"", b"cde"]).nbytes
+    5
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = [np.frombuffer(part, np.uint8) for part in parts if memoryview(part).nbytes]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.nbytes for part in self.parts)
+
+
+def measured(result: Any, promised: ChunkType, name: str) -> tuple[Array | Pieces, tuple[int, ...]]:
+    """Check a function's result against the promised chunk type; returns the result and its shape.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it has another dtype, shape or more bytes than was promised.
+
+    Examples
+    --------
+    >>> measured([1, 2], ChunkType((-1,), np.dtype(int)), "f")[1]
+    (2,)
+    """
+    if isinstance(result, Pieces):
+        shape: tuple[int, ...] = (result.nbytes,)
+        dtype = np.dtype(np.uint8)
+    else:
+        result = np.asarray(result)
+        shape, dtype = result.shape, result.dtype
+    if dtype != promised.dtype:
+        raise TypeError(f"{name} gave {dtype} and {promised.dtype} was promised; cast the result")
+    if len(shape) != len(promised.shape) or any(a not in (-1, b) for a, b in zip(promised.shape, shape)):
+        wanted = str(promised.shape).replace("-1", "any")
+        raise ValueError(f"{name} gave an array of shape {shape} and {wanted} was promised; give what was promised")
+    if promised.most is not None and result.nbytes > promised.most:
+        raise ValueError(
+            f"{name} gave {format_bytes(result.nbytes)} and at most {format_bytes(promised.most)} was promised; "
+            "promise more"
+        )
+    return result, shape
+
+
+def detached(result: Array | Pieces, memory: Array) -> Array | Pieces:
+    """Copy the parts of a result that lie in `memory`, which other operands will overwrite."""
+    if not isinstance(result, Pieces):
+        return result.copy() if np.may_share_memory(result, memory) else result
+    result.parts = [part.copy() if np.may_share_memory(part, memory) else part for part in result.parts]
+    return result
+
+
+def write(result: Array | Pieces, out: Array) -> None:
+    """Copy a chunk to its slot.
+
+    Parameters
+    ----------
+    out
+        Of the shape and dtype that `measured` told.
+    """
+    if not isinstance(result, Pieces):
+        np.copyto(out, result)
+        return
+    at = 0
+    for part in result.parts:
+        out[at : at + part.nbytes] = part
+        at += part.nbytes

@@ -2,7 +2,7 @@
 
 A reducer turns elements into a *state* (`leaf`), merges states (`merge`) and gives the value (`finish`). A state with
 several fields lies in a chunk as bytes on a last axis, so that chunks stay plain arrays. The steps `Reduce` and
-`Combine` (program.py) hold a reducer; reduction_kernel.py runs them.
+`Combine` (program.py) hold a reducer; pipeline.py runs them.
 Source: NumPy `_core/_methods.py` (dtypes, ddof); Chan, Golub, LeVeque 1979 (merging of moments).
 """
 
@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from jmars.model.record import record
-
-__all__ = ["MeanReducer", "MomentReducer", "PositionReducer", "Reducer", "UfuncReducer", "state_shape", "states"]
 
 Array = np.ndarray[Any, Any]
 

@@ -13,15 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jmars.kernels.blocks import BLOCK_SIZE
-from jmars.kernels.float_flags import watched
-from jmars.kernels.member_notes import note_member
-from jmars.kernels.numexpr_backend import cheaper_in_numexpr, numexpr_function, numexpr_text
-from jmars.kernels.numpy_backend import block_body
+from jmars.kernels.blocks import BLOCK_SIZE, scratch, watched
+from jmars.kernels.float_errors import note_member
+from jmars.kernels.numpy_backend import block_body, cheaper_in_numexpr, numexpr_function, numexpr_text
 from jmars.kernels.program import Call, ChunkType, Elementwise, Fill, Reduce, Step
-from jmars.kernels.scratch import scratch
-
-__all__ = ["RowChain", "row_chain", "row_chains"]
 
 Array = np.ndarray[Any, Any]
 LONGEST_ROW = 2**16  # elements: a thread keeps blocks of rows, and a block has at least one

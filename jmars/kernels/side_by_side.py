@@ -18,8 +18,6 @@ from jmars.kernels.numpy_backend import whole_function
 from jmars.kernels.pipeline import Run, Stop, interrupted
 from jmars.kernels.program import ChunkType, Elementwise
 
-__all__ = ["SideBySide", "in_cells"]
-
 Array = np.ndarray[Any, Any]
 Lengths = tuple[tuple[int, ...], ...]  # of the parts along each axis
 Box = tuple[slice, ...]

@@ -4,6 +4,13 @@ Chains, regions and colors decide the groups, by the last row of each row's grou
 by comparing flat descriptions of all groups at once, so a hundred thousand equal groups cost a few hundred nanoseconds
 per operand and a single call of `kernels.fusing.compose`.
 Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.compose` of Mars 0.1.
+
+Renumbers the flat arrays of a chunk graph after rows were dropped or fused, for `prune` and `fuse_groups`.
+
+Splits fused operands into their members: the inverse of fuse_groups.py.
+
+No run needs this inverse; it shows that fusion loses no operand, argument or input, as the documents demand.
+Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.decompose` of Mars 0.1.
 """
 
 from __future__ import annotations
@@ -11,17 +18,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jmars.graph import gather_rows, group_by
 from jmars.kernels.fusing import compose
-from jmars.kernels.program import Program
-from jmars.optimize.rebuild import rebuilt
+from jmars.kernels.program import Call, Program
 from jmars.tensor.chunk import ChunkGraph
-
-__all__ = ["Composition", "FusedGraph", "fuse_groups"]
 
 Ints = NDArray[np.int64]
 
@@ -206,3 +211,142 @@ def _joined_args(
         else:
             joined[row] = tuple(chain.from_iterable(args[k] for k in members[begin:end]))
     return joined
+
+
+def rebuilt(
+    graph: ChunkGraph,
+    group: NDArray[np.int32],
+    tails: NDArray[np.int64],
+    input_ptr: NDArray[np.int64],
+    input_idx: NDArray[np.int64],
+    programs: Sequence[Program],
+    program: NDArray[np.int32],
+    args: list[tuple[object, ...]] | None,
+) -> ChunkGraph:
+    """Builds a graph of `len(tails)` rows, each made from a group of rows of `graph`.
+
+    Parameters
+    ----------
+    graph
+        The original graph.
+    group
+        New row of each row, shape (graph.n,), -1 for dropped rows; ascending along `tails`.
+    tails
+        The member of each new row that gives its output and layer, shape (rows,).
+    input_ptr, input_idx
+        Inputs of each new row, as new rows.
+    programs, program
+        Programs, used or not, and the program of each new row, shape (rows,); -1 for a stored chunk.
+    args
+        Arguments of each new row, or None if no row takes any.
+    """
+    used = np.zeros(len(programs) + 1, np.bool_)  # the last entry stands for -1
+    used[program] = True
+    number = np.cumsum(used, dtype=np.int32) - 1
+    number[-1] = -1
+    kept_programs = [programs[k] for k in np.flatnonzero(used[:-1]).tolist()]
+    work = np.array([p.work for p in kept_programs] + [0], np.int64)
+    new_program = number[program]
+    rows = group.tolist() if graph.stored else []
+    return ChunkGraph(
+        n=len(tails),
+        programs=kept_programs,
+        program=new_program,
+        input_ptr=input_ptr,
+        input_idx=input_idx,
+        args=args,
+        layer=graph.layer[tails],
+        layers=graph.layers,
+        nbytes=graph.nbytes[tails],
+        work=work[new_program],
+        stored={rows[k]: where for k, where in graph.stored.items() if rows[k] >= 0},
+        results={key: group[ids].astype(np.int64) for key, ids in graph.results.items()},
+    )
+
+
+def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
+    """Flags of rows that are chunks of a result, shape (n,)."""
+    kept = np.zeros(graph.n, np.bool_)
+    for ids in graph.results.values():
+        kept[ids.ravel()] = True
+    return kept
+
+
+def is_open(graph: ChunkGraph, room: int | None = None) -> NDArray[np.bool_]:
+    """Flags of rows that may be inside a fused operand, shape (n,): computed, no result, and of known size.
+
+    Rows of unknown size may be inside between two functions of ours that read whole chunks, if their bound is at most
+    the bytes of their inputs and at most half of `room` bytes (None: any).
+    """
+    unsized = graph.unsized
+    if unsized.any():
+        function, bounded = np.array([*map(_is_function, graph.programs), (False, False)], np.bool_)[graph.program].T
+        read_otherwise = np.zeros(graph.n, np.bool_)
+        read_otherwise[graph.input_idx[~function[readers(graph)]]] = True
+        read = np.bincount(readers(graph), graph.nbytes[graph.input_idx], graph.n)
+        large = graph.nbytes > (read if room is None else np.minimum(read, room / 2))
+        unsized &= read_otherwise | ~bounded | large
+    found = ~is_result(graph) & (graph.program >= 0) & ~unsized
+    alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
+    if alone.any():
+        found[alone] = False
+        found[graph.input_idx[alone[readers(graph)]]] = False
+    return found
+
+
+def _is_function(program: Program) -> tuple[bool, bool]:
+    """Whether a program is a single function of ours that reads whole chunks, and whether its chunk has a bound."""
+    step = program.steps[0]
+    plain = len(program.steps) == 1 and isinstance(step, Call) and not (step.gathers or step.runs_user_code)
+    return plain, plain and program.output.most is not None
+
+
+def readers(graph: ChunkGraph) -> NDArray[np.int64]:
+    """Reading rows of the entries of `graph.input_idx`."""
+    return np.repeat(np.arange(graph.n), np.diff(graph.input_ptr))
+
+
+def decompose(joined: FusedGraph) -> ChunkGraph:
+    """Returns the graph before fusion, row for row; programs are numbered in the order of their first use."""
+    fused, n = joined.graph, len(joined.group)
+    ptr, idx = group_by(joined.group.astype(np.int64), np.arange(n), fused.n)
+    members = [idx[a:b].tolist() for a, b in pairwise(ptr.tolist())]
+    last = [own[-1] for own in members]  # the member that gives the row's output
+    programs: list[Program | None] = [None] * n
+    inputs: list[list[int]] = [[]] * n
+    args: list[tuple[Any, ...]] = [()] * n
+    nbytes, work = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for row, own in enumerate(members):
+        number = int(fused.program[row])
+        read = [last[source] for source in fused.inputs(row).tolist()]
+        given = list(fused.args[row]) if fused.args is not None else []
+        nbytes[last[row]] = fused.nbytes[row]
+        if number < 0:
+            continue
+        whole = fused.programs[number]
+        composition = joined.parts.get(number) if len(own) > 1 else None
+        parts = composition or Composition((whole,), (tuple(range(len(read))),))
+        for one, program, reads in zip(own, parts.programs, parts.reads, strict=True):
+            programs[one] = program
+            inputs[one] = [read[v] if v >= 0 else own[-1 - v] for v in reads]
+            taken = sum(step.takes_args for step in program.steps)
+            args[one], given = tuple(given[:taken]), given[taken:]
+            work[one] = program.work
+            if one != last[row]:
+                nbytes[one] = program.output.nbytes
+    known: dict[Program, int] = {}
+    which = [known.setdefault(program, len(known)) if program is not None else -1 for program in programs]
+    return ChunkGraph(
+        n=n,
+        programs=list(known),
+        program=np.array(which, np.int32),
+        input_ptr=np.concatenate([[0], np.cumsum([len(read) for read in inputs])]).astype(np.int64),
+        input_idx=np.array([v for read in inputs for v in read], np.int64),
+        args=args if fused.args is not None else None,
+        layer=joined.layer,
+        layers=fused.layers,
+        nbytes=nbytes,
+        work=work,
+        stored={last[row]: where for row, where in fused.stored.items()},
+        results={key: np.array(last, np.int64)[ids] for key, ids in fused.results.items()},
+    )

@@ -4,45 +4,75 @@ merge equal tensors -> push down rechunks and slices -> join writes -> fuse tens
 rematerialise -> mark for machine code -> rank. The result keeps the graph without pruning and fusion too, for the live
 view and for errors.
 Source: docs/explanation/seeds.md, "Graph preparation", "Configuration", "Preparing the graph".
+
+Drops operands that no result needs (Dask: cull).
+
+Tiling makes all chunks of every tensor; `x[:10].execute()` needs the first few.
+Source: Dask `cull`.
+
+Common-subexpression elimination: equal tensors are computed once.
+
+Operands with equal tokens and equal inputs give equal values: `(x + 1) * (x + 1)` adds once. The pass works on tensors,
+so its cost does not grow with the number of chunks.
+Source: Ershov 1958 (hash-consing).
+
+Tiles a tensor graph: each operand on tensors adds the operands on chunks that compute its chunks.
+
+`Operand.tile` divides an operand's work; this pass calls it in topological order with the chunks of the inputs. The
+operands on chunks of the same tensor operand are a layer.
+Source: docs/explanation/seeds.md, "Chunk graph".
+
+Numbers the rows of a chunk graph by annotations and devices: rows with different numbers are never fused.
+
+Source: Mars `optimization/physical`, `_can_color_same` (mixed gpu flags, other expected workers, scheduling hints).
+
+Joins chains of writes to slices: `a[k] = v` in a loop copies a chunk once for many writes, not once for each.
+
+A write makes a new tensor of all elements (setitem.py). Where only the next write reads a tensor, both become a single
+operand.
+Source: deforestation of updates (Hudak, Bloss 1985, aggregate update problem).
+
+Gives each reader of sliding windows its own windows, so that no windows are stored.
+
+Windows are views of their input (sliding_windows.py) as long as a single fused operand reads them. Where several do,
+such as the sum and the deviations of a variance, storing the windows would take many times the input's bytes. So
+windows, and masks and the like computed of windows alone, are repeated for each reader: rematerialisation, on tensors.
+Source: Briggs, Cooper, Torczon 1992 (rematerialization).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from math import prod
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph import Dag
+from jmars.graph import Dag, ancestors, gather_rows
 from jmars.kernels.expression import Node
 from jmars.kernels.float_errors import FloatError, expression_of
+from jmars.kernels.native_pipeline import marked
 from jmars.kernels.program import Program
-from jmars.kernels.worth import marked
-from jmars.optimize.chains import fuse_chains
-from jmars.optimize.colors import fuse_colors
-from jmars.optimize.common_subexpressions import merge_equal
-from jmars.optimize.fuse_groups import FusedGraph
-from jmars.optimize.keep_apart import Apart, keep_apart
+from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
 from jmars.optimize.priority import ORDERS, ranks
-from jmars.optimize.prune import prune
-from jmars.optimize.regions import FusionLimits, fuse_regions
+from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
-from jmars.optimize.repeat_windows import repeat_windows
 from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
 from jmars.optimize.slice_pushdown import push_down_slices
 from jmars.optimize.tensor_fusion import fuse_tensors
-from jmars.optimize.tile import tile
-from jmars.optimize.write_chains import join_writes
 from jmars.switches import TASK_DEFAULTS, checked
-from jmars.tensor.chunk import ChunkGraph
+from jmars.tensor.annotations import Annotation
+from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Operand
+from jmars.tensor.ops.blockwise.sliding_windows import SlidingWindows
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
+from jmars.tensor.ops.index.setitem import SetSlice, SetSlices
+from jmars.tensor.ops.reduce.reduction import Reduction
 from jmars.tensor.tensor_graph import TensorGraph
-
-__all__ = ["Compiled", "compile_graph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,3 +276,260 @@ def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int, apa
 
 def _always() -> None:
     """Default for `check`: never stops."""
+
+
+def prune(graph: ChunkGraph) -> tuple[ChunkGraph, NDArray[np.int32]]:
+    """Drops rows that lead to no result.
+
+    Returns
+    -------
+    ChunkGraph
+        The remaining rows, in the same order; `graph` itself if no row is dropped.
+    ndarray of int32, shape (graph.n,)
+        New row of each row, -1 for dropped rows.
+    """
+    kept = is_result(graph)
+    last = np.ones(graph.n, np.bool_)
+    last[graph.input_idx] = False
+    if np.all(kept[last]):  # every row leads to a result
+        return graph, np.arange(graph.n, dtype=np.int32)
+    needed = ancestors(Dag.from_inputs(graph.input_ptr, graph.input_idx), np.flatnonzero(kept))
+    rows = np.flatnonzero(needed)
+    group = np.full(graph.n, -1, np.int32)
+    group[rows] = np.arange(len(rows), dtype=np.int32)
+    args = None if graph.args is None else [graph.args[k] for k in rows.tolist()]
+    ptr = np.concatenate([[0], np.cumsum(np.diff(graph.input_ptr)[rows])])
+    idx = group[gather_rows(graph.input_ptr, graph.input_idx, rows)].astype(np.int64)
+    return rebuilt(graph, group, rows, ptr, idx, graph.programs, graph.program[rows], args), group
+
+
+def merge_equal(graph: TensorGraph) -> TensorGraph:
+    """Merges operands of equal (token, annotation, inputs, chunks); returns `graph` itself if all differ.
+
+    Of equal operands the first stays, with its source line; if a merged operand is a result, the remaining operand
+    takes the result's key. Two equal results both stay, since clients retain and release them separately, but readers
+    of either read the first.
+
+    Operands whose token is None (random numbers without a seed, user functions) are never merged.
+    """
+    results = set(graph.results)
+    first: dict[Hashable, int] = {}  # (token, annotation, inputs, shape, dtype, chunks): the operand that stays
+    stands_for = list(range(len(graph.operands)))
+    metas = list(graph.metas)
+    gone: set[int] = set()
+    for k, (operand, inputs, meta) in enumerate(zip(graph.operands, graph.inputs, graph.metas, strict=True)):
+        token = operand.token()
+        if token is None:
+            continue
+        read = tuple(stands_for[i] for i in inputs)
+        known = (token, operand.annotation, read, meta.shape, meta.dtype, meta.chunks)
+        stays = first.setdefault(known, k)
+        stands_for[k] = stays
+        if stays == k or (k in results and stays in results):
+            continue
+        gone.add(k)
+        if k in results:
+            metas[stays] = meta
+            results = results - {k} | {stays}
+    if not gone and stands_for == list(range(len(stands_for))):
+        return graph
+    kept = [k for k in range(len(graph.operands)) if k not in gone]
+    new = {k: row for row, k in enumerate(kept)}
+    return TensorGraph(
+        operands=[graph.operands[k] for k in kept],
+        inputs=[tuple(new[stands_for[i]] for i in graph.inputs[k]) for k in kept],
+        metas=[metas[k] for k in kept],
+        results=[new[stands_for[k] if k in gone else k] for k in graph.results],
+    )
+
+
+class TooManyOperandsError(Exception):
+    """A graph has more operands on chunks than its limit.
+
+    Attributes
+    ----------
+    n
+        Number of operands, at least.
+    layer
+        The tensor operand that most of them compute.
+    """
+
+    def __init__(self, n: int, layer: GraphLayer) -> None:
+        super().__init__(n, layer)
+        self.n, self.layer = n, layer
+
+
+def tile(graph: TensorGraph, check: Callable[[], None] | None = None, most: int | None = None) -> ChunkGraph:
+    """Tiles a tensor graph to a chunk graph.
+
+    Parameters
+    ----------
+    graph
+        Operands in topological order.
+    check
+        Called before each operand; may raise to stop.
+    most
+        Most operands on chunks; None: no bound.
+
+    Raises
+    ------
+    TooManyOperandsError
+        If tiling makes more than `most` operands.
+    """
+    builder = ChunkGraphBuilder()
+    grids: list[ChunkGrid] = []
+    largest = GraphLayer(""), 0
+    for operand, inputs, meta in zip(graph.operands, graph.inputs, graph.metas, strict=True):
+        if check is not None:
+            check()
+        layer, before = GraphLayer(operand.label, operand.line, operand.annotation), builder.n
+        chunks = prod(map(len, meta.chunks))
+        if most is not None and chunks > most:
+            raise TooManyOperandsError(chunks, layer)
+        builder.begin(layer)
+        ids = operand.tile(builder, [grids[k] for k in inputs], meta)
+        largest = max(largest, (layer, builder.n - before), key=itemgetter(1))
+        if most is not None and builder.n > most:
+            raise TooManyOperandsError(builder.n, largest[0])
+        grids.append(ChunkGrid(ids, meta.chunks, meta.dtype))
+    results = {graph.metas[k].key: grids[k].ids for k in graph.results}
+    return builder.finish(results, [grid.ids for grid in grids])
+
+
+Apart: TypeAlias = NDArray[np.int64] | None
+
+
+def keep_apart(graph: ChunkGraph, runs_on_gpu: Callable[[Program], bool] | None = None) -> Apart:
+    """A number for each row, shape (graph.n,): equal for rows that may be fused; None without annotations.
+
+    `runs_on_gpu` keeps rows whose program a GPU can run apart from others.
+    """
+    if runs_on_gpu is None and all(layer.annotation is None for layer in graph.layers):
+        return None
+    kinds: dict[Annotation | None, int] = {}
+    of_layer = np.array([kinds.setdefault(layer.annotation, len(kinds)) for layer in graph.layers], np.int64)
+    alone = np.array([layer.annotation is not None and not layer.annotation.fuse for layer in graph.layers])
+    numbers = np.where(alone[graph.layer], len(kinds) + np.arange(graph.n), of_layer[graph.layer])
+    if runs_on_gpu is None:
+        return numbers
+    able = np.array([*map(runs_on_gpu, graph.programs), False], np.int64)  # -1, a stored chunk, reads the last
+    return 2 * numbers + able[graph.program]
+
+
+SHORTEST = 8  # writes of a chain; shorter chains are fused with the computation of the values (regions.py)
+LONGEST = 256  # writes of an operand: it reads as many values at once
+
+
+def join_writes(graph: TensorGraph) -> TensorGraph:
+    """Joins chains of writes; returns `graph` itself if there are none."""
+    if sum(type(operand) is SetSlice for operand in graph.operands) < SHORTEST:
+        return graph
+    inside = _read_by_next_write(graph)
+    chains: dict[int, list[int]] = {}  # by the last write
+    for k, operand in enumerate(graph.operands):
+        if type(operand) is SetSlice:
+            before = graph.inputs[k][0]
+            chain = chains.pop(before) if before in inside and len(chains[before]) < LONGEST else []
+            chains[k] = [*chain, k]
+    chains = {last: chain for last, chain in chains.items() if len(chain) >= SHORTEST}
+    if not chains:
+        return graph
+    gone = {k for chain in chains.values() for k in chain[:-1]}
+    number: dict[int, int] = {}
+    joined = TensorGraph()
+    for k, (operand, read, meta) in enumerate(zip(graph.operands, graph.inputs, graph.metas, strict=True)):
+        if k in gone:
+            continue
+        if k in chains:
+            writes = [graph.operands[one] for one in chains[k]]
+            parts = tuple((one.index, one.number) for one in writes if isinstance(one, SetSlice))
+            values = [i for one in chains[k] for i in graph.inputs[one][1:]]
+            read = (graph.inputs[chains[k][0]][0], *values)
+            operand = SetSlices(parts, line=operand.line, annotation=operand.annotation)
+        number[k] = len(joined.operands)
+        joined.operands.append(operand)
+        joined.inputs.append(tuple(number[i] for i in read))
+        joined.metas.append(meta)
+    joined.results = [number[k] for k in graph.results]
+    return joined
+
+
+def _read_by_next_write(graph: TensorGraph) -> set[int]:
+    """Writes that are no results, and that only the target of another write with the same annotation reads."""
+    found: set[int] = set()
+    read: set[int] = set(graph.results)
+    for k in range(len(graph.operands) - 1, -1, -1):
+        operand, inputs = graph.operands[k], graph.inputs[k]
+        target = inputs[0] if type(operand) is SetSlice else -1
+        for place, i in enumerate(inputs):
+            is_next = place == 0 and i == target and i not in read and target not in inputs[1:]
+            if is_next and type(graph.operands[i]) is SetSlice and graph.operands[i].annotation == operand.annotation:
+                found.add(i)
+            else:
+                found.discard(i)
+            read.add(i)
+    return found
+
+
+def repeat_windows(graph: TensorGraph) -> tuple[TensorGraph, list[int]]:
+    """Repeats windows for each reader.
+
+    Returns
+    -------
+    TensorGraph
+        `graph` itself if no windows have several readers.
+    list of int
+        New numbers of the operands; of repeated operands, of the first copy.
+    """
+    number = list(range(len(graph.operands)))
+    repeated = _repeated(graph) if any(isinstance(one, SlidingWindows) for one in graph.operands) else set()
+    if not repeated:
+        return graph, number
+    made = TensorGraph()
+    copies: dict[int, int] = {}  # of repeated operands
+
+    def add(k: int, own: dict[int, int]) -> int:
+        """Adds an operand; `own` holds the copies of the reader."""
+        read = []
+        for i in graph.inputs[k]:
+            if i in repeated and i not in own:
+                own[i] = add(i, own)
+            read.append(own[i] if i in repeated else number[i])
+        meta = graph.metas[k]
+        if k in repeated:
+            meta = meta.renamed(f"{meta.key}/{copies.get(k, 0)}")
+            copies[k] = copies.get(k, 0) + 1
+        made.operands.append(graph.operands[k])
+        made.inputs.append(tuple(read))
+        made.metas.append(meta)
+        if k not in repeated or copies[k] == 1:
+            number[k] = len(made.operands) - 1
+        return len(made.operands) - 1
+
+    for k in range(len(graph.operands)):
+        if k not in repeated:
+            add(k, {})
+    made.results = [number[k] for k in graph.results]
+    return made, number
+
+
+def _repeated(graph: TensorGraph) -> set[int]:
+    """Windows, and elementwise tensors of windows alone, that are no results and that several operands read, directly
+    or through repeated tensors.
+    """
+    readers: list[list[int]] = [[] for _ in graph.operands]
+    for k, read in enumerate(graph.inputs):
+        for i in dict.fromkeys(read):
+            readers[i].append(k)
+    asked, cheap, found = set(graph.results), set[int](), set[int]()
+    for k, operand in enumerate(graph.operands):
+        read = graph.inputs[k]
+        is_cheap = isinstance(operand, SlidingWindows)
+        is_cheap |= isinstance(operand, ElementwiseOperand) and bool(read) and all(i in cheap for i in read)
+        in_place = all(isinstance(graph.operands[one], ElementwiseOperand | Reduction) for one in readers[k])
+        if is_cheap and in_place and k not in asked:
+            cheap.add(k)
+    for k in range(len(graph.operands) - 1, -1, -1):
+        if k in cheap and (len(readers[k]) > 1 or not found.isdisjoint(readers[k])):
+            found.add(k)
+    return found

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from jmars.errors import GraphError
 from jmars.graph import Dag, levels
 
-__all__ = ["ORDERS", "depth_first", "mars", "ranks"]
-
 ORDERS = ("mars", "dfs")
 
 

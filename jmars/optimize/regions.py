@@ -5,27 +5,39 @@ operands and generators join elementwise operands and reductions of the same sha
 they are, and functions, a few per group, since their chunks are held meanwhile. An elementwise operand also joins the
 assignment that writes its elements to a slice, and the mask of a selection joins the selection. Only the output leaves
 a group, so no path leaves a group and returns: the graph of groups has no cycle. A value with several readers is inside
-with all its readers, or stays a chunk. Lines (chains.py) of the remaining operands are fused afterwards.
+with all its readers, or stays a chunk. Lines of the remaining operands are fused afterwards.
 Source: Legate Diffuse (ASPLOS 2025); Mars `optimization/physical/numexpr.py`.
+
+Fuses chains: lines of operands without branches.
+
+An edge joins two operands if no other edge leaves the first operand and no other edge enters the second. The setting
+`fuse: chain` applies this rule alone; regions.py applies it after its own.
+Source: docs/explanation/seeds.md, "Graph fusion", "Preparing the graph".
+
+Fusion by colours, Mars's newer rule: operands of the same colour become a single operand.
+
+`colors` is Mars's algorithm: sources get colours in pairs, a colour passes on to readers whose inputs all have it, and
+is taken back where the colours would form a cycle. A subtask of Mars may have several outputs; an operand here has a
+single output, so `fuse_colors` joins an operand to its readers if all readers are in the same group and colour. Chunks
+passed on block by block need no memory; other chunks inside a group are held until they are read.
+Source: mars-project/mars issue 2435 and pull request 2719, `Coloring` of Mars and Xorbits
+(`services/task/analyzer/fusion.py`), whose pull request 609 halves the pairs where workers would be idle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.graph import group_by
+from jmars.graph import Dag, group_by
 from jmars.kernels.fusing import Region, regions
 from jmars.kernels.program import Call, Elementwise, Generate, Program, Reduce
-from jmars.optimize.chains import lines, resolved
-from jmars.optimize.fuse_groups import FusedGraph, fuse_groups
-from jmars.optimize.rebuild import is_open, readers
+from jmars.optimize.fuse_groups import FusedGraph, fuse_groups, is_open, readers
 from jmars.tensor.chunk import ChunkGraph
-
-__all__ = ["FusionLimits", "flows", "fuse_regions", "grown", "joined_lines", "operations"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -294,3 +306,200 @@ def _is_pass(program: Program, region: Region) -> bool:
     step = program.steps[region.last]
     reads_input = not region.heads and step.inputs[:1] < (len(program.inputs),)
     return region.middle is not None or (isinstance(step, Reduce) and step.reducer.blocked and reads_input)
+
+
+LONGEST = 1000  # operands; a longer kernel saves less than a thousandth, and notices a cancel later
+
+
+def fuse_chains(
+    graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None, room: int | None = None
+) -> FusedGraph:
+    """Fuses lines of operands into single operands.
+
+    An operand of a result may end a line and is never inside, so its chunk stays. A stored chunk joins no line. A
+    chunk of unknown size is inside only between two functions, since a function takes the size from the chunk.
+
+    Parameters
+    ----------
+    graph
+        Any chunk graph.
+    longest
+        Most operands in a line, 2 or more; longer lines are cut.
+    apart : shape (graph.n,)
+        Rows with different numbers here (devices, requested workers) never join.
+    room
+        Bytes of an operand's chunks, for chunks of unknown size (`is_open`).
+    """
+    return fuse_groups(graph, lines(graph.n, graph.input_idx, readers(graph), is_open(graph, room), longest, apart))
+
+
+def lines(
+    n: int,
+    src: Ints,
+    dst: Ints,
+    may_lead: NDArray[np.bool_],
+    longest: int = LONGEST,
+    apart: NDArray[np.integer] | None = None,
+) -> Ints:
+    """Last vertices of the vertices' lines, the vertex itself if alone, shape (n,).
+
+    Parameters
+    ----------
+    n
+        Number of vertices; their numbers are a topological order.
+    src, dst
+        Edges, without repetition.
+    may_lead : shape (n,)
+        Whether a vertex may have a successor in its line.
+    longest
+        Most vertices in a line.
+    apart : shape (n,)
+        Vertices with different numbers here are in different lines.
+    """
+    alone = (np.bincount(src, minlength=n)[src] == 1) & (np.bincount(dst, minlength=n)[dst] == 1) & may_lead[src]
+    if apart is not None:
+        alone &= apart[src] == apart[dst]
+    first, second = src[alone], dst[alone]
+    follower = np.arange(n)
+    follower[first] = second
+    end = resolved(follower)
+    if np.bincount(end, minlength=1).max(initial=0) > longest:
+        order = np.argsort(end, kind="stable")  # lines behind one another, each in order
+        lengths = np.unique(end, return_counts=True)[1]
+        place = np.empty(n, np.int64)
+        place[order] = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        uncut = place[second] % longest != 0
+        follower = np.arange(n)
+        follower[first[uncut]] = second[uncut]
+        end = resolved(follower)
+    return end
+
+
+def resolved(follower: Ints) -> Ints:
+    """Last vertices reached by following `follower`; each pass doubles the distance."""
+    end = follower[follower]
+    while not np.array_equal(end, further := end[end]):
+        end = further
+    return end
+
+
+SAME = 2  # sources of the same colour: half of Mars's combine_size
+BROADCASTER = 8  # readers beyond which every reader gets a new colour: twice Mars's combine_size
+
+
+def fuse_colors(
+    graph: ChunkGraph, limits: FusionLimits | None = None, workers: int = 1, apart: NDArray[np.integer] | None = None
+) -> FusedGraph:
+    """Fuses operands of the same colour that have a single output.
+
+    Parameters
+    ----------
+    graph
+        Any chunk graph. Results and stored chunks are never inside a group; chunks of unknown size only between
+        functions.
+    limits
+        Limits of a group.
+    workers
+        Least number of colours of sources.
+    apart : shape (graph.n,)
+        Rows with different numbers here (devices, requested workers) never join.
+    """
+    dag = Dag.from_inputs(graph.input_ptr, graph.input_idx)
+    color = colors(dag, workers=workers, apart=apart)
+    src, dst = graph.input_idx, readers(graph)
+    through = np.bincount(src[flows(graph)], minlength=graph.n) == np.bincount(src, minlength=graph.n)
+    held = np.where(through, 0, graph.nbytes)
+    joins = color[src] == color[dst]
+    if apart is not None:
+        joins &= apart[src] == apart[dst]
+    limits = limits or FusionLimits()
+    limits = replace(limits, whole=limits.ops)  # held until read, as in a subtask of Mars
+    return fuse_groups(graph, grown(graph, joins, is_open(graph, limits.room), operations(graph), held, limits))
+
+
+def colors(
+    dag: Dag,
+    bands: Sequence[int] | None = None,
+    same: int = SAME,
+    broadcaster: int = BROADCASTER,
+    workers: int = 1,
+    apart: NDArray[np.integer] | None = None,
+) -> Ints:
+    """Colours vertices, shape (n,); the graph of colours has no cycle.
+
+    Parameters
+    ----------
+    dag
+        Vertices whose numbers are a topological order.
+    bands
+        Worker of each source, in the order of `dag.sources()`; sources on different workers have different colours.
+        None: all on the same worker.
+    same
+        Most sources of a colour; reduced until sources have `workers` colours, if possible.
+    broadcaster
+        A vertex with more readers passes its colour to no reader.
+    apart : shape (n,)
+        A vertex takes its inputs' colour only if all of them have the vertex's number here.
+
+    Examples
+    --------
+    Two trees of two sources, a colour for each tree:
+
+    >>> colors(Dag.from_edges(6, [0, 1, 2, 3], [4, 4, 5, 5])).tolist()
+    [0, 0, 1, 1, 0, 1]
+    """
+    preds = [dag.pred_idx[a:b].tolist() for a, b in pairwise(dag.pred_ptr.tolist())]
+    succs = [dag.succ_idx[a:b].tolist() for a, b in pairwise(dag.succ_ptr.tolist())]
+    label = None if apart is None else apart.tolist()
+    color, fresh = _first(dag, succs, bands, same, workers)
+
+    for v in range(dag.n):  # readers take the common colour of all their inputs
+        if color[v] >= 0:
+            continue
+        above = {color[p] for p in preds[v]}
+        alike = label is None or all(label[p] == label[v] for p in preds[v])
+        lone = len(preds[v]) == 1 and len(succs[preds[v][0]]) > broadcaster
+        color[v] = above.pop() if len(above) == 1 and alike and not lone else next(fresh)
+
+    for v in range(dag.n - 1, -1, -1):  # a path that leaves a colour must not enter the colour again
+        below = {color[s] for s in succs[v]}
+        if color[v] not in below or len(below) == 1:
+            continue
+        mine = color[v]
+        stack: list[int] = []
+        for s in succs[v]:
+            if color[s] == mine:
+                color[s] = next(fresh)
+                stack += succs[s]
+        while stack:
+            x = stack.pop()
+            if color[x] == mine:
+                above = {color[p] for p in preds[x]}
+                color[x] = above.pop() if len(above) == 1 else next(fresh)
+                stack += succs[x]
+    return np.array(color, np.int64)
+
+
+def _first(
+    dag: Dag, succs: list[list[int]], bands: Sequence[int] | None, same: int, workers: int
+) -> tuple[list[int], count[int]]:
+    """Colours of the sources, -1 for other vertices, and a counter of unused colours.
+
+    Sources with the nearest common reader share a colour, as in Mars's depth-first order.
+    """
+    sources = dag.sources().tolist()
+    band = dict(zip(sources, bands if bands is not None else [0] * len(sources), strict=True))
+    sources.sort(key=lambda v: (min(succs[v], default=dag.n), v))
+    color: list[int] = []
+    while True:
+        fresh = count()
+        color = [-1] * dag.n
+        last: dict[int, tuple[int, int]] = {}  # by band: the colour in use and its number of sources
+        for v in sources:
+            used, size = last.get(band[v], (-1, same))
+            used, size = (next(fresh), 0) if size >= same else (used, size)
+            color[v] = used
+            last[band[v]] = used, size + 1
+        if same == 1 or max(color, default=0) + 1 >= workers:
+            return color, fresh
+        same -= 1

@@ -19,8 +19,6 @@ from jmars.tensor.ops.random.draws import Doubles
 from jmars.tensor.splits import are_near
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["cut_slices", "is_box", "push_down_rechunks", "reached", "readers_of"]
-
 
 def push_down_rechunks(graph: TensorGraph) -> TensorGraph:
     """Pushes rechunks behind elementwise operands on slices down to the slices, where they move cuts by a few elements.

@@ -16,16 +16,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.optimize.generation_cost import doubles_seconds
-from jmars.optimize.rematerialise import HELD, STORED
+from jmars.optimize.rematerialise import HELD, STORED, doubles_seconds
 from jmars.optimize.shifted_slices import is_box, is_rechunk, reached, readers_of
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.ops.index.basic_indexing import Slice
 from jmars.tensor.ops.random.draws import Doubles
 from jmars.tensor.tensor_graph import TensorGraph
-
-__all__ = ["RandomSlice", "push_down_slices"]
 
 Shape = tuple[int, ...]
 

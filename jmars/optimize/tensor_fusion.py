@@ -18,8 +18,6 @@ from jmars.tensor.operand import Operand, TensorMeta
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.tensor_graph import TensorGraph
 
-__all__ = ["FusedElementwise", "fuse_tensors"]
-
 
 @dataclass(frozen=True, eq=False)
 class FusedElementwise(ElementwiseOperand):

@@ -4,21 +4,236 @@ Most graphs run as submitted. A graph with dynamic operands (tensor/dynamic.py) 
 lengths and values that the next dynamic operands depend on, and all results that depend on no dynamic operand.
 `Unfolding` needs only lengths and a few values of a run and knows no worker; scheduler/stages.py drives it.
 Source: docs/decisions/0014-stages.md; Mars (`yield` inside `tile`).
+
+`UnfoldingNodes`: the nodes of an unfolding graph with inputs, known lengths and values, and expanded operands.
+
+`unfolding.Unfolding` decides the stages by this table, which drops nodes without readers.
+Source: docs/decisions/0014-stages.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from jmars.optimize.unfolding_nodes import UnfoldingNodes, reported_splits
-from jmars.tensor.operand import Operand, Splits
+from jmars.errors import GraphError
+from jmars.tensor.annotations import annotated
+from jmars.tensor.dynamic import Dynamic, Placeholder
+from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.tensor_graph import Stored, TensorGraph
+from jmars.tensor.unknown import Origin, Unknown, axis_length, resolved
 
-__all__ = ["Stage", "Unfolding", "reported_splits"]
+
+class UnfoldingNodes:
+    """Nodes by number; nodes added by expansion have higher numbers."""
+
+    def __init__(self, graph: TensorGraph) -> None:
+        self.operands: dict[int, Operand] = dict(enumerate(graph.operands))  # of nodes with readers
+        self.metas: dict[int, TensorMeta] = dict(enumerate(graph.metas))
+        self._inputs: dict[int, tuple[int, ...]] = dict(enumerate(graph.inputs))
+        self._results = [(graph.metas[k].key, k) for k in graph.results]
+        self._made_so_far = len(graph.operands)
+        self._instead: dict[int, int] = {}  # expanded dynamic operand: the node in its place
+        self._known: dict[str, tuple[Any, ...]] = {}  # origin of an axis: its chunks
+        self._values: dict[int, Array] = {}
+        self._stored: set[int] = set()  # computed and kept
+        self._groups: dict[str, list[int]] = {}
+        self._spliced = 0
+        self._note_groups(self.operands)
+
+    # -- what is known
+    def meta(self, node: int) -> TensorMeta:
+        """Shape, chunks and dtype of a node, with the lengths known so far."""
+        meta = self.metas[node]
+        if not meta.has_unknown_lengths or not any(_origin(axis) in self._known for axis in meta.chunks):
+            return meta
+        chunks = resolved(meta.chunks, self._known)
+        meta = self.metas[node] = TensorMeta(meta.key, tuple(map(axis_length, chunks)), meta.dtype, chunks)
+        return meta
+
+    def learn(self, chunks: Mapping[int, Splits]) -> None:
+        """Stores the reported chunks of nodes."""
+        for node, splits in chunks.items():
+            self._learn(self.meta(node).chunks, splits)
+
+    def results(self) -> list[tuple[str, int]]:
+        """Pairs (key, node) of the submitted results, after the last stage."""
+        return [(key, self._now(node)) for key, node in self._results]
+
+    def stored_before(self, node: int) -> str | None:
+        """The key of a node that was stored before the job, None for other nodes."""
+        return self.metas[node].key if isinstance(self.operands[node], Stored) else None
+
+    # -- walking
+    def _now(self, node: int) -> int:
+        while node in self._instead:
+            node = self._instead[node]
+        return node
+
+    def _reads(self, node: int) -> list[int]:
+        return [] if node in self._stored else [self._now(one) for one in self._inputs[node]]
+
+    def _is_there(self, node: int) -> bool:
+        return node in self._stored or isinstance(self.operands[node], Stored)
+
+    def _pending(self, node: int) -> bool:
+        return self.operands[node].dynamic and node not in self._stored
+
+    def _walk(self, roots: Iterable[int], reads: Callable[[int], Sequence[int]]) -> list[int]:
+        """All nodes that `roots` depend on, inputs before readers. No recursion: chains are long."""
+        seen: set[int] = set()
+        order: list[int] = []
+        stack = [(node, False) for node in reversed(list(roots))]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack += [(one, False) for one in reversed(reads(node)) if one not in seen]
+        return order
+
+    def _lacks(self, node: int) -> tuple[list[int], list[int]]:
+        """Inputs of a dynamic operand whose lengths, and inputs whose values, are needed and unknown."""
+        op = self.operands[node]
+        assert isinstance(op, Dynamic)
+        inputs = [self._now(one) for one in self._inputs[node]]
+        lengths, values = op.wants([self.meta(one) for one in inputs])
+        return (
+            [inputs[i] for i in lengths if self.meta(inputs[i]).has_unknown_lengths],
+            [inputs[i] for i in values if inputs[i] not in self._values],
+        )
+
+    def _expand(self, node: int) -> None:
+        """Expands a dynamic operand and the other operands of its group."""
+        op = self.operands[node]
+        assert isinstance(op, Dynamic)
+        inputs = [self._now(one) for one in self._inputs[node]]
+        values = {i: self._values[one] for i, one in enumerate(inputs) if one in self._values}
+        try:
+            with annotated(op.annotation):
+                piece = op.expand([self.meta(one) for one in inputs], values)
+        except Exception as error:
+            if op.line is not None:
+                error.add_note(f"in operand {op.label} of line {op.line.lineno} ({op.line.text.strip()})")
+            raise
+        self._spliced += 1
+        own: dict[str, tuple[Any, ...]] = {}  # origin of an unknown axis of an input, as the piece calls it: what it is
+        for one, meta in zip(piece.operands, piece.metas, strict=True):
+            if isinstance(one, Placeholder):
+                for axis, now in zip(meta.chunks, self.meta(inputs[one.number]).chunks, strict=True):
+                    own |= {cut[0].origin.key: now for cut in (axis, now) if cut and isinstance(cut[0], Unknown)}
+        number: list[int] = []
+        added: dict[int, Operand] = {}
+        for one, reads, meta in zip(piece.operands, piece.inputs, piece.metas, strict=True):
+            if isinstance(one, Placeholder):
+                number.append(inputs[one.number])
+                continue
+            node = self._made_so_far
+            self._made_so_far += 1
+            number.append(node)
+            if isinstance(one, Dynamic):
+                one = replace(one, group=f"{one.group.partition('@')[0]}@{self._spliced}")
+            added[node] = one
+            self._inputs[node] = tuple(number[k] for k in reads)
+            self.metas[node] = self._placed(meta, own) if meta.has_unknown_lengths else meta
+        self.operands |= added
+        self._note_groups(added)
+        for member in self._groups[op.group]:
+            other = self.operands[member]
+            assert isinstance(other, Dynamic)
+            result = number[piece.results[other.item]]
+            before, after = self.metas[member], self.meta(self._now(result))
+            if before.dtype != after.dtype or len(before.shape) != len(after.shape):
+                raise GraphError(
+                    f"{other.label} was to give {len(before.shape)} axes of {before.dtype} and gives "
+                    f"{len(after.shape)} of {after.dtype} with the lengths that it has now"
+                )
+            self._learn(before.chunks, after.chunks)
+            self._instead[member] = result
+
+    def _placed(self, meta: TensorMeta, own: Mapping[str, tuple[Any, ...]]) -> TensorMeta:
+        """Meta data of a node of an expansion; every expansion of the same graph has its own unknown lengths."""
+
+        def placed(axis: tuple[Any, ...]) -> tuple[Any, ...]:
+            if not axis or not isinstance(axis[0], Unknown):
+                return axis
+            key = axis[0].origin.key
+            if key in own:
+                return own[key]
+            fresh = Origin.of(f"{key}@{self._spliced}")
+            return tuple(Unknown(fresh, n.number, n.most) for n in axis)
+
+        chunks = tuple(map(placed, meta.chunks))
+        return TensorMeta(meta.key, tuple(map(axis_length, chunks)), meta.dtype, chunks)
+
+    def _learn(self, before: Splits, after: Splits) -> None:
+        """Stores the chunks `after` of axes of `before` with unknown lengths."""
+        for axis, lengths in zip(before, after, strict=True):
+            first = axis[0] if axis else 0
+            if isinstance(first, Unknown) and axis != lengths:
+                self._known.setdefault(first.origin.key, tuple(lengths))
+
+    def _note_groups(self, added: Mapping[int, Operand]) -> None:
+        for node, op in added.items():
+            if isinstance(op, Dynamic):
+                self._groups.setdefault(op.group, []).append(node)
+
+    def _forget(self) -> None:
+        """Drops nodes without readers, so that a loop takes bounded memory."""
+        self._results = self.results()
+        kept = self._walk([node for _, node in self._results], self._reads)
+        self._inputs = {node: tuple(map(self._now, self._inputs[node])) for node in kept}
+        self._instead = {}
+        self.metas = {node: self.meta(node) for node in kept}
+        self.operands = {node: self.operands[node] for node in kept}
+        self._values = {node: value for node, value in self._values.items() if node in self.operands}
+        self._known = {key: axis for key, axis in self._known.items() if "@" not in key}  # all reports are stored
+        self._groups = {}
+        self._note_groups(self.operands)
+
+
+def _origin(axis: tuple[Any, ...]) -> str | None:
+    """Key of the origin of an axis of unknown length."""
+    return axis[0].origin.key if axis and axis[0].__class__ is Unknown else None
+
+
+def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Splits:
+    """Chunks of a tensor after a run has reported the shapes of its chunks.
+
+    Parameters
+    ----------
+    chunks
+        Chunks known before.
+    shapes
+        Reported shape of each chunk in C order of the grid; None for chunks of known shape.
+
+    Examples
+    --------
+    >>> reported_splits((Origin.of("example").axis([5, 5]), (3,)), [(4, 3), (0, 3)])
+    ((4, 0), (3,))
+    """
+    cut: list[tuple[int, ...]] = []
+    if len(shapes) == 1 and shapes[0] is not None:  # a spawned function's result; there may be thousands
+        return tuple(
+            (int(told),) if lengths and isinstance(lengths[0], Unknown) else lengths
+            for lengths, told in zip(chunks, shapes[0], strict=True)
+        )
+    number = np.arange(len(shapes)).reshape([len(axis) for axis in chunks])
+    for axis, lengths in enumerate(chunks):
+        if not (lengths and isinstance(lengths[0], Unknown)):
+            cut.append(lengths)
+            continue
+        along = np.moveaxis(number, axis, 0).reshape(len(lengths), -1)[:, 0]
+        told = [shapes[k] for k in along.tolist()]
+        assert all(shape is not None for shape in told), "a chunk of unknown size was not reported"
+        cut.append(tuple(int(shape[axis]) for shape in told if shape is not None))
+    return tuple(cut)
+
 
 Array = np.ndarray[Any, Any]
 

@@ -39,8 +39,7 @@ import numpy as np
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import FloatErrors, Kernel, Program, compile_program, describe, settled
-from jmars.kernels.dtypes import refuse_pointers
-from jmars.kernels.unsized import detached, measured, write
+from jmars.kernels.program import detached, measured, refuse_pointers, write
 from jmars.model.limits import REPORT_SECONDS
 from jmars.processes.executor_messages import (
     ACCEPTED,

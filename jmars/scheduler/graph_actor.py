@@ -399,15 +399,13 @@ class GraphActor:
 
 _PACKAGE = str(Path(__file__).parents[1])
 _PHASES = {  # files, or functions of files, by what runs there; the innermost frame that is listed tells
-    "optimize/common_subexpressions.py": "equal tensors are merged",
+    "optimize/passes.py:merge_equal": "equal tensors are merged",
     "optimize/tensor_fusion.py": "tensors are fused",
-    "optimize/tile.py": "tensors are cut into chunks",
-    "optimize/prune.py": "what nobody needs is dropped",
+    "optimize/passes.py:tile": "tensors are cut into chunks",
+    "optimize/passes.py:prune": "what nobody needs is dropped",
     "optimize/regions.py": "operands are fused",
-    "optimize/chains.py": "operands are fused",
-    "optimize/colors.py": "operands are fused",
     "optimize/unfolding.py": "the next part of the graph is unfolded",
-    "optimize/passes.py": "the graph is compiled",
+    "optimize/passes.py:compile_graph": "the graph is compiled",
     "plan/choice.py": "orders are tried in virtual time",
     "plan/simulation.py": "orders are tried in virtual time",
     "plan/costs.py": "costs are looked up",

@@ -1,6 +1,6 @@
 """The chunk graph, in flat arrays: `ChunkGrid`, `ChunkGraphBuilder`, `ChunkGraph`.
 
-Operands tile themselves into a builder (tensor/ops, called by optimize/tile.py); the builder makes the graph that
+Operands tile themselves into a builder (tensor/ops, called by optimize/passes.py); the builder makes the graph that
 optimize works on. Chunk-level operands are numbered in topological order, and an operand's output chunk has the
 operand's number. Building costs microseconds per operand: operands share programs, and `add_many` takes arrays.
 Source: docs/explanation/seeds.md, "Chunk graph".

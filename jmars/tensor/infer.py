@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import ObjectArrayError, UnsupportedError
-from jmars.kernels.dtypes import refuse_pointers
-from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.kernels.expression import UfuncReference
+from jmars.kernels.program import refuse_pointers
 from jmars.tensor.source_line import source_line
 
 __all__ = [
@@ -43,7 +43,7 @@ def check_dtype(wanted: Any) -> np.dtype[Any]:
     Raises
     ------
     UnsupportedError
-        For a dtype that `kernels/dtypes.py` refuses; the message names the user's line.
+        For a dtype that `kernels/program.py` refuses; the message names the user's line.
     """
     dtype: np.dtype[Any] = np.dtype(wanted)
     if dtype.kind in "SU" and not dtype.itemsize:

@@ -1,6 +1,6 @@
 """`TensorData`, a node of the tensor graph, and `Operand`, which computes a node from other nodes.
 
-The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/tile.py tiles them.
+The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/passes.py tiles them.
 Source: docs/explanation/seeds.md, "Chunk graph".
 """
 

@@ -18,7 +18,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.kernels.expression import UfuncReference
 
 __all__ = ["PythonUfunc", "reference_to"]
 

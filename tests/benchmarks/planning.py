@@ -26,10 +26,9 @@ import numpy as np
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag, levels
 from jmars.native import forced
-from jmars.optimize.chains import fuse_chains
+from jmars.optimize.passes import prune
 from jmars.optimize.priority import depth_first, mars
-from jmars.optimize.prune import prune
-from jmars.optimize.regions import fuse_regions
+from jmars.optimize.regions import fuse_chains, fuse_regions
 from jmars.plan import PlanGraph, Workers, assign_initial, choose
 from tests.benchmarks.large_graphs import LARGE, costed, map_and_tree
 from tests.benchmarks.machine import this_machine

@@ -18,8 +18,7 @@ import pytest
 
 from jmars.devices.launches import broadcast, reductions
 from jmars.devices.library import REDUCTIONS
-from jmars.kernels.cuda_loops import BLOCK, MAP, PER_THREAD, REDUCE, map_source, reduction_source
-from jmars.kernels.cuda_text import cuda_text
+from jmars.kernels.cuda_text import BLOCK, MAP, PER_THREAD, REDUCE, cuda_text, map_source, reduction_source
 from jmars.kernels.expression import Expression, Node, same
 from tests.kernels.nvrtc import compiled
 

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.kernels.group_run import GroupSpec, run_steps
-from jmars.kernels.group_values import GroupStep
-from jmars.kernels.loaded_programs import LoadedPrograms, pickled
+from jmars.kernels.group_run import GroupSpec, GroupStep, LoadedPrograms, pickled, run_steps
 from jmars.kernels.program import Call, ChunkType, single
 
 CHUNK = ChunkType((30_000,), np.dtype("f8"))

@@ -13,9 +13,8 @@ import pytest
 import jmars.tensor as mt
 from jmars.engines import groups
 from jmars.engines.groups import Group, forget_programs, make_spec, run_group, single_group
-from jmars.kernels import Pieces, loaded_programs
-from jmars.kernels.group_run import GroupReport, group_spec
-from jmars.kernels.group_values import GroupStep, GroupValues
+from jmars.kernels import Pieces, group_run
+from jmars.kernels.group_run import GroupReport, GroupStep, GroupValues, group_spec
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.optimize import compile_graph
@@ -278,13 +277,13 @@ def test_uploaded_bytes_become_chunks(kind: ChunkType) -> None:
 def test_a_program_is_loaded_once_by_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_programs()
     loads: list[bytes] = []
-    usual = loaded_programs.cloudpickle.loads
+    usual = group_run.cloudpickle.loads
 
     def counted(blob: bytes) -> Any:
         loads.append(blob)
         return usual(blob)
 
-    monkeypatch.setattr(loaded_programs.cloudpickle, "loads", counted)
+    monkeypatch.setattr(group_run.cloudpickle, "loads", counted)
     table = job([call(ones)], [0], [()])
     spec, found = make_spec(table, single_group(table, 0)), []
     threads = [threading.Thread(target=lambda: found.append(run_group(spec, [], lambda: False, "w"))) for _ in range(8)]
@@ -311,6 +310,6 @@ def test_equal_programs_are_pickled_once(monkeypatch: pytest.MonkeyPatch) -> Non
     forget_programs()
     table = job([call(ones), call(double, 1)], [0, 1, 1], [(), (0,), (0,)])
     first = groups.pickle.loads(make_spec(table, single_group(table, 1)))
-    monkeypatch.setattr(loaded_programs.cloudpickle, "dumps", lambda program: pytest.fail("pickled again"))
+    monkeypatch.setattr(group_run.cloudpickle, "dumps", lambda program: pytest.fail("pickled again"))
     again = groups.pickle.loads(make_spec(job([call(double, 1)], [-1, 0], [(), (0,)]), Group((1,), (0,), (1,), 0, 0)))
     assert first == again and first.job == 3 and first.steps == (GroupStep(0, (0,), ()),)

@@ -256,7 +256,7 @@ KEPT = {
     "jmars.scheduler.membership:next_look": "for a caller that sleeps until then",
     "jmars.worker.chunk_exchange:serve_again": "for a place that is not known at once",
     "jmars.kernels.cuda_text:has_numpys_bits": "for tests: which texts give NumPy's bits",
-    "jmars.optimize.decompose": "undoes fusion; the five documents ask for it (S1.3)",
+    "jmars.optimize.fuse_groups": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
     "jmars.actors.dialogue": "actors that a peer creates, part of Mars's actors (S3.2, tests/seeds/test_s3_actors.py)",
     "jmars.actors.dialogue:create_actor": "asks for one of them (S3.2)",

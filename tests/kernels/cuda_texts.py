@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.kernels.cuda_helpers import PRELUDE
-from jmars.kernels.cuda_text import FUNCTION, cuda_text, cuda_type
+from jmars.kernels.cuda_text import FUNCTION, PRELUDE, cuda_text, cuda_type
 from jmars.kernels.expression import Expression
 
 __all__ = ["HostKernels", "loop_text"]

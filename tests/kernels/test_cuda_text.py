@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jmars.kernels.cuda_helpers import PRELUDE
-from jmars.kernels.cuda_text import CLOSE, cuda_text, has_numpys_bits
+from jmars.kernels.cuda_text import CLOSE, PRELUDE, cuda_text, has_numpys_bits
 from jmars.kernels.expression import Expression, Node, constant
 from tests.kernels.cuda_texts import HostKernels, loop_text
 from tests.kernels.nvrtc import compiled

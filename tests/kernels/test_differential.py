@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.kernels import ChunkType, compile_program
-from jmars.kernels.compile import program_text
-from jmars.kernels.formulas import FORMULAS, ULPS
-from jmars.kernels.machine_code import llvm_there
-from jmars.kernels.numexpr_backend import numexpr_text
-from jmars.kernels.operations import OPERATIONS
-from jmars.kernels.program import Elementwise, Program, single
+from jmars.kernels.numpy_backend import numexpr_text
+from jmars.kernels.operations import FORMULAS, OPERATIONS, ULPS
+from jmars.kernels.program import Elementwise, Program, program_text, single
+from jmars.kernels.routines import llvm_there
 from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.tensor import as_tensor
 

@@ -8,8 +8,7 @@ import pytest
 
 from jmars.client.arrays import SharedMemory
 from jmars.errors import UnsupportedError
-from jmars.kernels.dtypes import refuse_pointers
-from jmars.kernels.program import Call, ChunkType, single
+from jmars.kernels.program import Call, ChunkType, refuse_pointers, single
 from jmars.processes import executor
 from jmars.tensor.operand import Operand, TensorData
 

@@ -11,10 +11,10 @@ from jmars.kernels import FloatError, FloatErrors, compile_program
 from jmars.kernels.expression import Expression, Node, constant
 from jmars.kernels.float_errors import BITS
 from jmars.kernels.fusing import compose
-from jmars.kernels.machine_code import llvm_there
-from jmars.kernels.numexpr_backend import numexpr_there
+from jmars.kernels.numpy_backend import numexpr_there
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, Reduce, single
 from jmars.kernels.reducers import UfuncReducer
+from jmars.kernels.routines import llvm_there
 from jmars.tensor.ops.chunks.unknown_chunks import run_expression, run_reduction
 from jmars.tensor.ops.index.boolean_mask import copy_masked
 
@@ -108,9 +108,8 @@ def test_each_node_of_a_fused_program_knows_its_operand() -> None:
 
 @pytest.mark.parametrize("backend", ["numpy", *(["llvm"] if llvm_there() else [])])
 def test_elements_between_rows_of_views_are_not_read(backend: str) -> None:
-    from jmars.kernels.flat_views import flat_pipeline
     from jmars.kernels.native_pipeline import native_block
-    from jmars.kernels.pipeline import pipeline
+    from jmars.kernels.pipeline import flat_pipeline, pipeline
 
     shape = (400, 398)
     of = expression("divide")

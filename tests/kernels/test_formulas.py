@@ -7,7 +7,7 @@ import pytest
 
 from jmars.kernels import ChunkType, compile_program
 from jmars.kernels.expression import Expression, Node
-from jmars.kernels.formulas import FARTHEST, FORMULAS, ULPS
+from jmars.kernels.operations import FARTHEST, FORMULAS, ULPS
 from jmars.kernels.program import Elementwise, Program, single
 
 pytest.importorskip("llvmlite", reason="machine code needs the extra jit")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmars.kernels import compile_program, numexpr_backend
+from jmars.kernels import compile_program, numpy_backend
 from jmars.kernels.expression import Expression, Node, constant
-from jmars.kernels.numexpr_backend import MAX_OPS, cheaper_in_numexpr, numexpr_text
+from jmars.kernels.numpy_backend import MAX_OPS, cheaper_in_numexpr, numexpr_text
 from tests.kernels.test_compile import chain
 
 
@@ -58,8 +58,8 @@ def test_numpy_is_chosen_where_it_costs_less():
 
 
 def test_without_numexpr_the_same_program_runs_in_numpy(monkeypatch):
-    numexpr_backend.numexpr_there.cache_clear()
-    monkeypatch.setattr(numexpr_backend, "find_spec", lambda name: None)
+    numpy_backend.numexpr_there.cache_clear()
+    monkeypatch.setattr(numpy_backend, "find_spec", lambda name: None)
     compile_program.cache_clear()
     try:
         kernel = compile_program(chain(6), "numexpr")
@@ -67,5 +67,5 @@ def test_without_numexpr_the_same_program_runs_in_numpy(monkeypatch):
         with pytest.raises(IndexError):
             kernel(np.empty(300_000), [], ())
     finally:
-        numexpr_backend.numexpr_there.cache_clear()
+        numpy_backend.numexpr_there.cache_clear()
         compile_program.cache_clear()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from jmars.kernels import ChunkType, compile_program
 from jmars.kernels.expression import Expression, Node
-from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.program import Elementwise, single
+from jmars.kernels.routines import llvm_there
 
 UNARY = """
     sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p sqrt

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jmars.kernels import scratch
-from jmars.kernels.scratch import SPARE_BYTES, close_spares, give_back, open_spares, spare_array
+from jmars.kernels import blocks
+from jmars.kernels.blocks import SPARE_BYTES, close_spares, give_back, open_spares, spare_array
 
 F8 = np.dtype("f8")
 
@@ -18,7 +18,7 @@ F8 = np.dtype("f8")
 @pytest.fixture(autouse=True)
 def _own_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a new thread; groups that other tests ran in this thread have opened its spares for good."""
-    monkeypatch.setattr(scratch, "_own", threading.local())
+    monkeypatch.setattr(blocks, "_own", threading.local())
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_the_type_that_came_back_longest_ago_is_dropped(spares: None) -> None:
     for kind, first in (("u1", 1), ("?", True)):
         assert spare_array((size,), np.dtype(kind))[0] == first
     give_back([np.full(size, 7, np.uint8)], 0)
-    assert scratch._own.spare.take((size,), np.dtype("i1")) is None
+    assert blocks._own.spare.take((size,), np.dtype("i1")) is None
     assert spare_array((size,), np.dtype("u1"))[0] == 7
 
 
@@ -79,11 +79,11 @@ def test_a_thread_keeps_as_much_as_it_was_told() -> None:
     assert open_spares(2**20)
     try:
         give_back([np.zeros(2**20 + 1, np.uint8)], 0)
-        assert scratch._own.spare.take((2**20 + 1,), np.dtype("u1")) is None
+        assert blocks._own.spare.take((2**20 + 1,), np.dtype("u1")) is None
         for kind in ("u1", "i1"):
             give_back([np.zeros(2**19 + 1, kind)], 0)
-        assert scratch._own.spare.take((2**19 + 1,), np.dtype("u1")) is None
-        assert scratch._own.spare.take((2**19 + 1,), np.dtype("i1")) is not None
+        assert blocks._own.spare.take((2**19 + 1,), np.dtype("u1")) is None
+        assert blocks._own.spare.take((2**19 + 1,), np.dtype("i1")) is not None
     finally:
         close_spares()
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.kernels import compile_program
-from jmars.kernels.flat_views import flattened, never_raises
-from jmars.kernels.machine_code import llvm_there
+from jmars.kernels.fusing import sharing
+from jmars.kernels.pipeline import flattened, never_raises
 from jmars.kernels.program import Elementwise
-from jmars.kernels.shared_memory import sharing
+from jmars.kernels.routines import llvm_there
 from jmars.optimize import compile_graph
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.tensor_graph import TensorGraph

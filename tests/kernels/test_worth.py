@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmars.kernels import worth
+from jmars.kernels import native_pipeline
 from jmars.kernels.expression import Expression, Node
+from jmars.kernels.native_pipeline import LLVM_BYTES, marked
 from jmars.kernels.program import ChunkType, Elementwise, Program, single
-from jmars.kernels.worth import LLVM_BYTES, marked
 
 F8, F4, C16 = map(np.dtype, ("f8", "f4", "c16"))
 
@@ -20,7 +20,7 @@ def unary(op: str, size: int, dtype: np.dtype = F8) -> Program:
 
 @pytest.fixture(autouse=True)
 def llvm(monkeypatch):
-    monkeypatch.setattr(worth, "llvm_there", lambda: True)
+    monkeypatch.setattr(native_pipeline, "llvm_there", lambda: True)
 
 
 def which(*programs: Program, counts: list[int], mode: str = "auto", room: int | None = None) -> list[bool]:
@@ -60,6 +60,6 @@ def test_not_where_memory_is_scarce_or_llvm_is_missing(monkeypatch):
     root = unary("sqrt", 10**6)
     assert which(root, counts=[1000], room=8 * LLVM_BYTES) == [True]
     assert which(root, counts=[1000], room=8 * LLVM_BYTES - 1) == [False]
-    monkeypatch.setattr(worth, "llvm_there", lambda: False)
+    monkeypatch.setattr(native_pipeline, "llvm_there", lambda: False)
     assert which(root, counts=[1000]) == [False]
     assert which(root, counts=[1000], mode="on") == [False]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jmars.graph import Dag
 from jmars.kernels.fusing import compose
 from jmars.optimize import fuse_groups
-from jmars.optimize.chains import fuse_chains
+from jmars.optimize.regions import fuse_chains
 from tests.graph.examples import dags
 from tests.optimize.examples import chunk_graph, labels, values
 

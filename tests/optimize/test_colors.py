@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.graph import Dag, levels
-from jmars.optimize.colors import colors, fuse_colors
-from jmars.optimize.regions import FusionLimits
+from jmars.optimize.regions import FusionLimits, colors, fuse_colors
 from tests.graph.examples import dags, tree, wavefront
 from tests.optimize.kinds import graph_of, graphs, values
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.optimize.common_subexpressions import merge_equal
-from jmars.optimize.tile import tile
+from jmars.optimize.passes import merge_equal, tile
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import tensor, values
 

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from jmars.optimize.chains import fuse_chains
-from jmars.optimize.colors import fuse_colors
-from jmars.optimize.decompose import decompose
-from jmars.optimize.regions import fuse_regions
+from jmars.optimize.fuse_groups import decompose
+from jmars.optimize.regions import fuse_chains, fuse_colors, fuse_regions
 from tests.optimize.kinds import graphs
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.graph import Dag, ancestors
-from jmars.optimize.prune import prune
+from jmars.optimize.passes import prune
 from tests.graph.examples import dags
 from tests.optimize.examples import chunk_graph, labels, values
 

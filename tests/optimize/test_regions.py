@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from jmars.graph import Dag, levels
 from jmars.optimize import regions
-from jmars.optimize.chains import fuse_chains
-from jmars.optimize.colors import fuse_colors
-from jmars.optimize.rebuild import is_open
-from jmars.optimize.regions import FusionLimits, fuse_regions
+from jmars.optimize.fuse_groups import is_open
+from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from tests.optimize.kinds import graph_of, graphs, values
 
 UNLIMITED = FusionLimits(10**6, 10**6)

@@ -9,7 +9,7 @@ import jmars.tensor as mt
 from jmars.kernels import ChunkType
 from jmars.kernels.program import Call, Generate, single
 from jmars.optimize import compile_graph
-from jmars.optimize.generation_cost import generation_seconds
+from jmars.optimize.rematerialise import generation_seconds
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.ops.create.ranges import open_arange
 from jmars.tensor.tensor_graph import TensorGraph
@@ -73,7 +73,7 @@ def test_the_smallest_chunks_are_stored_since_opening_a_stream_costs_more():
 def test_short_runs_of_doubles_are_dear_where_numpy_goes_to_each(monkeypatch):
     x = uniform((200_000, 60), (20_000, 30))  # runs of 30 of a row of 60: 0.9 ns a double in C, 70 with NumPy
     for name, stored in (("c", False), ("python", True)):
-        monkeypatch.setattr("jmars.optimize.generation_cost.backend", lambda name=name: name)
+        monkeypatch.setattr("jmars.optimize.rematerialise.backend", lambda name=name: name)
         generation_seconds.cache_clear()
         assert ("random" in labels(compiled(anomaly(x)).after)) == stored
         narrow = uniform((200_000, 60), (20_000, 60))[100:, 5:25]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.kernels.machine_code import llvm_there
+from jmars.kernels.fusing import sharing
 from jmars.kernels.program import Call
-from jmars.kernels.shared_memory import sharing
+from jmars.kernels.routines import llvm_there
 from jmars.optimize import compile_graph
 from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
 from jmars.tensor.engine import current_engine, set_engine

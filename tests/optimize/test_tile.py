@@ -2,7 +2,7 @@
 
 import pytest
 
-from jmars.optimize.tile import tile
+from jmars.optimize.passes import tile
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import labels, tensor
 

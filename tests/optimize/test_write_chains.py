@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.optimize import compile_graph, write_chains
-from jmars.optimize.write_chains import join_writes
+from jmars.optimize import compile_graph, passes
+from jmars.optimize.passes import join_writes
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine as engines
@@ -20,8 +20,8 @@ from tests.tensor.cut import basic_indices, same
 def compiled(monkeypatch):
     """Computes compiled graphs in this process; chains of two to three writes are joined."""
     monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
-    monkeypatch.setattr(write_chains, "SHORTEST", 2)
-    monkeypatch.setattr(write_chains, "LONGEST", 3)
+    monkeypatch.setattr(passes, "SHORTEST", 2)
+    monkeypatch.setattr(passes, "LONGEST", 3)
     before = current_engine()
     set_engine(engines.OneByOne())
     yield

@@ -11,7 +11,7 @@ import xxhash
 
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import Program, compile_program, describe
-from jmars.kernels.unsized import detached, measured, write
+from jmars.kernels.program import detached, measured, write
 from jmars.processes.executor_messages import ACCEPTED, FAILED, INTERRUPTED, REVOKED, UNSIZED
 from jmars.processes.vitals import Vital
 from jmars.storage.arena import HEADER, Arena

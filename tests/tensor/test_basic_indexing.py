@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.optimize.prune import prune
+from jmars.optimize.passes import prune
 from jmars.tensor.ops.chunks.parts import local_slice
 from jmars.tensor.ops.index.basic_indexing import axis_slices
 from jmars.tensor.tensor_graph import TensorGraph

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.kernels.worth import saved
+from jmars.kernels.native_pipeline import saved
 from tests.tensor.engine import OneByOne
 
 A = np.array([1.0, 0.0, -1.0, 1e300])

@@ -21,9 +21,9 @@ import numpy as np
 from jmars.kernels import ChunkType, compile_program
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.expression import Expression, Node
-from jmars.kernels.machine_code import llvm_there
 from jmars.kernels.program import Elementwise, Program, Reduce
 from jmars.kernels.reducers import UfuncReducer
+from jmars.kernels.routines import llvm_there
 from tests.benchmarks.machine import this_machine
 
 SIZE = 2**20

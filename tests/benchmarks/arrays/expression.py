@@ -34,8 +34,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.kernels.expression import Expression, Node, constant
-from jmars.kernels.machine_code import llvm_there, load
-from jmars.kernels.routines import elementwise_text
+from jmars.kernels.routines import elementwise_text, llvm_there, load
 from tests.benchmarks.machine import this_machine
 
 THREADS = 2

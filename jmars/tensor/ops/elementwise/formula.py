@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.kernels.expression import CONSTANT, Expression, Node, constant
+from jmars.kernels.expression import CONSTANT, Expression, Node, UfuncReference, constant
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.kernels.program import Elementwise as Step
-from jmars.kernels.ufunc_reference import UfuncReference
 from jmars.model.record import record
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jmars.errors import UnsupportedError
-from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.kernels.expression import UfuncReference
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.python_objects import python_objects
 from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jmars.kernels.ufunc_reference import UfuncReference
+from jmars.kernels.expression import UfuncReference
 from jmars.model.record import record
 from jmars.tensor.infer import result_type
 from jmars.tensor.ops.elementwise.float_handling import handled_errors

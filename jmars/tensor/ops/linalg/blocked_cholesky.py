@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.kernels.blocks import scratch
 from jmars.kernels.expression import Expression, constant
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
-from jmars.kernels.scratch import scratch
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
