@@ -174,7 +174,12 @@ def rate() -> float:
 
 def report() -> list[str]:
     """All figures, a line each."""
-    lines = [f"indefinite words: {rate():.2f} per 100 docstring words (at most {MOST_INDEFINITE})"]
+    lines = [f"modules: {len(modules())}  lines: {sum(len(one.text.splitlines()) for one in modules())}"]
+    by_folder: dict[str, list[int]] = defaultdict(list)
+    for module in modules():
+        by_folder[module.folder or "jmars"].append(len(module.text.splitlines()))
+    lines += [f"    {folder:12} {len(each):4} {sum(each):6}" for folder, each in sorted(by_folder.items())]
+    lines += [f"indefinite words: {rate():.2f} per 100 docstring words (at most {MOST_INDEFINITE})"]
     for folder, (total, bad) in sorted(words_by_folder().items()):
         lines.append(f"    {folder or 'jmars':12} {100 * bad / max(total, 1):5.2f}  ({bad} of {total})")
     lines.append(f"dangling sources: {len(dangling_sources())}")
