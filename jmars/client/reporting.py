@@ -25,8 +25,9 @@ import numpy as np
 from jmars.client.cluster_link import ClusterLink, everywhere
 from jmars.errors import ClusterError
 from jmars.model import events
-from jmars.model.events import STATES, Event, spans
+from jmars.model.events import Event
 from jmars.model.status import TERMINAL, OperandState
+from jmars.model.timing import STATES, spans
 from jmars.reports.run_record import OperandNames
 from jmars.tensor.atomic_file import atomic_file
 

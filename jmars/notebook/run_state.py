@@ -36,9 +36,9 @@ from jmars.model.events import (
     STALLED,
     WORKER_MOVED,
     Event,
-    spans_of,
 )
 from jmars.model.status import STATE_NAMES, TERMINAL, JobState, OperandState
+from jmars.model.timing import spans_of
 from jmars.notebook.operand_table import OperandTable
 from jmars.notebook.tab_states import CellFacts, HostState, LaneState, LineState, MemoryState, PlanState, WorkerState
 from jmars.notebook.view import (

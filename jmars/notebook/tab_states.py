@@ -40,8 +40,8 @@ import numpy as np
 from IPython.core.getipython import get_ipython
 from numpy.typing import NDArray
 
-from jmars.model.events import Spans
 from jmars.model.status import STATE_NAMES, JobState, OperandState
+from jmars.model.timing import Spans
 from jmars.notebook.operand_table import OperandTable, summed
 from jmars.notebook.view import (
     CodeLine,

@@ -12,8 +12,8 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from jmars.model.events import STATES as WORKER_STATES
 from jmars.model.status import STATE_NAMES, JobState
+from jmars.model.timing import STATES as WORKER_STATES
 
 MIME_TYPE = "application/vnd.jmars.job.v1+json"
 MAX_DRAWN = 1500  # operands before fusion that are drawn one by one; above, one box per stage

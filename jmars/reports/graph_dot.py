@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from jmars.errors import JmarsError
 from jmars.model import events
-from jmars.model.events import Event, spans
+from jmars.model.events import Event
 from jmars.model.status import STATE_NAMES
+from jmars.model.timing import spans
 from jmars.tensor.atomic_file import atomic_file
 from jmars.units import format_bytes, format_seconds
 

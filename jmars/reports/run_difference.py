@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from jmars.model import events
-from jmars.model.events import Event, spans
+from jmars.model.events import Event
+from jmars.model.timing import spans
 from jmars.reports.run_record import OperandNames
 from jmars.units import format_bytes
 

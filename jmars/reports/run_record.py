@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.model import events
-from jmars.model.events import Event, spans
+from jmars.model.events import Event
 from jmars.model.record import record
 from jmars.model.status import TERMINAL
+from jmars.model.timing import spans
 
 
 @dataclass

@@ -46,6 +46,11 @@ def test_threads_that_compute_the_first_value_wait_for_the_engine() -> None:
     subprocess.run([sys.executable, "-c", FIRST_USE], check=True, timeout=60)
 
 
+def test_jmars_alone_loads_no_numpy() -> None:
+    program = "import sys, jmars; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_importing_jmars_loads_nothing_heavy() -> None:
     assert not {name.split(".")[0] for name in _loaded_by_an_import()} & HEAVY
 

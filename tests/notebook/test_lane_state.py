@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.model.events import spans
+from jmars.model.timing import spans
 from jmars.notebook.run_state import RunState
 from jmars.notebook.tab_states import MOST, LaneState
 from tests.notebook.events_for_tests import Log, started, u32

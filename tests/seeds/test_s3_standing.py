@@ -9,7 +9,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.kernels import run_executable
-from jmars.model.events import STATES, spans
+from jmars.model.timing import STATES, spans
 from jmars.notebook.run_state import RunState
 from jmars.notebook.sampler import catch_up
 

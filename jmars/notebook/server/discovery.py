@@ -19,7 +19,8 @@ from typing import Any, TypedDict
 from jmars.actors import ActorChannel, Mailbox, connect, registry, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError, ClusterStoppedError
-from jmars.model.events import JOB_SUBMITTED, OPERANDS_TIMED, WORKER_MOVED, Event, spans
+from jmars.model.events import JOB_SUBMITTED, OPERANDS_TIMED, WORKER_MOVED, Event
+from jmars.model.timing import spans
 from jmars.notebook.tab_states import LaneState
 from jmars.notebook.view import Lanes, plain_text
 
