@@ -83,9 +83,7 @@ def save_and_open_a_replay(notebook, side, name):
         page.evaluate(OPEN_FILE, file)
         page.locator(f".jmars-RunFile {shows}").wait_for()
         notebook.screenshot(f"file-of-{file.removesuffix('.run')}")
-        page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")
-        if content is not None:
-            (notebook.lab.folder / file).unlink()
+        page.evaluate("() => window.jupyterapp.shell.currentWidget.close()")  # the file stays: Lab copies it later
 
 
 JOBS_FIT = """() => {
