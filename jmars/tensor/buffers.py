@@ -787,8 +787,8 @@ def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: in
     for entry in index if isinstance(index, tuple) else (index,):
         if isinstance(entry, slice) or entry is None or entry is Ellipsis:
             entries.append(slice(None) if isinstance(entry, slice) else entry)
-        elif getattr(entry, "dtype", None) == np.dtype(bool):
-            entries += [np.zeros(2, np.int8)] * np.ndim(entry)  # as its positions
+        elif isinstance(entry, bool) or getattr(entry, "dtype", None) == np.dtype(bool):
+            entries += [np.zeros(2, np.int8)] * np.ndim(entry) or [True]  # as its positions; without axes it takes none
         else:
             entries.append(np.zeros([min(n, 2) for n in np.shape(entry)], np.int8))
     return strides_in_order(small_layout(layout)[tuple(entries)], shape, itemsize)

@@ -219,6 +219,9 @@ few = np.array([[3, 4, 5], [6, 7, 8]], '>u8')
     np.arange(np.int8(-3), 3, dtype='u1') | np.arange(np.float32(-3), 3, dtype='u1') | np.arange(-5, -7, dtype='u1')
     np.arange(0, 5, inf) | np.arange(0, 5, -inf) | np.arange(5, 0, -inf) | np.arange(2, 2, inf)
     np.arange(0, 1e-300, 1e300)
+turned = np.ones((2, 3, 4)).T
+    turned[True, [0, 1], True, True, [1], [[1]]] | turned[[0, 1], True] | turned[False, [0, 1]]
+    turned[np.True_, [1, 0]]
 lines = np.zeros((5, 4, 0))
     np.take(lines, 9, axis=1) | lines.take([9], axis=1) | np.take(lines, -9, axis=0) | np.take(lines[:0], 9, axis=1)
     np.take(lines, 9, axis=1, mode='wrap') | np.take(lines[:0], [9], axis=1)
