@@ -301,7 +301,7 @@ _RULES: dict[type[Operand], Rule] = {
 }
 
 
-BUDGET = 2.0  # seconds for all trials
+BUDGET = 2.0  # seconds of this thread for all trials
 SECONDS = 10e-6  # to compile an operand, as long as none was measured
 TRIALS, LESS = 8, 0.8  # number of trials, and largest ratio of successive chunk sizes
 SMALLEST = 4096  # bytes of the largest chunk
@@ -322,7 +322,7 @@ def suggest_chunk_sizes(
     settings = {**config.task, "combine_size": config.combine_size}
     request = PlanRequest(data, held, settings, Profile(), workers, error.room // (2 * workers))
     try:
-        found = fitting_chunks(request, error.need, error.room, apart=apart)
+        found = fitting_chunks(request, error.need, error.room, BUDGET, apart)
     except JmarsError:  # all sources are stored on the cluster: none can be rechunked
         found = []
     if not found:
@@ -333,9 +333,7 @@ def suggest_chunk_sizes(
     return f"use {' and '.join(cuts[:NAMED])}{more}: then every operand{first} fits; or {error.more}"
 
 
-def fitting_chunks(
-    request: PlanRequest, need: int, room: int, budget: float = BUDGET, apart: bool = False
-) -> list[TensorData]:
+def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float, apart: bool = False) -> list[TensorData]:
     """Finds smaller chunks of the sources so that every operand fits; [] if none were found in time.
 
     Parameters
@@ -345,22 +343,23 @@ def fitting_chunks(
     room
         Bytes available.
     budget
-        Seconds; a trial that would probably take longer is not begun.
+        Seconds of this thread's processor time, so that other processes do not decide what is found; a trial that
+        would probably take longer is not begun.
     apart
         Whether workers share no memory, so that operands that gather hold whole inputs.
     """
-    begun, each = time.perf_counter(), SECONDS
+    begun, each = time.thread_time(), SECONDS
     size = largest_source(request.data, request.held)
     for _ in range(TRIALS):
         size = int(size * min(LESS, SPARE * room / need))
         if size < SMALLEST:
             return []
         data = rechunk_sources(request.data, request.held, size)
-        count, before = chunk_count(data, request.held), time.perf_counter()
+        count, before = chunk_count(data, request.held), time.thread_time()
         if before - begun + count * each > budget:
             return []
         most = hungriest(request.compiled(size).after, apart)
-        each = (time.perf_counter() - before) / count
+        each = (time.thread_time() - before) / count
         need = most.nbytes if most is not None else 0
         if need <= room:
             as_they_were = {(one.op.line, one.chunks) for one in rechunkable_sources(request.data, request.held)}

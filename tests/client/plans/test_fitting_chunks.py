@@ -16,6 +16,11 @@ from jmars.switches import TASK_DEFAULTS
 SETTINGS = {**TASK_DEFAULTS, "combine_size": 4}
 
 
+@pytest.fixture(autouse=True)
+def no_limit_of_time(monkeypatch):
+    monkeypatch.setattr(module, "BUDGET", math.inf)
+
+
 def asked(*tensors, held=frozenset()):
     return PlanRequest([one.data for one in tensors], held, SETTINGS, Profile(), 2, None)
 
@@ -105,17 +110,17 @@ def test_where_nothing_better_is_known_the_text_stays():
     all_held = {node.key for node in question_nodes(tensor)}
     assert error.proposed in str(error) and "use a smaller chunk_size, or raise memory_limit by" in error.proposed
     assert suggest_chunk_sizes(error, [tensor.data], all_held, 2) == error.proposed
-    assert fitting_chunks(asked(mt.ones(10)), 100, 1) == [], "chunks of some bytes help nobody"
+    assert fitting_chunks(asked(mt.ones(10)), 100, 1, math.inf) == [], "chunks of some bytes help nobody"
 
 
 def test_what_would_take_longer_than_there_is_time_is_not_begun(monkeypatch):
     request = asked(fat(1000))
     need = needs(request)
-    assert fitting_chunks(request, need, need // 5)
+    assert fitting_chunks(request, need, need // 5, math.inf)
     compiled = []
     monkeypatch.setattr(PlanRequest, "compiled", lambda *args: compiled.append(args))
     monkeypatch.setattr(module, "SECONDS", 1.0)  # each operand, and there are more than two
-    assert fitting_chunks(request, need, need // 5) == [] and not compiled
+    assert fitting_chunks(request, need, need // 5, budget=2.0) == [] and not compiled
 
 
 def question_nodes(tensor):
