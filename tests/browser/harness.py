@@ -244,16 +244,20 @@ class LabPage:
 
 
 def _told(error: Error) -> list[str]:
-    """Text of an error of the page; none for the one that is not ours: ipywidgets' manager met no kernel.
+    """Text of an error of the page; none for two that are not ours, of ipywidgets' manager.
 
     `getWidgetManagerOwner` of @jupyter-widgets/jupyterlab-manager 5.0.16 waits until the session context of each
     notebook is ready, and then reads `session.kernel.id`; the session of a notebook without a kernel is null. The
     promise fails when the server has told its sessions, which may be after the notebook has been closed and the next
     one opened: nothing on the page waits for it. Source: ipywidgets#3970, open.
+
+    `JupyterLuminoWidget.processMessage` of the same version (jupyterlab_widgets 3.0.17) passes each message to its
+    view, which `dispose` has set to null: a message to the view of a notebook that is being closed fails.
     """
     stack = str(error.stack)
-    theirs = "null (reading 'kernel')" in stack and "@jupyter-widgets/jupyterlab-manager/static/" in stack
-    return [] if theirs else [stack[:800]]
+    manager = "@jupyter-widgets/jupyterlab-manager/static/" in stack
+    theirs = any(f"null (reading '{name}')" in stack for name in ("kernel", "processLuminoMessage"))
+    return [] if manager and theirs else [stack[:800]]
 
 
 _OPEN = """async ([path, kernel]) => {
