@@ -3,6 +3,13 @@
 The actor compiles the tensor graph (in a thread, so that a cancel is heard meanwhile), makes the plan, and runs stage
 after stage (StageRun); most jobs have a single stage. A job ends as succeeded, failed or cancelled exactly once, and
 then holds only the results.
+
+A stage ends in two steps. When no operand is left to wait for, the stage hands its results to `keep` and orders the
+workers to forget the stage. Their last report calls `closed`, which begins the next stage or ends the job.
+
+A fault of jmars ends a single job, not other jobs and not the cluster: the rows of its stage may be half changed, so
+they decide no more. The workers stop and forget the stage, then chunks that only this stage needed are freed (`broken`;
+docs/explanation/reliability.md, "Faults of jmars itself").
 Source: docs/explanation/seeds.md, "Submitting a job", "Cancelling a job" and "Execution control".
 
 Phases: the running phase of a job's preparation, with the age, to explain why no operand runs.
@@ -31,7 +38,17 @@ import numpy as np
 
 from jmars.errors import ChunkLostError, JobCancelledError, fault_of
 from jmars.model import events
-from jmars.model.messages import ChunksLost, Failure, GpuRefused, JobBroken, JobReport, Submission, Warned
+from jmars.model.messages import (
+    ChunksLost,
+    Failure,
+    GpuRefused,
+    JobBroken,
+    JobClosed,
+    JobReport,
+    Refused,
+    Submission,
+    Warned,
+)
 from jmars.model.status import STATE_NAMES, TERMINAL, JobState
 from jmars.scheduler.job_summaries import (
     JobWarnings,
@@ -44,8 +61,9 @@ from jmars.scheduler.job_summaries import (
 )
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.progress import Progress
+from jmars.scheduler.ranking import refuse_unfit
 from jmars.scheduler.scheduler_context import SchedulerContext
-from jmars.scheduler.stage_run import FailedStageCleanup, StageRun, open_stage
+from jmars.scheduler.stage_run import RegistrationState, StageRun
 from jmars.scheduler.stages import Stages, compile_submission, stages_of
 from jmars.tensor.source_line import SourceLine
 from jmars.units import format_seconds
@@ -72,24 +90,24 @@ class GraphActor:
         self.submitted = time.monotonic()
         self.elapsed = 0.0
         self.made_at = 0  # line of the cell that made the last operand; 0 where unknown
-        self.measured: dict[str, Any] | None = None  # what it took, once it has ended
-        self.results: list[str] = []  # keys of the tensors that it left here and that were not here before
-        self.settled: dict[str, Any] = {}  # chunks of results whose lengths were not known when they were submitted
+        self.measured: dict[str, Any] | None = None  # measurements of the stages that have ended; None before
+        self.results: list[str] = []  # keys of kept tensors that were not here before the job
+        self.settled: dict[str, Any] = {}  # chunk lengths of results that were unknown at the submission
         self.newest: Ready | None = None  # the newest stage, also after its end, as long as the picture is kept
-        self.phases = Phases()  # what its preparation is at
-        self.refused: list[str] = []  # what GPUs could not run, and why, in words
+        self.stage: StageRun | None = None  # the running stage; None before the first, between stages, and at the end
+        self.phases = Phases()  # the running phase of the preparation
+        self.refused: list[str] = []  # operands that GPUs could not run, with reasons, in words
         self.warnings = JobWarnings(job, context.log)
         self._context = context
         self._port, self._meta, self._log = context.port, context.meta, context.log
-        self._stop_as: JobState | None = None  # how it will end once nothing runs
+        self._stop_as: JobState | None = None  # final state of a job that is being stopped
         self._picture: dict[str, Any] | None = None
-        self._run: StageRun | None = None
-        self._cleanup: FailedStageCleanup | None = None  # of a stage that failed by our own fault
+        self._broken: StageRun | None = None  # stage that failed by a fault of jmars, until the workers forget it
         self._final_states = b""
-        self._stages: Stages | None = None  # of a graph that unfolds while it runs
+        self._stages: Stages | None = None  # stages of a graph that unfolds during the run
         self._earlier = [0] * len(STATE_NAMES)  # operands of stages that have ended, by state
         self._progress = Progress()
-        self._going_on: asyncio.Task[None] | None = None  # from one stage to the next
+        self._going_on: asyncio.Task[None] | None = None  # way from one stage to the next
         self._log.append(events.JOB_SUBMITTED, job, {"name": name})
         self._log.append(events.JOB_MOVED, job, self._job_data())
 
@@ -112,12 +130,12 @@ class GraphActor:
             return
         if isinstance(ready, Ready):
             try:
-                self._run = open_stage(self.job, self.number, self, self._context, ready, self._stages)
+                self.stage = self._open(ready)
             except Exception as error:  # a tensor was dropped, too many jobs are open, a user's object has no hash
                 where, self.line = blame_operand(error, ready)
                 self.error = Failure.of(error, where)
             else:
-                self._begin(self._run)
+                self._begin(self.stage)
                 return
         else:
             self.error = Failure.of(ready, "while the graph was prepared")
@@ -127,39 +145,72 @@ class GraphActor:
         if self._stop_as is not None:
             raise JobCancelledError("cancelled while it was prepared")
 
-    def _begin(self, run: StageRun) -> None:
+    def _open(self, ready: Ready) -> StageRun:
+        """Open the job, or its next stage, on the workers; an exception leaves no change.
+
+        Raises
+        ------
+        ClusterError
+            If a tensor that it reads was dropped, or too many jobs are open.
+        ChunkLostError
+            If chunks of it were lost.
+        MemoryLimitError
+            If one of its operands does not fit in memory by itself.
+        """
+        prepared, bound = ready
+        context, stages, most = self._context, self._stages, prepared.hungriest
+        machine = None if context.machine is None else context.machine()
+        if most is not None and machine is not None and most.nbytes > machine.largest:
+            what = prepared.blame(most.operand, bound)[0]
+            refuse_unfit(most, machine.largest, what, machine.advice, machine.giver())
+        table = prepared.open(self.job, self.number, context.take_chunks(prepared.plan.dag.n), bound)
+        given: dict[int, int] = {}
+        if stages is not None:
+            stages.hold(self._meta)
+        for name, operands in prepared.stored.items():
+            key = bound.key(name)
+            held = self._meta.chunks(key if stages is None else stages.name(key))
+            for operand, index in operands:
+                given[operand] = table.chunk[operand] = held[index]
+        stage = StageRun(self, context, ready, table, given)
+        try:
+            self._port.open_job(table)
+        except Exception:
+            prepared.pool.release(stage.operands.counters)
+            raise
+        self._meta.hold(given.values())
+        if stages is not None:
+            self._port.free_chunks(stages.begin(self._meta))
+        return stage
+
+    def _begin(self, stage: StageRun) -> None:
         """Start a stage that was opened on the workers."""
-        prepared, bound = run.ready
+        prepared, bound = stage.ready
         number = 1 if self._stages is None else self._stages.number
-        self._picture, self.newest = prepared.shown(bound, number), run.ready
+        self._picture, self.newest = prepared.shown(bound, number), stage.ready
         if self._picture["stages"]:
             self.made_at = int(self._picture["stages"][-1][2] or 0)
-        self._progress.begin(len(run.given), last=self._stages is None or self._stages.is_last)
+        self._progress.begin(len(stage.given), last=self._stages is None or self._stages.is_last)
         if prepared.made >= self.submitted:  # for this job, and not taken from an earlier one
             self._log.append(events.JOB_PREPARED, self.job, {"phases": prepared.phases})
         self._log.append(events.GRAPH_BUILT, self.job, self._picture, prepared.weight)
         if self.state is not JobState.RUNNING:
             self._move(JobState.RUNNING)
-        run.start()
+        stage.start()
 
     # -- reports of the workers
-    @property
-    def stage(self) -> StageRun | None:
-        """The running stage, which takes the workers' reports; None before the first stage, between stages, and at
-        the end.
-        """
-        return self._run
-
     def report(self, report: JobReport | ChunksLost | JobBroken) -> None:
-        """Hand a report of the workers to the running stage; a late report has no effect."""
+        """Act on a report of the workers; a late report has no effect."""
         if isinstance(report, JobBroken):
             self.broken(report.why)
-        elif self._run is not None and isinstance(report, Warned):
-            self.isolate_faults(self.warnings.add, self._run.ready, report)
-        elif self._run is not None:
-            self.isolate_faults(self._run.report, report)
-        elif self._cleanup is not None:
-            self._cleanup.report(report)
+        elif isinstance(report, JobClosed) or (isinstance(report, Refused) and report.operand < 0):
+            self._forgotten(report)
+        elif self.stage is None:
+            return
+        elif isinstance(report, Warned):
+            self.isolate_faults(self.warnings.add, self.stage.ready, report)
+        else:
+            self.isolate_faults(self.stage.report, report)
 
     def on_cores(self, report: GpuRefused, worker: str) -> None:
         """Log that cores run operands which were planned for a GPU."""
@@ -176,7 +227,7 @@ class GraphActor:
         try:
             act(*args)
         except Exception as error:
-            if self.state in TERMINAL or self._cleanup is not None:
+            if self.state in TERMINAL or self._broken is not None:
                 raise  # on the way to its end, or behind it: then nothing is known
             log.exception("%s ends by a fault of ours", self.job)
             self.broken(fault_of(error))
@@ -186,37 +237,44 @@ class GraphActor:
 
         No effect when the job has ended, or is about to. Errors on that way are raised.
         """
-        if self.state in TERMINAL or self._cleanup is not None:
+        if self.state in TERMINAL or self._broken is not None:
             return
-        self.failing(internal_failure(what), None)
+        self.error, self.line, self._stop_as = internal_failure(what), None, JobState.FAILED
         for key in self.results:
             self._port.free_chunks(self._meta.drop(key))
         self.results = []
-        stage, self._run = self._run, None
+        stage, self.stage = self.stage, None
         if stage is None:
             self._end(JobState.FAILED)
             return
         self._leave(stage)
         self._move(JobState.CANCELLING)
-        self._cleanup = FailedStageCleanup(stage, self.job, self._context, self._gone)
-        self._cleanup.stop()
+        self._broken = stage
+        if stage.known is RegistrationState.CLOSED:
+            self._bury(stage)
+        elif stage.known is RegistrationState.OPEN:
+            stage.known = RegistrationState.CLOSING  # no planned retry has an effect now
+            self._port.stop_execution(self.job)
+            self._port.close_job(self.job)
 
-    def _gone(self) -> None:
-        self._cleanup = None
+    def _bury(self, stage: StageRun) -> None:
+        """End the job after a fault of jmars: the workers have forgotten the stage."""
+        self._port.free_chunks(stage.abandon())
+        self._broken = None
         self._end(JobState.FAILED)
 
-    # -- what the stage tells: GraphActor is its StageListener
-    def failing(self, error: Failure, line: SourceLine | None) -> None:
-        """An operand cannot be computed: the job will end as failed."""
-        self.error, self.line = error, line
-        self._stop_as = JobState.FAILED
-
-    def stopping(self) -> None:
-        """The stage is about to stop its running operands."""
+    # -- the end of a stage
+    def stopping(self, error: Failure | None, line: SourceLine | None) -> None:
+        """The stage is about to stop its running operands: for an operand's error, or (None) as ordered."""
+        if error is not None:
+            self.error, self.line, self._stop_as = error, line, JobState.FAILED
         self._move(JobState.CANCELLING)
 
     def keep(self, chunks: Mapping[str, list[int]], shapes: Mapping[int, tuple[int, ...]]) -> None:
-        """Keep the results of a stage whose operands are all done."""
+        """Keep the results of a stage whose operands are all done; the workers do not know yet.
+
+        `chunks` has the chunks of each key; `shapes` those of chunks that were unknown before the run.
+        """
         if self._stages is None:
             self._keep(chunks)
         else:
@@ -226,19 +284,41 @@ class GraphActor:
         for one, shape in shapes.items():
             self._meta.told(one, shape)
 
-    def closed(self, measured: dict[str, Any] | None, succeeded: bool) -> None:
-        """Go on with the next stage, or end the job."""
-        assert self._run is not None
+    def _forgotten(self, report: JobClosed | Refused) -> None:
+        """The workers have forgotten the stage, or refused it as a whole: nothing more is reported about it."""
+        if self._broken is not None:
+            self._bury(self._broken)
+        elif self.stage is not None:
+            self.stage.known = RegistrationState.CLOSED
+            if isinstance(report, Refused):
+                self.isolate_faults(self._never_opened, self.stage, report.failure)
+            else:
+                self.isolate_faults(self.closed, report.measured)
+
+    def closed(self, measured: dict[str, Any] | None) -> None:
+        """Go on with the next stage, or end the job; `measured` is None where the workers refused the stage."""
+        stage = self.stage
+        assert stage is not None
+        stage.close()
         if measured is not None:
+            if stage.succeeded:
+                self._context.ran(stage.ready.prepared, measured)
             self.measured = merge_measurements(self.measured, measured)
-        self._leave(self._run)
-        self._run = None
+        self._leave(stage)
+        self.stage = None
         if self._stop_as is not None:
             self._end(self._stop_as)
         elif self._stages is None:
             self._end(JobState.SUCCEEDED)
         else:
             self._going_on = asyncio.ensure_future(self._go_on(self._stages))
+
+    def _never_opened(self, stage: StageRun, failure: Failure) -> None:
+        """Fail the job, because the workers refused the stage as a whole."""
+        where, self.line = blame_operand(failure.unpickled(), stage.ready)
+        self.error, self._stop_as = failure.at(where), JobState.FAILED
+        self._port.free_chunks(stage.never_opened())
+        self.closed(None)
 
     def _leave(self, stage: StageRun) -> None:
         """Note how the operands of a stage stand that is over."""
@@ -251,13 +331,13 @@ class GraphActor:
         """Stop the job; no effect when the job has ended or is about to."""
         if self.state in TERMINAL or self._stop_as is not None:
             return
-        if self._run is None:
+        if self.stage is None:
             self._stop_as = JobState.CANCELLED
             self._move(JobState.CANCELLING)
             self._end(JobState.CANCELLED)  # the thread that prepares it finds out between two phases
-        elif not self._run.ended:
+        elif not self.stage.ended:
             self._stop_as = JobState.CANCELLED
-            self._run.stop()
+            self.stage.stop()
         elif self._stages is not None:
             self._stop_as = JobState.CANCELLED  # as soon as the stage is closed
 
@@ -346,14 +426,14 @@ class GraphActor:
     @property
     def progress(self) -> float:
         """Share of the work that is done: never less than before, 1 only when the job has succeeded."""
-        return self._progress.told(self._run.operands.state if self._run else b"", self.state is JobState.SUCCEEDED)
+        return self._progress.told(self.stage.operands.state if self.stage else b"", self.state is JobState.SUCCEEDED)
 
     @property
     def eta(self) -> float | None:
         """Estimated remaining seconds of the running stage; None while unknown."""
-        if self._run is None or self.state is not JobState.RUNNING:
+        if self.stage is None or self.state is not JobState.RUNNING:
             return None
-        return self._run.eta.left(time.monotonic(), self._run.operands.state)
+        return self.stage.eta.left(time.monotonic(), self.stage.operands.state)
 
     @property
     def _elapsed_now(self) -> float:
@@ -362,11 +442,11 @@ class GraphActor:
 
     def held(self) -> list[int]:
         """Bytes of the job's chunks by the worker that made them, while the job runs."""
-        return self._run.operands.held if self._run is not None else []
+        return self.stage.operands.held if self.stage is not None else []
 
     def describe(self) -> dict[str, Any]:
         """Fields of the job in lists of jobs."""
-        counts = sum_counts(self._earlier, counts_by_state(self._run.states)) if self._run else self._earlier
+        counts = sum_counts(self._earlier, counts_by_state(self.stage.states)) if self.stage else self._earlier
         return {
             "id": self.job,
             "name": self.name,
@@ -383,7 +463,7 @@ class GraphActor:
 
     def standing(self) -> list[tuple[str, str, dict[str, Any]]]:
         """Present state of the job as events, for a reader that missed some."""
-        states = self._run.states if self._run is not None else self._final_states
+        states = self.stage.states if self.stage is not None else self._final_states
         return standing(self.job, self.name, self._picture, states, self._job_data() | {"elapsed": self._elapsed_now})
 
     def _move(self, state: JobState) -> None:

@@ -21,14 +21,13 @@ from jmars.plan import DriftReport
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.plan_monitor import JobProgress, NewPlan, PlanMonitor, plan_anew
-from jmars.scheduler.prepare import Watched
 from jmars.scheduler.ranking import Machine
 from jmars.scheduler.shards import Shards
 
 log = logging.getLogger("jmars.scheduler")
 
-_SHARE = 0.05  # of the work that is left, which another plan may take to make
-_SLOW = 0.8  # of the fastest worker's speed: who is below takes only what is planned for it
+_SHARE = 0.05  # of the remaining work: time limit for making another plan
+_SLOW = 0.8  # of the fastest worker's speed; below it a worker runs planned operands only
 
 
 class Replanning:
@@ -61,7 +60,7 @@ class Replanning:
         self._port, self._log = port, log
         self._task: asyncio.Task[None] | None = None
         self._open = True
-        self._changed = ""  # which hosts came or went since the last plan
+        self._changed = ""  # hosts that came or went since the last plan, in words
 
     def ended(self, operands: Sequence[int], worker: int, microseconds: Sequence[int]) -> None:
         """Operands ended on a worker after so many microseconds each."""
@@ -107,7 +106,7 @@ class Replanning:
             log.exception("what is left of %s could not be planned anew", self._job)
             self._open = False
             return
-        if self._open and self._changed:  # it is of hosts that are not those of now
+        if self._open and self._changed:  # the hosts have changed meanwhile
             self._plan_for_hosts()
         elif self._open:
             self._carefully(self._swap, replace(new, why=why), report)
@@ -131,20 +130,3 @@ class Replanning:
         told = {"why": new.why, "speed": new.speed, "makespan": new.makespan, "before": new.before, "slow": slow}
         self._log.append(events.REPLANNED, self._job, told)
         self._port.replan(self._job, new.rank, workers, slow)
-
-
-def watch_over(
-    watched: Watched | None,
-    job: str,
-    operands: OperandActor | Shards,
-    rank: Sequence[int],
-    port: WorkerPort,
-    log: EventLog,
-    isolate_faults: Callable[..., None],
-    machine: Callable[[], Machine] | None,
-    given: Mapping[int, int],
-) -> Replanning | None:
-    """Monitoring of a stage that was opened, None where it is too short; a new plan comes in by `isolate_faults`."""
-    if watched is None:
-        return None
-    return Replanning(job, watched.watch(), operands, rank, port, log, isolate_faults, machine, given)

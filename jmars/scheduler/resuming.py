@@ -289,7 +289,7 @@ class Resuming:
                 going[job] = stage  # the host has not heard of it
                 self._unheard.add(job)
             elif stage.ended and job in host["closed"]:
-                stage.closed(host["closed"][job])
+                self._session.graph(job).closed(host["closed"][job])
             else:
                 self._anew.add(job)
                 self._held.setdefault(job, []).extend(stage.given.values())  # what it holds is let go of at its end

@@ -1,18 +1,9 @@
 """StageRun: the operands of a job, or of a stage of the job, while they run on the workers.
 
-From the opening of the stage on the workers to their report of the closing: reports change the operands' rows
-(OperandActor); the rows' decisions become orders to the workers and events in the log. Reports that come twice or too
-late have no effect. Source: docs/explanation/seeds.md, "Execution control" and "Cancelling a job".
-
-StageListener: the stage's view of the job.
-
-Opens a job, or its next stage, on the workers: chunk numbers, inputs from outside, then the job's table.
-
-FailedStageCleanup: releases a stage that failed with an unexpected error.
-
-The stage's rows may be half changed, so they decide no more: the workers stop and forget the stage, and then
-chunks that only this stage needed are freed. So a fault of jmars ends a single job, not other jobs and not the cluster.
-Source: docs/explanation/reliability.md, "Faults of jmars itself".
+GraphActor opens a stage on the workers and hands it their reports. Reports change the operands' rows (OperandActor);
+the rows' decisions become orders to the workers and events in the log. The stage calls its GraphActor before running
+operands are stopped (`stopping`) and when all operands are done (`keep`). Reports that come twice or too late have no
+effect. Source: docs/explanation/seeds.md, "Execution control" and "Cancelling a job".
 """
 
 from __future__ import annotations
@@ -21,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +25,6 @@ from jmars.model.messages import (
     Finished,
     InputsMissing,
     Interrupted,
-    JobClosed,
     JobReport,
     JobTable,
     Refused,
@@ -43,16 +33,17 @@ from jmars.model.messages import (
     WorkerLost,
 )
 from jmars.model.status import OperandState as S
-from jmars.scheduler.job_summaries import blame_operand, chunk_loss_error, worker_killer_error
+from jmars.scheduler.job_summaries import chunk_loss_error, worker_killer_error
 from jmars.scheduler.operand_rows import Moved
 from jmars.scheduler.prepare import Ready
 from jmars.scheduler.progress import Eta
-from jmars.scheduler.ranking import refuse_unfit
-from jmars.scheduler.replanning import watch_over
+from jmars.scheduler.replanning import Replanning
 from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.scheduler.shards import Shards, make_rows
-from jmars.scheduler.stages import Stages
 from jmars.tensor.source_line import SourceLine
+
+if TYPE_CHECKING:
+    from jmars.scheduler.graph_actor import GraphActor
 
 
 class StageRun:
@@ -61,21 +52,21 @@ class StageRun:
     Attributes
     ----------
     operands
-        The rows.
+        Rows of the operands.
     ready
-        What is run.
+        The prepared structure, with the bindings of this run.
     given
-        Operand: chunk of another tensor, or of an earlier stage, that it stands for.
-    ended
-        Whether nothing runs any more, and the workers were told to close it.
+        By operand: the chunk of another tensor, or of an earlier stage, that the operand stands for.
+    ended, succeeded
+        Whether no operand is left to wait for, so that the workers were ordered to close the stage; whether all
+        operands are done.
     known
-        What they know of it.
+        Knowledge that the workers have of the stage.
     """
 
     def __init__(
         self,
-        job: str,
-        listener: StageListener,
+        graph: GraphActor,
         context: SchedulerContext,
         ready: Ready,
         table: JobTable,
@@ -89,31 +80,33 @@ class StageRun:
         planned = None if watched is None else watched.graph.cost
         makespan = None if told is None else told["makespan"]
         self.eta = Eta(table.program, len(context.here()), planned, makespan, begun=monotonic())
-        self.ended = False
+        self.ended = self.succeeded = False
         self.known = RegistrationState.OPEN
-        self._job, self._listener, self._context = job, listener, context
+        self._graph, self._job, self._context = graph, graph.job, context
         self._port, self._meta, self._log = context.port, context.meta, context.log
-        ports = context.port, context.log, listener.isolate_faults
-        self._replanning = watch_over(prepared.watched, job, self.operands, table.rank, *ports, context.machine, given)
+        self._replanning: Replanning | None = None  # None for a stage that is too short
+        if watched is not None:
+            ports, machine = (context.port, context.log, graph.isolate_faults), context.machine
+            rows, rank = self.operands, table.rank
+            self._replanning = Replanning(graph.job, watched.watch(), rows, rank, *ports, machine, given)
         self._computed = 0.0  # seconds that operands took, of all workers
         self._stopping = False
-        self._succeeded = False
         self._on_disk: set[int] = set()  # operands whose chunk was spilled and not reloaded since
-        self._line: SourceLine | None = None  # of the operand that is to blame
+        self._line: SourceLine | None = None  # user's line of the operand to blame
 
     def start(self) -> None:
         """Hand out the first operands."""
         if isinstance(self.operands, Shards):
             self._log.append(events.OPERANDS_SPREAD, self._job, {"operands": [one.own for one in self.operands.shards]})
         if self.operands.is_done:  # all is here: a job does not end before who submits it has heard of it
-            asyncio.get_running_loop().call_soon(self._listener.isolate_faults, self._nothing_to_do)
+            asyncio.get_running_loop().call_soon(self._graph.isolate_faults, self._nothing_to_do)
             return
         self._submit(*self.operands.start())
         self.hosts_changed("")  # while the graph was prepared
 
     def _nothing_to_do(self) -> None:
         if not self._stopping and not self.ended:
-            self._over(succeeded=True)
+            self._end_stage(succeeded=True)
 
     # -- reports of the workers
     def report(self, report: JobReport | ChunksLost) -> None:
@@ -144,9 +137,9 @@ class StageRun:
         if freed:
             self._free(freed)
         if self._stopping:
-            self._end_if_still()
+            self._end_if_idle()
         elif rows.is_done:
-            self._over(succeeded=True)
+            self._end_stage(succeeded=True)
         else:
             if ready:
                 self._submit(ready, workers)
@@ -165,7 +158,7 @@ class StageRun:
         if moved.ready and (delay or not again):
             self._moved(S.READY, moved.ready)
             if again:
-                asyncio.get_running_loop().call_later(delay, self._listener.isolate_faults, self._try_again, operand)
+                asyncio.get_running_loop().call_later(delay, self._graph.isolate_faults, self._try_again, operand)
         elif S.FATAL in moved.states:
             where = self._blame(operand, failure.member) + rule.told(failure, rows.tries[operand])
             self._fatal(moved, failure.at(where))
@@ -173,12 +166,7 @@ class StageRun:
             self._act(moved)
 
     def refused(self, operand: int, failure: Failure) -> None:
-        """An operand can never run on this host; with -1 no operand of the job can, and the workers have forgotten
-        the job.
-        """
-        if operand < 0:
-            self._never_opened(failure)
-            return
+        """An operand can never run on this host."""
         moved = self.operands.refused(operand)
         if S.FATAL in moved.states:
             self._fatal(moved, failure.at(self._blame(operand)))
@@ -225,6 +213,11 @@ class StageRun:
         (self._on_disk.update if on_disk else self._on_disk.difference_update)(operands)
         self._moved(S.SPILLED if on_disk else S.FINISHED, [one for one in operands if state[one] == S.FINISHED])
 
+    def hosts_changed(self, why: str) -> None:
+        """Plan the remaining operands for the present hosts, if the plan is for different hosts."""
+        if self._replanning and self._context.machine:
+            self._replanning.hosts_changed(self._context.machine, why)
+
     @property
     def states(self) -> bytes:
         """State of each operand as events tell it: SPILLED where a finished operand's chunk is on disk."""
@@ -233,14 +226,6 @@ class StageRun:
             if states[one] == S.FINISHED:
                 states[one] = S.SPILLED
         return bytes(states)
-
-    def closed(self, measured: dict[str, Any] | None) -> None:
-        """The workers have forgotten the stage; `measured` is None where the stage never came to them."""
-        self.known = RegistrationState.CLOSED
-        self.ready.prepared.pool.release(self.operands.close())  # nothing more is reported
-        if self._succeeded and measured is not None:
-            self._context.ran(self.ready.prepared, measured)
-        self._listener.closed(measured, self._succeeded)
 
     # -- what follows from them
     def _submit(self, operands: Sequence[int], workers: Sequence[int]) -> None:
@@ -317,62 +302,66 @@ class StageRun:
         """Log state changes, submit ready operands, and end where no operand is left to wait for."""
         self._tell(moved)
         self._submit(moved.ready, moved.workers)
-        self._end_if_still()
+        self._end_if_idle()
 
     def _fatal(self, moved: Moved | None, error: Failure) -> None:
         """Give up an operand: its descendants are FATAL, the rest is stopped."""
-        if not self._stopping:
-            self._listener.failing(error, self._line)
         if moved is not None:
             self._tell(moved)
-        self.stop()
+        self.stop(error)
 
-    def stop(self) -> None:
-        """Stop running operands and drop waiting operands; no effect when that was done before, or none is left."""
+    def stop(self, error: Failure | None = None) -> None:
+        """Stop running operands and drop waiting operands; no effect when that was done before, or none is left.
+
+        `error` is an operand's; None where the job is cancelled.
+        """
         if self._stopping or self.ended:
             return
         self._stopping = True
         self._tell(self.operands.stop())
-        self._listener.stopping()
+        self._graph.stopping(error, self._line)
         self._port.stop_execution(self._job)
-        self._end_if_still()
+        self._end_if_idle()
 
-    def _never_opened(self, failure: Failure) -> None:
-        where, line = blame_operand(failure.unpickled(), self.ready)
-        self._listener.failing(failure.at(where), line)
-        self._stopping = self.ended = True
-        self._moved(S.CANCELLED, self.operands.stop().states.get(S.CANCELLED, []))
-        self._port.free_chunks(self.let_go())
-        self.closed(None)
-
-    def _end_if_still(self) -> None:
+    def _end_if_idle(self) -> None:
         if self._stopping and not self.operands.running and not self.ended:
-            self._over(succeeded=False)
+            self._end_stage(succeeded=False)
 
-    def _over(self, succeeded: bool) -> None:
+    def _end_stage(self, succeeded: bool) -> None:
         """End the stage: keep the results or free the chunks, and order the workers to close the stage."""
-        self.ended, self._succeeded = True, succeeded
+        self.ended, self.succeeded = True, succeeded
         rows, chunk = self.operands, self.table.chunk
         if succeeded:
             prepared, bound = self.ready
-            shapes = {chunk[operand]: shape for operand, shape in rows.sizes.items()}
-            self._listener.keep(
-                {bound.key(name): [chunk[i] for i in ids] for name, ids in prepared.results.items()}, shapes
-            )
+            results = {bound.key(name): [chunk[i] for i in ids] for name, ids in prepared.results.items()}
+            self._graph.keep(results, {chunk[operand]: shape for operand, shape in rows.sizes.items()})
         else:
             freed, program = rows.free(), self.table.program
             self._moved(S.FREED, freed)
             self._port.free_chunks([chunk[i] for i in freed if program[i] >= 0])
-        self._port.free_chunks(self.let_go())
+        self._port.free_chunks(self._release_inputs())
         self.known = RegistrationState.CLOSING
         self._port.close_job(self._job)
 
-    def hosts_changed(self, why: str) -> None:
-        """Plan the remaining operands for the present hosts, if the plan is for different hosts."""
-        if self._replanning and self._context.machine:
-            self._replanning.hosts_changed(self._context.machine, why)
+    def never_opened(self) -> list[int]:
+        """End a stage that the workers refused as a whole; returns chunks without a holder now."""
+        self._stopping = self.ended = True
+        self._moved(S.CANCELLED, self.operands.stop().states.get(S.CANCELLED, []))
+        return self._release_inputs()
 
-    def let_go(self) -> list[int]:
+    def close(self) -> None:
+        """Give the counters back: the workers report nothing more."""
+        self.ready.prepared.pool.release(self.operands.close())
+
+    def abandon(self) -> list[int]:
+        """Give up the stage after a fault of jmars; returns chunks that it read or made, without a holder now."""
+        free = self._release_inputs()
+        made = [chunk for row, chunk in zip(self.table.program, self.table.chunk, strict=True) if row >= 0]
+        if self.known is not RegistrationState.CLOSED:
+            self.ready.prepared.pool.release(self.operands.counters)
+        return free + [chunk for chunk in made if not self._meta.is_held(chunk)]
+
+    def _release_inputs(self) -> list[int]:
         """Release chunks from outside; returns chunks without a holder now."""
         if self._replanning:
             self._replanning.close()
@@ -397,16 +386,15 @@ class StageRun:
 
 # By class of the report; a `match` takes four times as long, and a report comes for every batch.
 _HANDLERS: dict[type, Callable[[StageRun, Any], None]] = {
-    Started: lambda stage, told: stage.started(told.operands, told.worker),
-    Finished: lambda stage, told: stage.finished(told.operands, told.worker, told.shapes, told.microseconds),
-    Failed: lambda stage, told: stage.failed(told.operand, told.failure),
-    Interrupted: lambda stage, told: stage.interrupted(told.operands),
-    WorkerLost: lambda stage, told: stage.lost(told.operands, told.why, told.how, told.deaths),
-    Spilled: lambda stage, told: stage.spilled(told.operands, told.on_disk),
-    Refused: lambda stage, told: stage.refused(told.operand, told.failure),
-    ChunksLost: lambda stage, told: stage.chunks_lost(told.chunks, told.why),
-    InputsMissing: lambda stage, told: stage.missing(told.operands),
-    JobClosed: lambda stage, told: stage.closed(told.measured),
+    Started: lambda stage, report: stage.started(report.operands, report.worker),
+    Finished: lambda stage, report: stage.finished(report.operands, report.worker, report.shapes, report.microseconds),
+    Failed: lambda stage, report: stage.failed(report.operand, report.failure),
+    Interrupted: lambda stage, report: stage.interrupted(report.operands),
+    WorkerLost: lambda stage, report: stage.lost(report.operands, report.why, report.how, report.deaths),
+    Spilled: lambda stage, report: stage.spilled(report.operands, report.on_disk),
+    Refused: lambda stage, report: stage.refused(report.operand, report.failure),
+    ChunksLost: lambda stage, report: stage.chunks_lost(report.chunks, report.why),
+    InputsMissing: lambda stage, report: stage.missing(report.operands),
 }
 
 
@@ -414,106 +402,5 @@ class RegistrationState(Enum):
     """Knowledge that the workers have of a stage."""
 
     OPEN = "open"
-    CLOSING = "closing"  # they were told to forget it
+    CLOSING = "closing"  # ordered to forget the stage
     CLOSED = "closed"
-
-
-class StageListener(Protocol):
-    """The job that a stage belongs to."""
-
-    def isolate_faults(self, act: Callable[..., None], *args: Any) -> None:
-        """Call `act` for the job; an unexpected error ends this job alone."""
-
-    def failing(self, error: Failure, line: SourceLine | None) -> None:
-        """An operand cannot be computed: the stage stops."""
-
-    def stopping(self) -> None:
-        """The stage is about to stop its running operands."""
-
-    def keep(self, chunks: Mapping[str, list[int]], shapes: Mapping[int, tuple[int, ...]]) -> None:
-        """All operands are done: chunks of the results by key, and the shapes that were not known before."""
-
-    def closed(self, measured: dict[str, Any] | None, succeeded: bool) -> None:
-        """The stage is over, and the workers have forgotten it."""
-
-
-def open_stage(
-    job: str, number: int, listener: StageListener, context: SchedulerContext, ready: Ready, stages: Stages | None
-) -> StageRun:
-    """Open a job, or the next stage of a job, on the workers; an exception leaves no change.
-
-    Raises
-    ------
-    ClusterError
-        If a tensor that it reads was dropped, or too many jobs are open.
-    ChunkLostError
-        If chunks of it were lost.
-    MemoryLimitError
-        If one of its operands does not fit in memory by itself.
-    """
-    prepared, bound = ready
-    most = prepared.hungriest
-    machine = None if context.machine is None else context.machine()
-    if most is not None and machine is not None and most.nbytes > machine.largest:
-        what = prepared.blame(most.operand, bound)[0]
-        refuse_unfit(most, machine.largest, what, machine.advice, machine.giver())
-    meta, port = context.meta, context.port
-    table = prepared.open(job, number, context.take_chunks(prepared.plan.dag.n), bound)
-    given: dict[int, int] = {}
-    if stages is not None:
-        stages.hold(meta)
-    for name, operands in prepared.stored.items():
-        key = bound.key(name)
-        held = meta.chunks(key if stages is None else stages.name(key))
-        for operand, index in operands:
-            given[operand] = table.chunk[operand] = held[index]
-    run = StageRun(job, listener, context, ready, table, given)
-    try:
-        port.open_job(table)
-    except Exception:
-        prepared.pool.release(run.operands.counters)
-        raise
-    meta.hold(given.values())
-    if stages is not None:
-        port.free_chunks(stages.begin(meta))
-    return run
-
-
-class FailedStageCleanup:
-    """Takes the remaining reports for a stage.
-
-    Parameters
-    ----------
-    stage
-        The one that is given up; no report reaches it any more.
-    job, context
-        Its job, and what that shares with others.
-    gone
-        Called once, when the workers know nothing of it and nothing is held for it.
-    """
-
-    def __init__(self, stage: StageRun, job: str, context: SchedulerContext, gone: Callable[[], None]) -> None:
-        self._stage, self._job, self._context, self._gone = stage, job, context, gone
-
-    def stop(self) -> None:
-        """Make the workers stop and forget the stage, unless they were told to."""
-        if self._stage.known is RegistrationState.CLOSED:
-            self._bury()
-        elif self._stage.known is RegistrationState.OPEN:
-            self._stage.known = RegistrationState.CLOSING  # so that a try which it has planned comes to nothing
-            self._context.port.stop_execution(self._job)
-            self._context.port.close_job(self._job)
-
-    def report(self, report: JobReport | ChunksLost) -> None:
-        """Take a report of the workers; only the end of the stage on the workers has an effect."""
-        if isinstance(report, JobClosed) or (isinstance(report, Refused) and report.operand < 0):
-            self._bury()
-
-    def _bury(self) -> None:
-        stage, context = self._stage, self._context
-        free = stage.let_go()
-        made = [chunk for row, chunk in zip(stage.table.program, stage.table.chunk, strict=True) if row >= 0]
-        context.port.free_chunks(free + [chunk for chunk in made if not context.meta.is_held(chunk)])
-        if stage.known is not RegistrationState.CLOSED:
-            stage.ready.prepared.pool.release(stage.operands.counters)
-        self._gone()
