@@ -109,7 +109,7 @@ class OperandActor(Rows):
         self.chosen: dict[int, int] = {}  # ready or running operand: worker whose load counts it
         self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of chunks whose size was not known, by operand
         self.running = 0  # operands in RUNNING and CANCELLING
-        self.odd: list[int] = []  # of the last report: operands that were not running, so that it changed nothing
+        self.stale: list[int] = []  # operands of the last report that were not running, so that it changed nothing
         self.blame = Blame()
         self.losses = Losses()
         self.tries: dict[int, int] = {}  # operand: how often it raised
@@ -143,22 +143,22 @@ class OperandActor(Rows):
         """Chunks are stored: (operands that became ready, their workers, operands with a chunk that no operand
         needs now).
 
-        Operands that do not run, because the report comes a second time or too late, are passed over and left in `odd`.
+        Operands that do not run, because the report comes twice or too late, are passed over and left in `stale`.
         """
         state, owner, chosen, load = self.state, self.owner, self.chosen, self.load
         nbytes, held, ends = self.nbytes, self.held, _ENDS
         for operand in operands:
             if not ends[state[operand]]:
-                self.odd.append(operand)
+                self.stale.append(operand)
                 continue
             state[operand] = _FINISHED
             owner[operand] = worker
             held[worker] += nbytes[operand]
             load[chosen.pop(operand)] -= 1
         self.running -= len(operands)
-        if self.odd:
-            self.running += len(self.odd)
-            operands = [operand for operand in operands if operand not in self.odd]
+        if self.stale:
+            self.running += len(self.stale)
+            operands = [operand for operand in operands if operand not in self.stale]
         ready, released = self.counters.finish(operands)
         freed = []
         for operand in released:

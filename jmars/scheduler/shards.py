@@ -136,7 +136,7 @@ class Shards(Rows):
             self.state[one] = S.FINISHED
         self.load = [0] * workers
         self.sizes: dict[int, tuple[int, ...]] = {}
-        self.odd: list[int] = []
+        self.stale: list[int] = []
         self.losses = Losses()
         self.blame = Blame()
         self.messages = 0  # between shards so far
@@ -179,7 +179,7 @@ class Shards(Rows):
             sizes = {one: sized[one] for one in mine if one in sized} if sized else {}
             self._do(told, shard, "ended", mine, worker, sizes)
         self._deliver(told)
-        self.odd += told.odd
+        self.stale += told.stale
         return told.ready, told.workers, told.freed
 
     def sized(self, operand: int, shape: tuple[int, ...], size: int) -> None:
@@ -417,7 +417,7 @@ class ShardAnswer:
     workers: list[int] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
     freed: list[int] = field(default_factory=list)
-    odd: list[int] = field(default_factory=list)
+    stale: list[int] = field(default_factory=list)
     again: list[int] = field(default_factory=list)
     given: list[int] = field(default_factory=list)
     states: dict[S, list[int]] = field(default_factory=dict)
@@ -425,7 +425,7 @@ class ShardAnswer:
 
     def add(self, other: ShardAnswer) -> None:
         """Consequences of another call; mail is not added."""
-        for name in ("ready", "workers", "taken", "freed", "odd", "again", "given"):
+        for name in ("ready", "workers", "taken", "freed", "stale", "again", "given"):
             getattr(self, name).extend(getattr(other, name))
         for state, operands in other.states.items():
             self.states.setdefault(state, []).extend(operands)
@@ -489,11 +489,11 @@ class Shard(OperandActor):
         for one, size in sizes.items():
             self.nbytes[self._place[one]] = size
         ready, workers, freed = self.finished(mine, worker)
-        odd, self.odd = set(self.odd), []
-        told.odd += self._outside(odd)
+        stale, self.stale = set(self.stale), []
+        told.stale += self._outside(stale)
         self._tell_ready(told, ready, workers)
         for one in mine:
-            if one not in odd:
+            if one not in stale:
                 self._post_readers(told, one, "stored")
         self._post_freed(told, freed)
 

@@ -129,8 +129,8 @@ class StageRun:
         for operand, shape in (sizes or {}).items():
             rows.sized(operand, shape, self.table.bytes_of(operand, shape))
         ready, workers, freed = rows.finished(operands, worker)
-        if rows.odd:
-            operands, microseconds = self._without_odd(operands, microseconds)
+        if rows.stale:
+            operands, microseconds = self._drop_stale(operands, microseconds)
         self.eta.ended(operands, microseconds)
         self._computed += 1e-6 * sum(microseconds)
         self._moved(S.FINISHED, operands, worker)
@@ -241,13 +241,13 @@ class StageRun:
             read = [self.given.pop(one) for one in freed if program[one] < 0]
             self._port.free_chunks(self._meta.release(read))
 
-    def _without_odd(self, operands: Sequence[int], microseconds: Sequence[int]) -> tuple[list[int], list[int]]:
+    def _drop_stale(self, operands: Sequence[int], microseconds: Sequence[int]) -> tuple[list[int], list[int]]:
         """The valid part of a report; chunks of operands that were given up meanwhile are freed."""
         rows = self.operands
-        odd, rows.odd = set(rows.odd), []
-        given_up = [one for one in odd if rows.state[one] in (S.CANCELLED, S.FATAL)]
+        stale, rows.stale = set(rows.stale), []
+        given_up = [one for one in stale if rows.state[one] in (S.CANCELLED, S.FATAL)]
         self._port.free_chunks([self.table.chunk[one] for one in given_up])
-        kept = [place for place, one in enumerate(operands) if one not in odd]
+        kept = [place for place, one in enumerate(operands) if one not in stale]
         return [operands[k] for k in kept], [microseconds[k] for k in kept] if microseconds else []
 
     def _try_again(self, operand: int) -> None:

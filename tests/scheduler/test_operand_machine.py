@@ -96,13 +96,13 @@ class Machine(RuleBasedStateMachine):
             del self.at[operand]
         self.chunks.update(some)
         ready, workers, freed = self.rows.finished(some, worker)
-        assert not self.rows.odd
+        assert not self.rows.stale
         self.submitted(ready, workers)
         self.freed(freed)
         if twice:
             assert self.rows.finished(some, worker) == ([], [], [])
-            assert sorted(self.rows.odd) == sorted(some)
-            self.rows.odd = []
+            assert sorted(self.rows.stale) == sorted(some)
+            self.rows.stale = []
 
     @precondition(lambda self: self.running())
     @rule(data=st.data(), twice=st.booleans())
@@ -209,7 +209,7 @@ class Machine(RuleBasedStateMachine):
                 worker = self.at.pop(operand)
                 self.chunks.add(operand)
                 ready, workers, freed = self.rows.finished([operand], worker)
-                self.rows.odd = []
+                self.rows.stale = []
                 self.submitted(ready, workers)
                 self.freed(freed)
             elif self.waiting():

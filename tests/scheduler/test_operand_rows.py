@@ -63,7 +63,7 @@ def test_stopping_cancels_what_waits_and_leaves_what_runs_to_its_worker():
     assert graph.stop().states == {S.CANCELLING: [0, 1], S.CANCELLED: [2, 3]}
     assert graph.finished([0], 0) == ([], [], []) and graph.running == 1
     assert graph.dropped([1]).states == {S.CANCELLED: [1]} and graph.running == 0
-    assert graph.finished([1], 0) == ([], [], []) and graph.odd == [1]  # too late
+    assert graph.finished([1], 0) == ([], [], []) and graph.stale == [1]  # too late
     assert graph.free() == [0] and graph.load == [0, 0]
 
 

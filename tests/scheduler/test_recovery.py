@@ -64,8 +64,8 @@ class Host:
         self.stored -= set(freed)
         self.enqueue(ready, workers)
         before = bytes(self.rows.state), list(self.rows.load), self.rows.running, self.rows.counters.done
-        assert self.rows.finished([operand], 0) == ([], [], []) and self.rows.odd == [operand]  # told twice
-        self.rows.odd.clear()
+        assert self.rows.finished([operand], 0) == ([], [], []) and self.rows.stale == [operand]  # told twice
+        self.rows.stale.clear()
         assert before == (bytes(self.rows.state), list(self.rows.load), self.rows.running, self.rows.counters.done)
 
     def lose(self):
