@@ -375,7 +375,7 @@ class JournaledSession:
 
     def begin_anew(self, job: str, submission: Submission, held: list[int]) -> None:
         """Run a job from the beginning under the old id; `held` are chunks to release at the job's end."""
-        graph = self._session.revived(job, self._session.number + 1, submission.name, submission.ticket)
+        graph = self._session.register_job(job, self._session.number + 1, submission.name, submission.ticket)
         self._held[job] = held
         self._note_job(job, submission)
         self._session.prepare(graph, submission)

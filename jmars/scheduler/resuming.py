@@ -75,24 +75,24 @@ class Resuming:
         give_up: Callable[[str, bool], Awaitable[None]],
     ) -> None:
         self._session, self._noted, self._workers, self._give_up = session, noted, workers, give_up
-        self.reports: list[dict[str, Any]] = []  # of jobs that had ended
-        self._graphs: dict[bytes, bytes] = {}  # of canonical graphs, by structure
-        self._told: dict[str, tuple[int, Submission]] = {}  # job: number and submission of its last record
+        self.reports: list[dict[str, Any]] = []  # reports of jobs that had ended
+        self._graphs: dict[bytes, bytes] = {}  # pickled canonical graphs, by structure
+        self._told: dict[str, tuple[int, Submission]] = {}  # number and submission of a job's last record, by job
         self._ended: set[str] = set()
         self._anew: set[str] = set()
         self._stopped: set[str] = set()  # jobs that were cancelled
         self._withdrawn: list[str] = []  # tickets
         self._base: dict[str, int] = {}
-        self._held: dict[str, list[int]] = {}  # what jobs read that may begin anew
-        self._unheard: set[str] = set()  # jobs that the host has not opened
-        self._unfolding: dict[str, StagesBehind] = {}  # of jobs that have several stages
+        self._held: dict[str, list[int]] = {}  # input chunks of jobs that may begin anew
+        self._unheard: set[str] = set()  # jobs that the host has not opened yet
+        self._unfolding: dict[str, StagesBehind] = {}  # ended stages of jobs with several stages
 
     async def run(self, records: Iterable[tuple[Any, ...]], host: Mapping[str, Any]) -> None:
         """Replay `records`; `host` is the recovery snapshot of the workers' host."""
         story = list(records)
         for record in story:
             if record[0] == "job":
-                if record[1] in self._told:  # anew; the first may stand behind the end of a job that ended at once
+                if record[1] in self._told:  # begun anew; an end before this record is no end
                     self._ended.discard(record[1])
                 self._told[record[1]] = record[2], record[3]
             elif record[0] == "end":
@@ -177,10 +177,10 @@ class Resuming:
         known = self._session.remembers(job)
         if known is not None:
             return known
-        graph = self._session.revived(job, number, submission.name, submission.ticket)
+        graph = self._session.register_job(job, number, submission.name, submission.ticket)
         if submission.ticket:
             self._noted.tickets[submission.ticket] = job
-        if submission.bindings is None:  # of several stages: it may begin anew
+        if submission.bindings is None:  # a job of several stages, which may begin anew
             leaves = cloudpickle.loads(submission.graph)
             self._hold(job, [m.key for op, m in zip(leaves.operands, leaves.metas) if isinstance(op, Stored)])
         return graph
@@ -245,7 +245,7 @@ class Resuming:
     def _end(self, report: dict[str, Any], over: Any) -> None:
         job = report["job"]
         number, submission = self._told[job]
-        graph = self._session.revived(job, number, submission.name, submission.ticket)
+        graph = self._session.register_job(job, number, submission.name, submission.ticket)
         graph.restore(report, over)
         self._session.remember(graph)
         if submission.ticket:
@@ -292,7 +292,7 @@ class Resuming:
                 self._session.graph(job).closed(host["closed"][job])
             else:
                 self._anew.add(job)
-                self._held.setdefault(job, []).extend(stage.given.values())  # what it holds is let go of at its end
+                self._held.setdefault(job, []).extend(stage.given.values())  # released at the end of the new run
             if job in self._anew:
                 self._leave(job)
         return going
@@ -326,12 +326,12 @@ class Resuming:
     def _order_the_rest(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> None:
         for job, stage in going.items():
             if stage.ended:
-                self._workers.stop_execution(job)  # what it has of one that failed is of no use
+                self._workers.stop_execution(job)  # operands of a failed stage are of no use
                 self._workers.close_job(job)
                 continue
             rows, here = stage.operands, host["jobs"].get(job, {"queued": b"", "running": []})
             if job in self._unheard:
-                self._workers.opening = lambda table: None  # it is in the journal
+                self._workers.opening = lambda table: None  # the journal has the opening
                 self._workers.open_job(stage.table)
                 self._workers.opening = self._noted.opening
             taken = set(_unpacked(here["queued"])).union(one for one, _ in here["running"])
@@ -412,7 +412,7 @@ class RemoteWorkers:
     Attributes
     ----------
     muted
-        While this holds nothing is sent: what was ordered before is done once more in the mind alone.
+        Whether orders are dropped: replayed orders are applied here, not sent.
     opening
         Called with each table before it is sent; may raise to refuse it.
     """

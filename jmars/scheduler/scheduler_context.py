@@ -39,13 +39,13 @@ class SchedulerContext:
     meta: ChunkMetaActor
     log: EventLog
     plans: Plans
-    take_chunks: Callable[[int], int]  # gives the first of so many fresh chunk numbers
-    ended: Callable[[Any], None]  # called once with each GraphActor, when its job has ended
-    machine: Callable[[], Machine] | None = None  # gives what the host can do, for who plans
-    read_chunk: ReadChunk | None = None  # gives the bytes of a small chunk, for what is decided by a value
+    take_chunks: Callable[[int], int]  # (count) -> the first of `count` fresh chunk numbers
+    ended: Callable[[Any], None]  # called once with the GraphActor of each ended job
+    machine: Callable[[], Machine] | None = None  # the machine to plan for; None: plans predict nothing
+    read_chunk: ReadChunk | None = None  # bytes of small chunks, for stages that a value decides
     places: Mapping[str, ShardPlace] | None = None  # other scheduler processes, by name
-    stage_ended: Callable[[str, int, EndedStage], None] | None = None  # hears of each, where another may go on
-    stage_values: Callable[[str, int, Mapping[int, Any]], None] | None = None  # and of what decides the next stage
+    stage_ended: Callable[[str, int, EndedStage], None] | None = None  # notes the end of a stage for the next scheduler
+    stage_values: Callable[[str, int, Mapping[int, Any]], None] | None = None  # notes the values that decide a stage
 
     absent: set[int] = field(default_factory=set)  # workers that are lost, leave or have left
     _refining: set[asyncio.Task[None]] = field(default_factory=set)

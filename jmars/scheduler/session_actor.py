@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("jmars.scheduler")
 
-PLAN_BYTES = 4 * 2**20  # default of `plan_bytes`: bytes of prepared graphs that are kept to run again
-PICTURES = 3  # ended jobs whose graph late readers still see
+PLAN_BYTES = 4 * 2**20  # default of `plan_bytes`: size of the cache of prepared graphs
+PICTURES = 3  # number of ended jobs whose graphs are kept for late readers
 ABSENT = ("lost", "leaving", "left")  # states of workers for which nothing is planned
-FREED_AT_ONCE = 1_000  # chunks of dropped tensors, which takes a millisecond
-SHOWN = 4  # graphs of ended jobs may take 4 times `plan_bytes`
+FREED_AT_ONCE = 1_000  # chunks of dropped tensors in a turn of the loop: about a millisecond
+SHOWN = 4  # limit of the graphs of ended jobs, in `plan_bytes`
 
 
 class SessionActor:
@@ -68,19 +68,19 @@ class SessionActor:
         log.standing = self._standing
         self._port, self._job_ended = port, job_ended
         self._jobs: dict[str, GraphActor] = {}
-        self._over: dict[str, None] = {}  # those that have ended, in that order: a long one outlives many short ones
+        self._ended_jobs: dict[str, None] = {}  # in order of their end
         self._number = 0
         self._chunk = 0
-        self._dropped: deque[int] = deque()  # chunks of dropped tensors that are not freed yet
+        self._dropped: deque[int] = deque()  # chunks of dropped tensors, to be freed
         self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
         self._links: dict[tuple[int, int], dict[str, Any]] = {}  # by source and reader: the newest LINK_MEASURED
         self._absent = self.context.absent
-        self._changed: dict[str, None] = {}  # hosts that came or went in this turn of the loop
+        self._changed: dict[str, None] = {}  # changes of hosts in this turn of the loop, in words
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
         self.idle_since: float | None = time.time()  # when the last job ended; None while one runs
-        self._tickets: dict[str, str] = {}  # what the client calls a submission: its job
+        self._tickets: dict[str, str] = {}  # ticket of a submission: job
         self._tasks: set[asyncio.Task[None]] = set()
-        self.submitted = asyncio.Event()  # set with each job; whoever waits for one clears it
+        self.submitted = asyncio.Event()  # set at each submission; cleared by the caller that waits
 
     # -- for clients
     def submit(self, submission: Submission) -> str:
@@ -92,7 +92,8 @@ class SessionActor:
         prepared = None if submission.graph else self.plans.find(submission.structure, self.context.machine, bound)
         if prepared is None and not submission.graph:
             return ""
-        graph = self._new_job(submission.name, submission.ticket)
+        number = self._number + 1
+        graph = self.register_job(f"job-{number}", number, submission.name, submission.ticket)
         if prepared is None:
             self.prepare(graph, submission)
         else:
@@ -218,7 +219,7 @@ class SessionActor:
             self._absent.discard(report.worker)
             self._host_changed(report.name, "joined")
         if report.gpu_bytes or is_absent != was_absent:
-            self.plans.forget()  # they are for the workers that were there, and for the GPUs that were warm
+            self.plans.forget()  # made for other workers, or other warm GPUs
         told = {"worker": report.worker, "name": report.name, "pid": report.pid, "state": report.state}
         self.log.append(events.WORKER_MOVED, "", told)
 
@@ -261,9 +262,9 @@ class SessionActor:
         self._lost(ChunksLost(report.chunks, report.why))
         self._hand_over(report)
 
-    # -- for a scheduler that goes on where another one stopped
-    def revived(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
-        """Make the GraphActor of a job, perhaps with the id of a job that an earlier scheduler began."""
+    # -- jobs, new or from an earlier scheduler
+    def register_job(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
+        """Make the GraphActor of a job, new or begun by an earlier scheduler."""
         self._number = max(self._number, number)
         graph = self._jobs[job] = GraphActor(job, number, name or job, self.context)
         if ticket:
@@ -280,10 +281,10 @@ class SessionActor:
 
     def remember(self, graph: GraphActor) -> None:
         """Remember an ended job, perhaps of an earlier scheduler, and forget the oldest."""
-        self._over[graph.job] = None
-        ended = list(self._over)
+        self._ended_jobs[graph.job] = None
+        ended = list(self._ended_jobs)
         for name in ended[:-REMEMBERED_JOBS]:
-            del self._over[name]
+            del self._ended_jobs[name]
             del self._jobs[name]
         if len(ended) > REMEMBERED_JOBS:
             self.log.drop_oldest(lambda job: job not in self._jobs)
@@ -317,9 +318,6 @@ class SessionActor:
         self._chunk = first
 
     # -- own
-    def _new_job(self, name: str, ticket: str) -> GraphActor:
-        return self.revived(f"job-{self._number + 1}", self._number + 1, name, ticket)
-
     @property
     def active(self) -> bool:
         """Whether some job has not ended."""
@@ -330,7 +328,7 @@ class SessionActor:
         if kind == events.HOST_MOVED:
             self._hosts[data["host"]] = data
             if data["state"] != "suspect":
-                self.plans.forget()  # they are for the hosts that were there
+                self.plans.forget()  # made for other hosts
                 self._links = {pair: link for pair, link in self._links.items() if data["host"] not in pair}
         if kind == events.LINK_MEASURED:
             self._link_measured(data)
@@ -347,7 +345,7 @@ class SessionActor:
         before, self._links[pair] = self._links.get(pair), data
         source, reader = (self._first_worker(host) for host in pair)
         if source is None or reader is None:
-            self.plans.forget()  # which plans use it is not known
+            self.plans.forget()  # no plan is known not to use the link
         else:
             known = BANDWIDTH if before is None else before["bandwidth"]
             self.plans.link_changed(source, reader, faster=data["bandwidth"] > known)

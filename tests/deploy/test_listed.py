@@ -57,7 +57,18 @@ def test_an_actor_answers_what_it_lists(actor):
 
 @pytest.mark.parametrize(
     "method",
-    ["begin_chunks", "revived", "remember", "prepare", "report", "graph", "begin_anew", "run", "__init__", "_session"],
+    [
+        "begin_chunks",
+        "register_job",
+        "remember",
+        "prepare",
+        "report",
+        "graph",
+        "begin_anew",
+        "run",
+        "__init__",
+        "_session",
+    ],
 )
 @pytest.mark.parametrize("actor", [*LISTED, SessionActor], ids=lambda actor: actor.__name__)
 def test_what_is_for_the_schedulers_own_process_is_not_reached(actor, method):
