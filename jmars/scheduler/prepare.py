@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,29 +125,9 @@ class Prepared:
             for operand, place, slot in self.slots:
                 row = args[operand]
                 args[operand] = (*row[:place], (bound.values[slot], *row[place][1:]), *row[place + 1 :])
-        return JobTable(
-            job=job,
-            number=number,
-            programs=shared.programs,
-            program=shared.program,
-            inputs=shared.inputs,
-            args=args,
-            base=base,
-            chunk=list(range(base, base + len(shared.program))),
-            nbytes=shared.nbytes.copy(),
-            work=shared.work,
-            rank=shared.rank.copy(),
-            kept=shared.kept,
-            stored=shared.stored,
-            readers=shared.readers,
-            results=shared.results,
-            planned=shared.planned,
-            tight=shared.tight,
-            late=shared.late,
-            pinned=shared.pinned,
-            device=shared.device,
-            ephemeral=shared.ephemeral,
-        )
+        chunk = list(range(base, base + len(shared.program)))
+        nbytes, rank = shared.nbytes.copy(), shared.rank.copy()  # a job corrects sizes, and is planned again
+        return replace(shared, job=job, number=number, args=args, base=base, chunk=chunk, nbytes=nbytes, rank=rank)
 
     def retry_rule(self, operand: int) -> RetryRule:
         """How often an operand that raised is tried again."""
@@ -315,22 +295,22 @@ def prepare(
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
         stored_chunks.setdefault(name, []).append((operand, index))
-    picture = graph_built(compiled, plan, workers) | prediction(compiled, ranked.predicted, ranked.seconds)
+    picture = graph_built(compiled, plan.assign, workers) | prediction(compiled, ranked.predicted, ranked.seconds)
     laps.append(time.monotonic())
     return Prepared(
-        compiled,
-        plan,
-        Pool(flow, _AT_ONCE, _KEPT),
-        table,
-        plan.assign.tolist(),
-        picture,
-        weight(picture) + 400 * len(compiled.before.layers),
-        stored_chunks,
-        {name: ids.ravel().tolist() for name, ids in after.results.items()},
-        _slots(after.args),
-        plan_size(compiled) + (60 * after.n if ranked.graph is not None else 0),
-        _watched(ranked, settings, len(workers), machine),
-        dict(settings),
+        compiled=compiled,
+        plan=plan,
+        pool=Pool(flow, _AT_ONCE, _KEPT),
+        table=table,
+        assign=plan.assign.tolist(),
+        picture=picture,
+        weight=weight(picture) + 400 * len(compiled.before.layers),
+        stored=stored_chunks,
+        results={name: ids.ravel().tolist() for name, ids in after.results.items()},
+        slots=_slots(after.args),
+        size=plan_size(compiled) + (60 * after.n if ranked.graph is not None else 0),
+        watched=_watched(ranked, settings, len(workers), machine),
+        settings=dict(settings),
         places={} if machine is None or bound is None else machine.places(stored_chunks, bound.key),
         numbers=() if machine is None else machine.numbers,
         hungriest=hungriest(after, machine is not None and machine.rows is not None),
@@ -578,16 +558,11 @@ _NAME = 80  # characters of a label
 _TEXT = 300  # characters of an expression
 
 
-class _Assigned(Protocol):
-    """Workers planned for the first operands: a plan of any kind."""
+def graph_built(compiled: Compiled, assign: NDArray[np.int16], workers: Sequence[str]) -> dict[str, Any]:
+    """The data of a GraphBuilt event, but for the user's lines; docs/reference/events.md explains the fields.
 
-    @property
-    def assign(self) -> NDArray[np.int16]:
-        """Worker of each operand, -1 for none."""
-
-
-def graph_built(compiled: Compiled, plan: _Assigned, workers: Sequence[str]) -> dict[str, Any]:
-    """The data of a GraphBuilt event, but for the user's lines; docs/reference/events.md explains the fields."""
+    `assign` has the worker planned for each operand, -1 for none.
+    """
     before, after = compiled.before, compiled.after
     small = before.n <= SMALL
     before_src, before_dst = _edges(before)
@@ -617,7 +592,7 @@ def graph_built(compiled: Compiled, plan: _Assigned, workers: Sequence[str]) -> 
         "group_texts": [_text(after, k) for k in kinds[1].tolist()] if kinds.shape[1] <= SMALL else [],
         "before_chunk": _u4(_chunk_numbers(before)) if small else b"",
         "stage_grids": [list(ids.shape) for ids in before.grids] if small else [],
-        "assigned": plan.assign.astype("<i2").tobytes(),
+        "assigned": assign.astype("<i2").tobytes(),
         "after_nbytes": after.nbytes.astype("<i8").tobytes() if small else b"",
     }
 

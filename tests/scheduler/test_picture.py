@@ -17,7 +17,8 @@ def u4(values):
 def built(*tensors):
     compiled = compile_graph(TensorGraph.of([tensor.data for tensor in tensors]), {})
     stored = compiled.after.program < 0
-    return compiled, graph_built(compiled, make_plan(compiled.dag, compiled.rank, [1], stored, "bfs"), ["worker-0"])
+    plan = make_plan(compiled.dag, compiled.rank, [1], stored, "bfs")
+    return compiled, graph_built(compiled, plan.assign, ["worker-0"])
 
 
 def test_a_kind_has_the_dtype_and_the_shape_of_its_chunks():

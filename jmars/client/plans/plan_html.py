@@ -458,7 +458,7 @@ def draw_plan(plan: PlannedRun, path: str | os.PathLike[str] | None, fusion: str
         raise GraphError("a plan that was read from JSON has no graph to draw; draw the plan of the tensors")
     if colour not in ("kind", "seconds"):
         raise ValueError(f"colour is {colour!r}; choose 'kind' or 'seconds'")
-    graph = with_lines(graph_built(plan.compiled, plan, plan.labels), plan.compiled, lambda line: line)
+    graph = with_lines(graph_built(plan.compiled, plan.assign, plan.labels), plan.compiled, lambda line: line)
     drawing = Drawing(
         graph_dot(graph, fusion, GraphColours.by_seconds(plan.graph.cost) if colour == "seconds" else None)
     )
