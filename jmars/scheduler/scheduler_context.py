@@ -22,7 +22,7 @@ from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Prepared
 from jmars.scheduler.ranking import Machine, raise_limit
-from jmars.scheduler.shards import ShardPlace
+from jmars.scheduler.shards import RemotePlace
 from jmars.tensor.operand import Splits
 
 log = logging.getLogger("jmars.scheduler")
@@ -43,7 +43,7 @@ class SchedulerContext:
     ended: Callable[[Any], None]  # called once with the GraphActor of each ended job
     machine: Callable[[], Machine] | None = None  # the machine to plan for; None: plans predict nothing
     read_chunk: ReadChunk | None = None  # bytes of small chunks, for stages that a value decides
-    places: Mapping[str, ShardPlace] | None = None  # other scheduler processes, by name
+    places: Mapping[str, RemotePlace] | None = None  # other scheduler processes, by name
     stage_ended: Callable[[str, int, EndedStage], None] | None = None  # notes the end of a stage for the next scheduler
     stage_values: Callable[[str, int, Mapping[int, Any]], None] | None = None  # notes the values that decide a stage
 

@@ -43,7 +43,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,54 +55,6 @@ from jmars.scheduler.lifecycle import Happened
 from jmars.scheduler.operand_rows import Blame, Losses, Moved, OperandActor, Recovery, Rows
 
 LEAST = 32  # operands for each scheduler, for which a job is spread over processes
-
-
-class ShardLink(Protocol):
-    """A shard, wherever it is."""
-
-    own: int
-    running: int
-    is_done: bool
-
-    def act(self, name: str, *args: Any) -> ShardAnswer:
-        """As Shard's."""
-
-    def facts(self) -> dict[str, Any]:
-        """As Shard's."""
-
-    def close(self) -> None:
-        """The shard is not needed any more."""
-
-
-class ShardPlace(Protocol):
-    """A process that holds shards."""
-
-    def make(self, part: ShardPart, whole: bytearray, load: list[int]) -> ShardLink | None:
-        """A shard there; None where the process is gone."""
-
-    def is_there(self) -> bool:
-        """Whether the process answers."""
-
-
-class LocalShard:
-    """A shard in this process."""
-
-    def __init__(self, part: ShardPart, whole: bytearray, load: list[int]) -> None:
-        self.shard = Shard(part, whole, load)
-        self.own, self.running, self.is_done = part.own, 0, self.shard.is_done
-
-    def act(self, name: str, *args: Any) -> ShardAnswer:
-        """As Shard's."""
-        told = self.shard.act(name, *args)
-        self.running, self.is_done = self.shard.running, self.shard.is_done
-        return told
-
-    def facts(self) -> dict[str, Any]:
-        """As Shard's."""
-        return self.shard.facts()
-
-    def close(self) -> None:
-        """No effect."""
 
 
 class Shards(Rows):
@@ -127,7 +79,7 @@ class Shards(Rows):
         assign: Sequence[int],
         workers: int,
         home: Sequence[int],
-        places: Mapping[int, ShardPlace] | None = None,
+        places: Mapping[int, RemotePlace] | None = None,
     ) -> None:
         graph = counters.graph
         self.counters, self.nbytes, self.assign = counters, nbytes, assign
@@ -147,9 +99,9 @@ class Shards(Rows):
             for part in parts_of(counters, nbytes, assign, workers, home)
         ]
 
-    def _made(self, part: ShardPart, place: ShardPlace | None) -> ShardLink:
+    def _made(self, part: ShardPart, place: RemotePlace | None) -> Shard | RemoteShard:
         there = None if place is None else place.make(part, self.state, self.load)
-        return there or LocalShard(part, self.state, self.load)
+        return there or Shard(part, self.state, self.load)
 
     def close(self) -> Counters:
         """The shards are not needed any more; returns the counters, to be lent again."""
@@ -289,14 +241,14 @@ class Shards(Rows):
         return [sum(held) for held in zip(*(shard.facts()["held"] for shard in self.shards))]
 
     # -- own
-    def _by_shard(self, operands: Iterable[int]) -> list[tuple[ShardLink, list[int]]]:
+    def _by_shard(self, operands: Iterable[int]) -> list[tuple[Shard | RemoteShard, list[int]]]:
         """Shards that own some operands, with these operands."""
         found: dict[int, list[int]] = {}
         for one in operands:
             found.setdefault(self._home[one], []).append(one)
         return [(self.shards[number], mine) for number, mine in found.items()]
 
-    def _do(self, told: ShardAnswer, shard: ShardLink, name: str, *args: Any) -> None:
+    def _do(self, told: ShardAnswer, shard: Shard | RemoteShard, name: str, *args: Any) -> None:
         """Make a call; mail goes to the end of the line."""
         found = shard.act(name, *args)
         told.add(found)
@@ -338,7 +290,7 @@ def make_rows(
     assign: Sequence[int],
     workers: int,
     shards: int,
-    places: Mapping[str, ShardPlace] | None = None,
+    places: Mapping[str, RemotePlace] | None = None,
 ) -> OperandActor | Shards:
     """The rows of a job: one OperandActor, or as many as `shards` says, or as there are scheduler processes.
 
@@ -792,7 +744,7 @@ _SIZE = struct.Struct("<Q")
 
 
 class RemotePlace:
-    """Another scheduler process: a `ShardPlace`.
+    """Another scheduler process, which holds shards.
 
     Parameters
     ----------
@@ -837,14 +789,14 @@ class RemotePlace:
 
 
 class RemoteShard:
-    """A shard in another process, or here after the end of that process: a `ShardLink`."""
+    """A shard in another process, or here after the end of that process."""
 
     def __init__(
         self, part: ShardPart, whole: bytearray, load: list[int], line: socket.socket, lost: Callable[[str], None]
     ) -> None:
         self._part, self._whole, self._load, self._line, self._lost = part, whole, load, line, lost
         self._asked: list[bytes] = []  # since the shard was made
-        self._here: LocalShard | None = None
+        self._here: Shard | None = None
         self.own, self.running = part.own, 0
         self.is_done = all(one in part.given for one in range(part.own))
 
@@ -882,7 +834,7 @@ class RemoteShard:
         """The shard is not needed any more."""
         self._line.close()
         if self._here is None:
-            self._here = LocalShard(self._part, bytearray(len(self._whole)), list(self._load))
+            self._here = Shard(self._part, bytearray(len(self._whole)), list(self._load))
 
     def _answer(self, request: bytes) -> Any:
         _send(self._line, request)
@@ -891,12 +843,12 @@ class RemoteShard:
     def _take_over(self, why: str) -> tuple[ShardAnswer, list[int]]:
         """Make all calls once more, here; returns the consequences of the last, and the load behind it."""
         self._line.close()
-        self._here = LocalShard(self._part, self._whole, load := [0] * len(self._load))
+        self._here = Shard(self._part, self._whole, load := [0] * len(self._load))
         told = ShardAnswer()
         for request in self._asked:
             name, args, load[:] = pickle.loads(request)
             told = self._here.act(name, *args)
-        self._here.shard.load = self._load
+        self._here.load = self._load
         self._asked.clear()
         self.running, self.is_done = self._here.running, self._here.is_done
         self._lost(why)
