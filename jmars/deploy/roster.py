@@ -29,7 +29,7 @@ SILENT = ("silent", "stopped", "busy")  # reasons of HostGone for which a host m
 
 
 class MemberLink:
-    """Sends orders to a host, those of a turn of the loop in one message; a `HostLink`."""
+    """Sends orders to a host, those of a turn of the loop in one message."""
 
     def __init__(self, channel: LastingChannel) -> None:
         self.channel = channel
@@ -232,7 +232,7 @@ class Roster:
         self.membership.joined(self.channels[number].peer, self.now())
         link = MemberLink(self.channels[number])
         sizes = (facts[name] for name in ("workers", "memory", "room", "gpus"))
-        row = self.hosts.add(number, self.names[number], link, *sizes)
+        row = self.hosts.add(number, self.names[number], link.order, *sizes)
         self.links[number] = link
         self.silent.discard(number)
         what = "host %d (%s) joined with %d workers, %d of them GPUs, and %d bytes"

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jmars.errors import JmarsError, fault_of
 from jmars.model.messages import (
@@ -44,6 +44,12 @@ from jmars.model.messages import (
 )
 from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
 from jmars.scheduler.places import Places
+
+if TYPE_CHECKING:
+    from jmars.scheduler.hosts import Hosts
+
+
+SendOrders = Callable[[Sequence[Order]], None]  # behind all earlier orders
 
 
 def gpu_bytes(table: JobTable, operand: int) -> int:
@@ -168,19 +174,14 @@ class HostJob:
         return found
 
 
-class HostLink(Protocol):
-    """Sends orders to a host."""
-
-    def order(self, orders: Sequence[Order]) -> None:
-        """Send orders, in this order behind all earlier ones."""
-
-
 @dataclass(eq=False)
 class HostRow:
     """A host with its number, which no other host ever gets.
 
     Attributes
     ----------
+    order
+        Sends orders to the host.
     first, workers
         Number of the first worker in the cluster, and how many there are; GPUs are the last workers.
     gpus
@@ -195,14 +196,14 @@ class HostRow:
 
     number: int
     name: str
-    link: HostLink
+    order: SendOrders
     first: int
     workers: int
     memory: int
     room: int
     here: bool = True
-    suspect: bool = False  # silent of late: it gets no new operands while another host is heard
-    leaving: bool = False  # about to leave: it gets no new operands that another host can run
+    suspect: bool = False  # whether the host is silent; it gets no new operands while another host is heard
+    leaving: bool = False  # whether the host is about to leave; it gets only operands that no other host can run
     names: list[str] = field(default_factory=list)
     turn: int = 0  # worker to send the next operand to
     done: int = 0  # operands that ended there on cores
@@ -328,25 +329,6 @@ log = logging.getLogger("jmars.scheduler")
 MOST_MISSED = 3  # times that an operand may lack an input that another host has, before the input counts as lost
 
 
-class HostOrders(Protocol):
-    """Orders that follow from reports."""
-
-    def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Send operands to the hosts of workers."""
-
-    def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
-        """Send an order to all hosts that have a job open, but one."""
-
-    def keep_at(self, by_host: dict[int, list[int]]) -> None:
-        """Have hosts keep copies of chunks, which may be all that is left."""
-
-    def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
-        """Free chunks on hosts; operands may still read lost ones."""
-
-    def closed_by(self, job: HostJob, number: int, measured: dict[str, Any] | None) -> None:
-        """A host has forgotten a job."""
-
-
 class HostReports:
     """Handlers by class of report.
 
@@ -360,7 +342,7 @@ class HostReports:
         Sends a report to the scheduler.
     """
 
-    def __init__(self, rows: HostRows, orders: HostOrders, report: Callable[[Report], None]) -> None:
+    def __init__(self, rows: HostRows, orders: Hosts, report: Callable[[Report], None]) -> None:
         self._rows, self._orders, self._report = rows, orders, report
 
     def take(self, number: int, reports: Iterable[Report]) -> None:

@@ -46,7 +46,7 @@ from jmars.model.messages import (
     compressed,
     int_planes,
 )
-from jmars.scheduler.host_jobs import HostJob, HostLink, HostReports, HostRow, HostRows, able_hosts, suits, workers_of
+from jmars.scheduler.host_jobs import HostJob, HostReports, HostRow, HostRows, SendOrders, able_hosts, suits, workers_of
 from jmars.scheduler.places import bits
 from jmars.units import format_bytes
 
@@ -84,11 +84,11 @@ class Hosts:
         self._scheduler = scheduler
 
     def add(
-        self, number: int, name: str, link: HostLink, workers: int, memory: int, room: int, gpus: int = 0
+        self, number: int, name: str, order: SendOrders, workers: int, memory: int, room: int, gpus: int = 0
     ) -> HostRow:
         """A host joined, or a lost host is back and empty; open the running jobs there.
 
-        The last `gpus` workers are GPUs; a report tells the bytes of a warm GPU.
+        `order` sends orders to the host. The last `gpus` workers are GPUs; a report tells the bytes of a warm GPU.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Hosts:
         first = before.first if before is not None else len(self._rows.host_of)
         gone = {one.number for one in self._rows.hosts.values() if not one.here}
         left = {job: [one for one, at in job.at.items() if at in gone] for job in self._rows.jobs.values()}
-        row = HostRow(number, name, link, first, workers, memory, room, gpus=[-1] * gpus)
+        row = HostRow(number, name, order, first, workers, memory, room, gpus=[-1] * gpus)
         row.names = [f"{name}/worker-{one}" for one in range(row.cores)]
         row.names += [f"{name}/gpu-{one}" for one in range(gpus)]
         self._rows.hosts[number] = row
@@ -122,7 +122,7 @@ class Hosts:
         for job in self._rows.jobs.values():
             if not job.closing and job.refused is None and row.number not in job.opened:
                 job.opened.add(row.number)
-                row.link.order([_opening(job.table, row)])
+                row.order([_opening(job.table, row)])
 
     def lost(self, number: int, why: str, state: str = "lost") -> None:
         """A host is gone for good, "lost" or "left": report lost chunks, then operands that run elsewhere now."""
@@ -194,7 +194,7 @@ class Hosts:
         for job in opened:
             if not job.closing and number not in job.leaving:
                 job.leaving.add(number)
-                self._rows.hosts[number].link.order([CloseJob(job.table.job)])
+                self._rows.hosts[number].order([CloseJob(job.table.job)])
         return not opened
 
     def _told_state(self, row: HostRow, state: str) -> None:
@@ -240,7 +240,7 @@ class Hosts:
         orders = [opening or _opening(table, row) for row in here]
         self._rows.jobs[table.job] = HostJob(table, {row.number for row in here})
         for row, order in zip(here, orders, strict=True):
-            row.link.order([order])
+            row.order([order])
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Send ready operands to the hosts of their workers, with the places of inputs that lie elsewhere."""
@@ -265,7 +265,7 @@ class Hosts:
             located = self._locate(table, number, some)
             chosen = workers_of(row, table, some, planned)
             orders: list[Order] = [EnqueueGraph(job, some, chosen)]
-            row.link.order([located, *orders] if located is not None else orders)
+            row.order([located, *orders] if located is not None else orders)
 
     def stop_execution(self, job: str) -> None:
         """Stop a job on all hosts."""
@@ -338,23 +338,23 @@ class Hosts:
 
     def _call_back(self, job: HostJob, number: int, targets: dict[int, int]) -> None:
         job.call_back(targets)
-        self._rows.hosts[number].link.order([TakeBack(job.table.job, list(targets))])
+        self._rows.hosts[number].order([TakeBack(job.table.job, list(targets))])
 
     def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
         """Send an order to all hosts that have a job open, but one."""
         for number in sorted(job.opened - job.leaving - {besides}):
-            self._rows.hosts[number].link.order([order])
+            self._rows.hosts[number].order([order])
 
     def keep_at(self, by_host: dict[int, list[int]]) -> None:
         """Have hosts keep copies of chunks, which may be all that is left."""
         for number, chunks in by_host.items():
-            self._rows.hosts[number].link.order([KeepChunks(chunks)])
+            self._rows.hosts[number].order([KeepChunks(chunks)])
 
     def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
         """Free chunks on hosts; operands may still read lost ones."""
         for number, chunks in by_host.items():
             if self._rows.hosts[number].here:
-                self._rows.hosts[number].link.order([FreeChunks(chunks, lost)])
+                self._rows.hosts[number].order([FreeChunks(chunks, lost)])
 
     def _locate(self, table: JobTable, number: int, operands: Sequence[int]) -> LocateChunks | None:
         """Places of inputs that a host lacks and was not told of; None if there are none."""

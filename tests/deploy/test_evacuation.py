@@ -30,7 +30,7 @@ class Link:
 def test_a_chunk_that_was_freed_since_it_was_chosen_is_not_asked_for_and_leaves_no_note() -> None:
     hosts, link = Hosts(), Link()
     for number in (1, 2):
-        hosts.add(number, f"host-{number}", link, workers=1, memory=1000, room=1000)
+        hosts.add(number, f"host-{number}", link.order, workers=1, memory=1000, room=1000)
     for chunk in (7, 8):
         hosts.places.stored(chunk, host=1, size=80)
     evacuation = Evacuation(hosts.places, 1)

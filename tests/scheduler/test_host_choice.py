@@ -21,7 +21,7 @@ class _Link:
 def test_it_is_the_host_that_has_most_bytes_of_the_inputs() -> None:
     hosts, links = Hosts(), [_Link(), _Link(), _Link()]
     for number, link in enumerate(links):
-        hosts.add(number, "abc"[number], link, workers=2, memory=1000, room=1000)
+        hosts.add(number, "abc"[number], link.order, workers=2, memory=1000, room=1000)
     inputs, readers = [[], [], [0, 1]], [[2], [2], []]
     ids = [0, 1, 2]
     hosts.open_job(

@@ -59,7 +59,7 @@ def _hosts(*gpus: list[int]) -> tuple[Hosts, list[Link], list[HostRow], list[Any
 
     hosts.connect(Scheduler())
     for number, (link, sizes) in enumerate(zip(links, gpus, strict=True)):
-        hosts.add(number, "abc"[number], link, 2 + len(sizes), 1000, 1000, len(sizes))
+        hosts.add(number, "abc"[number], link.order, 2 + len(sizes), 1000, 1000, len(sizes))
         warm = [WorkerMoved(2 + one, f"gpu-{one}", 7, "idle", size) for one, size in enumerate(sizes)]
         hosts.take(number, warm)
     heard.clear()
@@ -185,7 +185,7 @@ def test_a_leaving_host_that_has_closed_a_job_gets_nothing_of_it() -> None:
     hosts.leave(0)
     assert not hosts.close_at(0)
     hosts.lost(1, "unplugged")
-    hosts.add(1, "b", links[1], 3, 1000, 1000, 1).gpus[0] = 0
+    hosts.add(1, "b", links[1].order, 3, 1000, 1000, 1).gpus[0] = 0
     hosts.enqueue_graph("job-1", [0], [5])
     assert not links[0].take() and links[1].take() == [([0], [2])], "where it is refused"
     assert not hosts.is_busy(0)
@@ -195,5 +195,5 @@ def test_a_host_that_is_back_has_the_same_gpus() -> None:
     hosts, links, _, _ = _hosts([1000], [])
     hosts.lost(0, "silent")
     with pytest.raises(ValueError, match=r"had 3 workers \(1 GPUs\) and is back with 3 workers \(0 GPUs\)"):
-        hosts.add(0, "a", links[0], 3, 1000, 1000)
-    assert hosts.add(0, "a", links[0], 3, 1000, 1000, 1).gpus == [-1], "it warms up"
+        hosts.add(0, "a", links[0].order, 3, 1000, 1000)
+    assert hosts.add(0, "a", links[0].order, 3, 1000, 1000, 1).gpus == [-1], "it warms up"

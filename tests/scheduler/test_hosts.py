@@ -84,7 +84,7 @@ def room() -> tuple[Hosts, list[Link], Scheduler]:
     hosts, links, scheduler = Hosts(), [Link(), Link()], Scheduler()
     hosts.connect(scheduler)
     for number, link in enumerate(links):
-        hosts.add(number, "ab"[number], link, workers=2, memory=1000, room=1000)
+        hosts.add(number, "ab"[number], link.order, workers=2, memory=1000, room=1000)
     scheduler.take()
     hosts.open_job(_table())
     assert [[type(order) for order in link.take()] for link in links] == [[OpenJob], [OpenJob]]
@@ -246,7 +246,7 @@ def test_workers_are_numbered_over_all_hosts(room: Any) -> None:
 def test_a_host_that_comes_opens_the_jobs_that_run(room: Any) -> None:
     hosts, _, _ = room
     late = Link()
-    row = hosts.add(5, "c", late, workers=1, memory=1000, room=1000)
+    row = hosts.add(5, "c", late.order, workers=1, memory=1000, room=1000)
     (order,) = late.take()
     assert isinstance(order, OpenJob) and pickle.loads(order.table).job == "job-1" and row.first == 4
     hosts.stop_execution("job-1")
@@ -305,8 +305,8 @@ def test_a_new_plan_moves_what_waits(room: Any) -> None:
 
 def test_an_operand_that_is_pinned_goes_to_its_worker_and_nowhere_else() -> None:
     hosts, link = Hosts(), Link()
-    hosts.add(0, "a", Link(), workers=2, memory=1000, room=1000)
-    hosts.add(1, "b", link, workers=2, memory=1000, room=1000)
+    hosts.add(0, "a", Link().order, workers=2, memory=1000, room=1000)
+    hosts.add(1, "b", link.order, workers=2, memory=1000, room=1000)
     table = _table()
     hosts.open_job(replace(table, pinned={0: 3}))
     (order,) = link.take()
@@ -320,7 +320,7 @@ def test_an_operand_that_is_pinned_goes_to_its_worker_and_nowhere_else() -> None
 def test_a_host_that_joins_late_opens_the_jobs_that_run_and_gets_work(room: Any) -> None:
     hosts, _, scheduler = room
     late = Link()
-    hosts.add(7, "c", late, workers=2, memory=1000, room=1000)
+    hosts.add(7, "c", late.order, workers=2, memory=1000, room=1000)
     assert scheduler.take() == [
         WorkerMoved(4, "c/worker-0", 0, "starting"),
         WorkerMoved(5, "c/worker-1", 0, "starting"),
@@ -335,13 +335,13 @@ def test_a_host_that_is_back_is_empty_and_its_workers_keep_their_numbers(room: A
     hosts.enqueue_graph("job-1", [0], [2])
     hosts.take(1, [Finished("job-1", [0], 0)])
     with pytest.raises(ValueError, match="is here already"):
-        hosts.add(1, "b", b, workers=2, memory=1000, room=1000)
+        hosts.add(1, "b", b.order, workers=2, memory=1000, room=1000)
     hosts.lost(1, "silent")
     scheduler.take()
     with pytest.raises(ValueError, match=r"had 2 workers \(0 GPUs\) and is back with 3 workers"):
-        hosts.add(1, "b", b, workers=3, memory=1000, room=1000)
+        hosts.add(1, "b", b.order, workers=3, memory=1000, room=1000)
     again = Link()
-    hosts.add(1, "b", again, workers=2, memory=1000, room=1000)
+    hosts.add(1, "b", again.order, workers=2, memory=1000, room=1000)
     assert hosts.places.holders(100) == []
     assert scheduler.take() == [
         WorkerMoved(2, "b/worker-0", 0, "starting"),

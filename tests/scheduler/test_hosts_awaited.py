@@ -13,7 +13,7 @@ from tests.scheduler.test_hosts import Link, Scheduler, _table
 def _hosts() -> tuple[Hosts, Link, Scheduler]:
     hosts, link, scheduler = Hosts(), Link(), Scheduler()
     hosts.connect(scheduler)
-    hosts.add(1, "a", link, workers=1, memory=1000, room=1000)
+    hosts.add(1, "a", link.order, workers=1, memory=1000, room=1000)
     scheduler.take()
     return hosts, link, scheduler
 
@@ -30,7 +30,7 @@ def test_operands_of_a_host_that_is_back_are_sent_again_and_other_hosts_take_the
         hosts.enqueue_graph("job-1", [0, 1], [0, 0])  # the scheduler runs them again
         assert link.take() == []
         back = Link()
-        row = hosts.add(number, "ab"[number - 1], back, workers=1, memory=1000, room=1000)
+        row = hosts.add(number, "ab"[number - 1], back.order, workers=1, memory=1000, room=1000)
         opened, sent = back.take()
         assert isinstance(opened, OpenJob) and sent == EnqueueGraph("job-1", [0, 1], [0, 0])
         hosts.enqueue_graph("job-1", [3], [row.first])
@@ -51,5 +51,5 @@ def test_a_job_that_is_submitted_meanwhile_waits_and_can_be_closed() -> None:
     (closed,) = scheduler.take()
     assert isinstance(closed, JobClosed)
     back = Link()
-    hosts.add(1, "a", back, workers=1, memory=1000, room=1000)
+    hosts.add(1, "a", back.order, workers=1, memory=1000, room=1000)
     assert back.take() == []

@@ -22,7 +22,7 @@ def _table(n: int) -> JobTable:
 def test_the_table_of_a_large_job_is_compressed_and_opened_as_it_was() -> None:
     for n, is_compressed in ((100_000, True), (10, False)):
         hosts, link, taken = Hosts(), Link(), []
-        hosts.add(1, "a", link, workers=2, memory=1000, room=1000)
+        hosts.add(1, "a", link.order, workers=2, memory=1000, room=1000)
         hosts.open_job(table := _table(n))
         (order,) = link.take()
         assert bool(order.size) is is_compressed and (not is_compressed or len(order.table) < order.size / 3)

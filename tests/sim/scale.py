@@ -183,7 +183,7 @@ class Scale:
         self.ended: list[dict[str, Any]] = []
         self.sims = [SimHost(self, number, workers) for number in range(hosts)]
         for sim in self.sims:
-            self.hosts.add(sim.number, f"host-{sim.number}", sim, workers, 16 << 30, 64 << 30)
+            self.hosts.add(sim.number, f"host-{sim.number}", sim.order, workers, 16 << 30, 64 << 30)
         self.session = SessionActor(self.hosts, self.hosts.names, self.log, self.ended.append)
         rows = Workers.build(hosts, cores=workers, memory=16 << 30, bandwidth=1e9, latency=1e-4)
         numbers = [row.first for row in self.hosts.here]
