@@ -1,7 +1,5 @@
 """A job on several hosts: operands that hosts have, and the hosts that have not closed it yet.
 
-The hosts of a cluster and their jobs, as the port that joins hosts and the handler of their reports share them.
-
 Chooses hosts, and workers of a host, for operands of GPUs: pure functions of the hosts' rows.
 
 Source: docs/explanation/devices.md, "On several hosts".
@@ -43,7 +41,6 @@ from jmars.model.messages import (
     WorkerMoved,
 )
 from jmars.plan.plan_graph import GPU_ONLY, is_for_gpu
-from jmars.scheduler.places import Places
 
 if TYPE_CHECKING:
     from jmars.scheduler.hosts import Hosts
@@ -239,43 +236,6 @@ class HostRow:
         return self.here and not self.suspect and not self.leaving
 
 
-class HostRows:
-    """All hosts that ever were, what they have, and the jobs that they have opened.
-
-    Attributes
-    ----------
-    hosts
-        By number.
-    host_of
-        Number of the host of each worker.
-    places
-        Which hosts have each chunk.
-    jobs
-        By name.
-    """
-
-    def __init__(self) -> None:
-        self.hosts: dict[int, HostRow] = {}
-        self.host_of: list[int] = []
-        self.places = Places()
-        self.jobs: dict[str, HostJob] = {}
-
-    @property
-    def here(self) -> list[HostRow]:
-        """Hosts that the cluster has."""
-        return [row for row in self.hosts.values() if row.here]
-
-    @property
-    def staying(self) -> list[HostRow]:
-        """Hosts that the cluster has and keeps; leaving hosts only where there are no further hosts."""
-        here = self.here
-        return [row for row in here if not row.leaving] or here
-
-    def leaving(self, job: HostJob) -> list[HostRow]:
-        """Hosts that are about to leave and have a job open until then."""
-        return [row for row in self.here if row.leaving and row.number in job.opened - job.leaving]
-
-
 def suits(row: HostRow, table: JobTable, operand: int) -> bool:
     """Whether a host has a warm GPU with room for an operand; True for operands of cores."""
     return not is_for_gpu(table.device, operand) or row.fits_gpu(gpu_bytes(table, operand))
@@ -334,20 +294,18 @@ class HostReports:
 
     Parameters
     ----------
-    rows
-        Hosts and their jobs.
-    orders
+    hosts
         The port that joins the hosts.
     report
         Sends a report to the scheduler.
     """
 
-    def __init__(self, rows: HostRows, orders: Hosts, report: Callable[[Report], None]) -> None:
-        self._rows, self._orders, self._report = rows, orders, report
+    def __init__(self, hosts: Hosts, report: Callable[[Report], None]) -> None:
+        self._hosts, self._report = hosts, report
 
     def take(self, number: int, reports: Iterable[Report]) -> None:
         """Reports of a host, with its own numbers of workers; those of a host that is gone are dropped."""
-        row = self._rows.hosts.get(number)
+        row = self._hosts.rows.get(number)
         if row is None:
             log.info("host %d reports, and is not known here", number)
             return
@@ -366,14 +324,14 @@ class HostReports:
 
     def break_jobs(self, why: str, job: str = "") -> None:
         """Report that a job, or each open job, fails by a fault of jmars."""
-        for one in [job] if job else list(self._rows.jobs):
+        for one in [job] if job else list(self._hosts.jobs):
             self._report(JobBroken(one, why))
 
     def _pass_on(self, row: HostRow, report: Report) -> None:
         self._report(report)
 
     def _started(self, row: HostRow, report: Started) -> None:
-        job = self._rows.jobs.get(report.job)
+        job = self._hosts.jobs.get(report.job)
         if job is not None:
             job.start(report.operands, row.number)
         self._report(Started(report.job, report.operands, report.worker + row.first))
@@ -383,9 +341,9 @@ class HostReports:
         self._report(Timed(report.job, report.operands, worker, report.microseconds, report.backends))
 
     def _finished(self, row: HostRow, report: Finished) -> None:
-        job, shapes = self._rows.jobs.get(report.job), report.shapes
+        job, shapes = self._hosts.jobs.get(report.job), report.shapes
         if job is not None:
-            table, stored, number = job.table, self._rows.places.stored, row.number
+            table, stored, number = job.table, self._hosts.places.stored, row.number
             chunk, nbytes = table.chunk, table.nbytes
             job.leave(report.operands)
             row.done += len(report.operands) if report.worker < row.cores else 0
@@ -393,7 +351,7 @@ class HostReports:
                 stored(chunk[operand], number, nbytes[operand])
             for operand, shape in (shapes or {}).items():
                 stored(chunk[operand], number, table.bytes_of(operand, shape))
-                self._rows.places.shape[chunk[operand]] = tuple(shape)
+                self._hosts.places.shape[chunk[operand]] = tuple(shape)
         self._report(Finished(report.job, report.operands, report.worker + row.first, shapes, report.microseconds))
 
     def _failed(self, row: HostRow, report: Failed) -> None:
@@ -417,7 +375,7 @@ class HostReports:
         self._report(replace(report, worker=report.worker + row.first, name=row.names[report.worker]))
 
     def _refused(self, row: HostRow, report: Refused) -> None:
-        job = self._rows.jobs.get(report.job)
+        job = self._hosts.jobs.get(report.job)
         if job is None:
             return
         if report.operand >= 0:
@@ -426,47 +384,47 @@ class HostReports:
             return
         if job.refused is None:
             job.refused = report.failure
-            self._orders.order_all(job, CloseJob(report.job), besides=row.number)
-        self._orders.closed_by(job, row.number, None)
+            self._hosts.order_all(job, CloseJob(report.job), besides=row.number)
+        self._hosts.closed_by(job, row.number, None)
 
     def _job_closed(self, row: HostRow, report: JobClosed) -> None:
-        job = self._rows.jobs.get(report.job)
+        job = self._hosts.jobs.get(report.job)
         if job is not None:
-            self._orders.closed_by(job, row.number, report.measured)
+            self._hosts.closed_by(job, row.number, report.measured)
 
     def _returned(self, row: HostRow, report: OperandsReturned) -> None:
         """A host gave up operands: send them where they were to go."""
-        job = self._rows.jobs.get(report.job)
+        job = self._hosts.jobs.get(report.job)
         if job is not None:
             targets = {one: job.called_back.pop(one) for one in report.operands if one in job.called_back}
-            firsts = [self._rows.hosts[to].first for to in targets.values()]
-            self._orders.enqueue_graph(report.job, list(targets), firsts)
+            firsts = [self._hosts.rows[to].first for to in targets.values()]
+            self._hosts.enqueue_graph(report.job, list(targets), firsts)
 
     def _chunks_copied(self, row: HostRow, report: ChunksCopied) -> None:
         for chunk in report.chunks:
-            self._rows.places.copied(chunk, row.number)
+            self._hosts.places.copied(chunk, row.number)
 
     def _chunks_lost(self, row: HostRow, report: ChunksLost) -> None:
-        places = self._rows.places
+        places = self._hosts.places
         lost = [chunk for chunk in report.chunks if not places.gone(chunk, row.number)]
         for chunk in set(report.chunks).difference(lost):
-            self._orders.keep_at({places.holders(chunk)[0]: [chunk]})
+            self._hosts.keep_at({places.holders(chunk)[0]: [chunk]})
         self._forget(row, lost)
         if lost:
             self._report(ChunksLost(lost, report.why))
 
     def _inputs_missing(self, row: HostRow, report: InputsMissing) -> None:
         """Send operands again whose inputs other hosts have; report the others."""
-        job = self._rows.jobs.get(report.job)
+        job = self._hosts.jobs.get(report.job)
         if job is None:
             return
-        lost = [chunk for chunk in report.chunks if not self._rows.places.gone(chunk, row.number)]
+        lost = [chunk for chunk in report.chunks if not self._hosts.places.gone(chunk, row.number)]
         if not lost and report.chunks and not job.closing:
             again = [operand for operand in report.operands if job.missed.get(operand, 0) < MOST_MISSED]
             for operand in again:
                 job.missed[operand] = job.missed.get(operand, 0) + 1
             if len(again) == len(report.operands):
-                self._orders.enqueue_graph(report.job, again, [row.first] * len(again))
+                self._hosts.enqueue_graph(report.job, again, [row.first] * len(again))
                 return
             lost = list(report.chunks)
         job.leave(report.operands)
@@ -475,13 +433,13 @@ class HostReports:
 
     def _forget(self, row: HostRow, lost: Sequence[int]) -> None:
         """Free lost chunks, also where a host has told that it lacks them: it has notes of where they lay."""
-        by_host = self._rows.places.free(lost)
+        by_host = self._hosts.places.free(lost)
         if lost:
             by_host[row.number] = sorted({*by_host.get(row.number, ()), *lost})
-        self._orders.free_at(by_host, lost=True)
+        self._hosts.free_at(by_host, lost=True)
 
     def _ended(self, job: str, operands: Sequence[int]) -> None:
-        known = self._rows.jobs.get(job)
+        known = self._hosts.jobs.get(job)
         if known is not None:
             known.leave(operands)
 

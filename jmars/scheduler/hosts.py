@@ -46,8 +46,8 @@ from jmars.model.messages import (
     compressed,
     int_planes,
 )
-from jmars.scheduler.host_jobs import HostJob, HostReports, HostRow, HostRows, SendOrders, able_hosts, suits, workers_of
-from jmars.scheduler.places import bits
+from jmars.scheduler.host_jobs import HostJob, HostReports, HostRow, SendOrders, able_hosts, suits, workers_of
+from jmars.scheduler.places import Places, bits
 from jmars.units import format_bytes
 
 log = logging.getLogger("jmars.scheduler")
@@ -62,8 +62,12 @@ class Hosts:
     ----------
     rows
         All hosts that ever were, by number.
+    host_of
+        Number of the host of each worker.
     places
         Which hosts have each chunk.
+    jobs
+        Open jobs, by name.
     take
         Takes reports of a host: its number, and the reports.
     awaits
@@ -71,12 +75,14 @@ class Hosts:
     """
 
     def __init__(self) -> None:
-        self._rows = HostRows()
-        self._reports = HostReports(self._rows, self, self._report)
+        self.rows: dict[int, HostRow] = {}
+        self.host_of: list[int] = []
+        self.places = Places()
+        self.jobs: dict[str, HostJob] = {}
+        self.take = HostReports(self, self._report).take
         self._scheduler: ReportPort | None = None
         self._balance = Balance()
         self.awaits = False
-        self.rows, self.places, self.take = self._rows.hosts, self._rows.places, self._reports.take
 
     # -- hosts come and go
     def connect(self, scheduler: ReportPort) -> None:
@@ -95,21 +101,21 @@ class Hosts:
         ValueError
             If the host is here, or is back with another number of workers or GPUs: these keep their numbers.
         """
-        before = self._rows.hosts.get(number)
+        before = self.rows.get(number)
         if before is not None and before.here:
             raise ValueError(f"host {number} is here already")
         if before is not None and (before.workers, len(before.gpus)) != (workers, gpus):
             had, has = (f"{n} workers ({of} GPUs)" for n, of in ((before.workers, len(before.gpus)), (workers, gpus)))
             raise ValueError(f"host {number} had {had} and is back with {has}")
-        first = before.first if before is not None else len(self._rows.host_of)
-        gone = {one.number for one in self._rows.hosts.values() if not one.here}
-        left = {job: [one for one, at in job.at.items() if at in gone] for job in self._rows.jobs.values()}
+        first = before.first if before is not None else len(self.host_of)
+        gone = {one.number for one in self.rows.values() if not one.here}
+        left = {job: [one for one, at in job.at.items() if at in gone] for job in self.jobs.values()}
         row = HostRow(number, name, order, first, workers, memory, room, gpus=[-1] * gpus)
         row.names = [f"{name}/worker-{one}" for one in range(row.cores)]
         row.names += [f"{name}/gpu-{one}" for one in range(gpus)]
-        self._rows.hosts[number] = row
+        self.rows[number] = row
         if before is None:
-            self._rows.host_of += [number] * workers
+            self.host_of += [number] * workers
         self._told_state(row, "starting")
         self._open_jobs(row)
         for job, operands in left.items():  # that no host could take
@@ -119,21 +125,21 @@ class Hosts:
 
     def _open_jobs(self, row: HostRow) -> None:
         """Open running jobs on a host, except for jobs that are open there."""
-        for job in self._rows.jobs.values():
+        for job in self.jobs.values():
             if not job.closing and job.refused is None and row.number not in job.opened:
                 job.opened.add(row.number)
                 row.order([_opening(job.table, row)])
 
     def lost(self, number: int, why: str, state: str = "lost") -> None:
         """A host is gone for good, "lost" or "left": report lost chunks, then operands that run elsewhere now."""
-        row = self._rows.hosts.get(number)
+        row = self.rows.get(number)
         if row is None or not row.here:
             return
         row.here = False
-        orphans, left = self._rows.places.lost(number)
+        orphans, left = self.places.lost(number)
         self.keep_at(left)
-        self.free_at(self._rows.places.free(orphans), lost=True)  # a copy of which no report has come may be read
-        taken = [(job, job.taken_from(number)) for job in self._rows.jobs.values()]
+        self.free_at(self.places.free(orphans), lost=True)  # a copy of which no report has come may be read
+        taken = [(job, job.taken_from(number)) for job in self.jobs.values()]
         if orphans:
             self._report(ChunksLost(orphans, why))
         for job, operands in taken:
@@ -145,17 +151,17 @@ class Hosts:
 
     def suspect(self, number: int, is_suspect: bool) -> None:
         """A host is silent of late, or is heard again."""
-        row = self._rows.hosts.get(number)
+        row = self.rows.get(number)
         if row is not None:
             row.suspect = is_suspect
 
     # -- a host leaves
     def leave(self, number: int) -> None:
         """A host is about to leave: operands go elsewhere, except for those that only its GPUs can run."""
-        row = self._rows.hosts[number]
+        row = self.rows[number]
         row.leaving = True
         self._told_state(row, "leaving")
-        for job in self._rows.jobs.values():
+        for job in self.jobs.values():
             waiting = [one for one, at in job.at.items() if at == number and one not in job.running]
             targets = {one: self._other_host(job, one) for one in waiting if one not in job.called_back}
             targets = {one: to for one, to in targets.items() if to != number}
@@ -164,14 +170,14 @@ class Hosts:
 
     def stay(self, number: int) -> None:
         """A host that was about to leave stays after all."""
-        row = self._rows.hosts[number]
+        row = self.rows[number]
         row.leaving = False
         self._open_jobs(row)
         self._told_state(row, "idle")
 
     def kept(self, number: int, chunks: Sequence[int]) -> None:
         """A host keeps chunks of a leaving host."""
-        row = self._rows.hosts[number]
+        row = self.rows[number]
         if row.here:
             for chunk in chunks:
                 self.places.copied(chunk, number)
@@ -179,22 +185,22 @@ class Hosts:
 
     def is_busy(self, number: int) -> bool:
         """Whether a host has operands that were not returned yet, or the only GPUs for a job that must use one."""
-        return any(number in job.at.values() or self._has_only_gpus(number, job) for job in self._rows.jobs.values())
+        return any(number in job.at.values() or self._has_only_gpus(number, job) for job in self.jobs.values())
 
     def _has_only_gpus(self, number: int, job: HostJob) -> bool:
         """Whether a leaving host may get operands of a job, since no other host has GPUs for them."""
         if job.closing or job.refused is not None or job.neediest < 0:
             return False
-        staying, leaving = self._rows.staying, self._rows.leaving(job)
-        return self._rows.hosts[number] in able_hosts(job.table, job.neediest, staying, staying, leaving)
+        staying, leaving = self.staying, self._leaving(job)
+        return self.rows[number] in able_hosts(job.table, job.neediest, staying, staying, leaving)
 
     def close_at(self, number: int) -> bool:
         """Close all jobs on a leaving host; returns whether no job is open there any more."""
-        opened = [job for job in self._rows.jobs.values() if number in job.opened]
+        opened = [job for job in self.jobs.values() if number in job.opened]
         for job in opened:
             if not job.closing and number not in job.leaving:
                 job.leaving.add(number)
-                self._rows.hosts[number].order([CloseJob(job.table.job)])
+                self.rows[number].order([CloseJob(job.table.job)])
         return not opened
 
     def _told_state(self, row: HostRow, state: str) -> None:
@@ -202,19 +208,24 @@ class Hosts:
             self._report(WorkerMoved(worker, name, 0, state))
 
     @property
-    def staying(self) -> list[HostRow]:
-        """Hosts that the cluster has and keeps."""
-        return self._rows.staying
-
-    @property
     def here(self) -> list[HostRow]:
         """Hosts that the cluster has."""
-        return self._rows.here
+        return [row for row in self.rows.values() if row.here]
+
+    @property
+    def staying(self) -> list[HostRow]:
+        """Hosts that the cluster has and keeps; leaving hosts only where there are no further hosts."""
+        here = self.here
+        return [row for row in here if not row.leaving] or here
+
+    def _leaving(self, job: HostJob) -> list[HostRow]:
+        """Hosts that are about to leave and have a job open until then."""
+        return [row for row in self.here if row.leaving and row.number in job.opened - job.leaving]
 
     @property
     def names(self) -> list[str]:
         """Names of all workers, by number."""
-        return [name for row in self._rows.hosts.values() for name in row.names]
+        return [name for row in self.rows.values() for name in row.names]
 
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
@@ -227,7 +238,7 @@ class Hosts:
         MemoryLimitError
             If the results fit on no host.
         """
-        here = self._rows.staying
+        here = self.staying
         if not here and not self.awaits:
             raise ClusterLostError("all hosts of the cluster are gone; start a new cluster, or wait for a host to come")
         room = sum(row.room for row in here)
@@ -238,7 +249,7 @@ class Hosts:
             )
         opening = None if table.pinned or not here else _opening(table, here[0])
         orders = [opening or _opening(table, row) for row in here]
-        self._rows.jobs[table.job] = HostJob(table, {row.number for row in here})
+        self.jobs[table.job] = HostJob(table, {row.number for row in here})
         for row, order in zip(here, orders, strict=True):
             row.order([order])
 
@@ -247,7 +258,7 @@ class Hosts:
         known = self._open(job)
         if known is None:
             return
-        table, rows, row_of = known.table, self._rows.hosts, self._rows.host_of
+        table, rows, row_of = known.table, self.rows, self.host_of
         pinned = table.pinned
         planned = dict(zip(operands, workers, strict=True)) if table.device else {}
         by_host: dict[int, list[int]] = {}
@@ -282,15 +293,15 @@ class Hosts:
         self.order_all(known, Rerank(job, *compressed(int_planes(rank))))
         moves: dict[int, dict[int, int]] = {}
         for operand, number in known.at.items():
-            to = self._rows.host_of[workers[operand]] if workers[operand] >= 0 else number
-            if to != number and operand not in known.running and self._rows.hosts[to].here:
+            to = self.host_of[workers[operand]] if workers[operand] >= 0 else number
+            if to != number and operand not in known.running and self.rows[to].here:
                 moves.setdefault(number, {})[operand] = to
         for number, targets in moves.items():
             self._call_back(known, number, targets)
 
     def balance(self, now: float) -> list[Shift]:
         """Move waiting operands of hosts that are behind to hosts without work; call this some times a second."""
-        jobs = [job for job in self._rows.jobs.values() if not job.closing and job.refused is None]
+        jobs = [job for job in self.jobs.values() if not job.closing and job.refused is None]
         loads = {
             number: HostLoad(
                 row.cores,
@@ -298,7 +309,7 @@ class Hosts:
                 sum(len(job.waits.get(number, ())) for job in jobs),
                 row.done,
             )
-            for number, row in self._rows.hosts.items()
+            for number, row in self.rows.items()
             if row.takes
         }
         shifts = self._balance.look(now, loads)
@@ -322,12 +333,12 @@ class Hosts:
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Free chunks on all hosts that have them."""
-        self.free_at(self._rows.places.free(chunks))
+        self.free_at(self.places.free(chunks))
 
     # -- own
     def _open(self, job: str) -> HostJob | None:
         """A job that hosts have open; orders about other jobs come too late, and have no effect."""
-        known = self._rows.jobs.get(job)
+        known = self.jobs.get(job)
         if known is None:
             log.info("%s is closed, and gets an order", job)
         return known
@@ -338,27 +349,27 @@ class Hosts:
 
     def _call_back(self, job: HostJob, number: int, targets: dict[int, int]) -> None:
         job.call_back(targets)
-        self._rows.hosts[number].order([TakeBack(job.table.job, list(targets))])
+        self.rows[number].order([TakeBack(job.table.job, list(targets))])
 
     def order_all(self, job: HostJob, order: Order, besides: int = -1) -> None:
         """Send an order to all hosts that have a job open, but one."""
         for number in sorted(job.opened - job.leaving - {besides}):
-            self._rows.hosts[number].order([order])
+            self.rows[number].order([order])
 
     def keep_at(self, by_host: dict[int, list[int]]) -> None:
         """Have hosts keep copies of chunks, which may be all that is left."""
         for number, chunks in by_host.items():
-            self._rows.hosts[number].order([KeepChunks(chunks)])
+            self.rows[number].order([KeepChunks(chunks)])
 
     def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
         """Free chunks on hosts; operands may still read lost ones."""
         for number, chunks in by_host.items():
-            if self._rows.hosts[number].here:
-                self._rows.hosts[number].order([FreeChunks(chunks, lost)])
+            if self.rows[number].here:
+                self.rows[number].order([FreeChunks(chunks, lost)])
 
     def _locate(self, table: JobTable, number: int, operands: Sequence[int]) -> LocateChunks | None:
         """Places of inputs that a host lacks and was not told of; None if there are none."""
-        places, inputs, chunk_of = self._rows.places, table.inputs, table.chunk
+        places, inputs, chunk_of = self.places, table.inputs, table.chunk
         have, know = places.have, places.know
         chunks: list[int] = []
         for operand in operands:
@@ -378,10 +389,10 @@ class Hosts:
         """Another host for an operand than the planned host: the able host with most bytes of the inputs."""
         table = job.table
         inputs = [table.chunk[one] for one in table.inputs[operand]]
-        held, jobs = self._rows.places.held(inputs), self._rows.jobs.values()
-        staying = self._rows.staying
-        here = [row for row in staying if not row.suspect] or staying or list(self._rows.hosts.values())
-        here = able_hosts(table, operand, here, staying, self._rows.leaving(job))
+        held, jobs = self.places.held(inputs), self.jobs.values()
+        staying = self.staying
+        here = [row for row in staying if not row.suspect] or staying or list(self.rows.values())
+        here = able_hosts(table, operand, here, staying, self._leaving(job))
         near = [row for row in here if row.number in held] or here
         return max(near, key=lambda row: (held.get(row.number, 0), -self._load(row, jobs))).number
 
@@ -403,13 +414,13 @@ class Hosts:
             self._end_if_closed(job)
 
     def _end_if_closed(self, job: HostJob) -> None:
-        if job.opened or self._rows.jobs.get(job.table.job) is not job:
+        if job.opened or self.jobs.get(job.table.job) is not job:
             return
         if job.refused is not None:
-            del self._rows.jobs[job.table.job]
+            del self.jobs[job.table.job]
             self._report(Refused(job.table.job, -1, job.refused))
         elif job.closing:
-            del self._rows.jobs[job.table.job]
+            del self.jobs[job.table.job]
             self._report(JobClosed(job.table.job, UNMEASURED | job.merged()))
 
 

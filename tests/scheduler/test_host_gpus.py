@@ -116,7 +116,7 @@ def test_operands_for_gpus_stay_while_cores_are_balanced() -> None:
     hosts.open_job(_table([GPU] * 4 + [CPU] * 8))
     hosts.enqueue_graph("job-1", list(range(12)), [2] * 4 + [0] * 8)
     hosts.take(0, [Started("job-1", [0, 1], 2), Started("job-1", [4, 5], 0)])
-    job = hosts._rows.jobs["job-1"]
+    job = hosts.jobs["job-1"]
     assert job.runs == {0: 2} and job.for_gpus == {0: 4} and job.waiting(0) == [11, 10, 9, 8, 7, 6]
     assert hosts.balance(0.0) == []
     hosts.take(0, [Finished("job-1", [0, 1], 2)])

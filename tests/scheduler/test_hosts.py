@@ -117,7 +117,7 @@ def test_a_host_hears_once_where_an_input_lies(room: Any) -> None:
 
 def test_the_shape_of_a_chunk_goes_where_the_chunk_is_read(room: Any) -> None:
     hosts, (_, b), _ = room
-    table = hosts._rows.jobs["job-1"].table
+    table = hosts.jobs["job-1"].table
     table.programs.append(_Sized())
     hosts.enqueue_graph("job-1", [0], [0])
     hosts.take(0, [Finished("job-1", [0], 0, {0: (3, 2)})])
@@ -297,7 +297,7 @@ def test_a_new_plan_moves_what_waits(room: Any) -> None:
     a.take()
     hosts.replan("job-1", [3, 2, 1, 0], [2, 3, -1, -1], [])
     ranks, back = a.take()
-    assert back == TakeBack("job-1", [1]) and hosts._rows.jobs["job-1"].table.rank == [3, 2, 1, 0]
+    assert back == TakeBack("job-1", [1]) and hosts.jobs["job-1"].table.rank == [3, 2, 1, 0]
     assert isinstance(ranks, Rerank) and from_int_planes(ranks.rank) == [3, 2, 1, 0]
     hosts.take(0, [OperandsReturned("job-1", [1])])
     assert b.take()[-1] == EnqueueGraph("job-1", [1], [0])

@@ -108,7 +108,7 @@ class Echoes:
     def of_head(self, head: Any) -> None:
         """Reports of hosts, one by one, and their addresses."""
         hosts, roster = head.hosts, head.roster
-        jobs, places = hosts._rows.jobs, hosts.places
+        jobs, places = hosts.jobs, hosts.places
 
         def is_over(number: int, told: Any) -> bool:
             (report,) = told

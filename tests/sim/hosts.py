@@ -205,7 +205,7 @@ class HostsWorld(World):
     def check_job(self, graph: Any) -> None:
         """The port's books agree with the scheduler's rows."""
         run, port = graph.stage, self.head.hosts
-        job = port._rows.jobs.get(graph.job)
+        job = port.jobs.get(graph.job)
         if job is None or run._stopping or job.closing:
             return
         rows, table = run.operands, run.table
@@ -223,7 +223,7 @@ class HostsWorld(World):
     def _check_end(self) -> None:
         port = self.head.hosts
         places = port.places
-        left = {"jobs": port._rows.jobs, "have": places.have, "know": places.know, "size": places.size}
+        left = {"jobs": port.jobs, "have": places.have, "know": places.know, "size": places.size}
         left |= {"heard": places.heard, "shape": places.shape, "coming": self.head.chunks._coming}
         wrong = {name: value for name, value in left.items() if value}
         if wrong:
