@@ -191,7 +191,7 @@ class GraphActor:
         if self._picture["stages"]:
             self.made_at = int(self._picture["stages"][-1][2] or 0)
         self._progress.begin(len(stage.given), last=self._stages is None or self._stages.is_last)
-        if prepared.made >= self.submitted:  # for this job, and not taken from an earlier one
+        if prepared.made >= self.submitted:  # prepared for this job, not taken from the cache
             self._log.append(events.JOB_PREPARED, self.job, {"phases": prepared.phases})
         self._log.append(events.GRAPH_BUILT, self.job, self._picture, prepared.weight)
         if self.state is not JobState.RUNNING:
@@ -228,7 +228,7 @@ class GraphActor:
             act(*args)
         except Exception as error:
             if self.state in TERMINAL or self._broken is not None:
-                raise  # on the way to its end, or behind it: then nothing is known
+                raise  # a fault while the job ends: its state is unknown
             log.exception("%s ends by a fault of ours", self.job)
             self.broken(fault_of(error))
 
@@ -334,12 +334,12 @@ class GraphActor:
         if self.stage is None:
             self._stop_as = JobState.CANCELLED
             self._move(JobState.CANCELLING)
-            self._end(JobState.CANCELLED)  # the thread that prepares it finds out between two phases
+            self._end(JobState.CANCELLED)  # the thread of the preparation checks between two phases
         elif not self.stage.ended:
             self._stop_as = JobState.CANCELLED
             self.stage.stop()
         elif self._stages is not None:
-            self._stop_as = JobState.CANCELLED  # as soon as the stage is closed
+            self._stop_as = JobState.CANCELLED  # takes effect when the stage is closed
 
     async def _go_on(self, stages: Stages) -> None:
         """From the end of a stage to the beginning of the next."""
@@ -381,7 +381,7 @@ class GraphActor:
     def forget_picture(self) -> None:
         """Drop all of an ended job but the fields of `describe`."""
         self._picture = self.newest = None
-        self._final_states = b""  # a byte for each operand, of use beside the picture only
+        self._final_states = b""  # a byte for each operand; read together with the picture only
 
     # -- for a scheduler that comes after this one
     def over(self) -> dict[str, Any]:
@@ -478,7 +478,7 @@ class GraphActor:
 
 
 _PACKAGE = str(Path(__file__).parents[1])
-_PHASES = {  # files, or functions of files, by what runs there; the innermost frame that is listed tells
+_PHASES = {  # phase by file, or by file and function; the innermost frame with an entry counts
     "optimize/passes.py:merge_equal": "equal tensors are merged",
     "optimize/tensor_fusion.py": "tensors are fused",
     "optimize/passes.py:tile": "tensors are cut into chunks",

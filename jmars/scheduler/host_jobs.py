@@ -202,10 +202,10 @@ class HostRow:
     suspect: bool = False  # whether the host is silent; it gets no new operands while another host is heard
     leaving: bool = False  # whether the host is about to leave; it gets only operands that no other host can run
     names: list[str] = field(default_factory=list)
-    turn: int = 0  # worker to send the next operand to
-    done: int = 0  # operands that ended there on cores
+    turn: int = 0  # number of the worker that gets the next operand
+    done: int = 0  # operands that ended on the host's cores
     gpus: list[int] = field(default_factory=list)
-    gpu_turn: int = 0  # GPU to send the next operand to whose planned GPU is elsewhere
+    gpu_turn: int = 0  # number of the GPU that gets the next operand planned for a GPU elsewhere
 
     @property
     def cores(self) -> int:
@@ -286,7 +286,7 @@ def workers_of(row: HostRow, table: JobTable, operands: Sequence[int], planned: 
 
 log = logging.getLogger("jmars.scheduler")
 
-MOST_MISSED = 3  # times that an operand may lack an input that another host has, before the input counts as lost
+MOST_MISSED = 3  # reports of a missing input that another host has, after which the input counts as lost
 
 
 class HostReports:

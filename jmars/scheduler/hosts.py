@@ -118,7 +118,7 @@ class Hosts:
             self.host_of += [number] * workers
         self._told_state(row, "starting")
         self._open_jobs(row)
-        for job, operands in left.items():  # that no host could take
+        for job, operands in left.items():  # operands that waited for a host
             if operands and row.number in job.opened:
                 self.enqueue_graph(job.table.job, operands, [row.first] * len(operands))
         return row
@@ -138,7 +138,7 @@ class Hosts:
         row.here = False
         orphans, left = self.places.lost(number)
         self.keep_at(left)
-        self.free_at(self.places.free(orphans), lost=True)  # a copy of which no report has come may be read
+        self.free_at(self.places.free(orphans), lost=True)  # operands may read an unreported copy
         taken = [(job, job.taken_from(number)) for job in self.jobs.values()]
         if orphans:
             self._report(ChunksLost(orphans, why))
@@ -266,13 +266,13 @@ class Hosts:
             number = row_of[pinned.get(operand, worker)]
             if not rows[number].takes or (operand not in pinned and not suits(rows[number], table, operand)):
                 number = self._other_host(known, operand)
-                known.send([operand], number)  # the next one sees it there
+                known.send([operand], number)  # counts in the load that the next choice reads
             by_host.setdefault(number, []).append(operand)
         for number, some in by_host.items():
             row = rows[number]
             known.send(some, number)
             if not row.here:
-                continue  # no host is left: the operands go to the next one that comes
+                continue  # no host is left: the operands wait for the next host
             located = self._locate(table, number, some)
             chosen = workers_of(row, table, some, planned)
             orders: list[Order] = [EnqueueGraph(job, some, chosen)]
@@ -430,8 +430,8 @@ def _opening(table: JobTable, row: HostRow) -> OpenJob:
     return OpenJob(table.job, *compressed(cloudpickle.dumps(replace(table, kept=0, pinned=own))))
 
 
-BEHIND_SECONDS = 0.3  # of waiting work, for which operands are moved
-KEEP = 0.5  # of a rate that was measured before
+BEHIND_SECONDS = 0.3  # seconds of waiting work from which on operands are moved
+KEEP = 0.5  # weight of the earlier rate in a new mean
 
 
 @dataclass(frozen=True)

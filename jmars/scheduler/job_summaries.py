@@ -116,7 +116,7 @@ def chunk_loss_error(operand: str, times: int, why: str) -> StorageError:
     )
 
 
-MOST = 1000  # warnings of a job; further lines are not told
+MOST = 1000  # warnings of a job; further ones are dropped
 
 Told = tuple[str, SourceLine | None, str]
 
@@ -126,7 +126,7 @@ class JobWarnings:
 
     def __init__(self, job: str, log: EventLog) -> None:
         self._job, self._log = job, log
-        self._found: list[tuple[int, int, Told]] = []  # number of the user's operation, bit of the error
+        self._found: list[tuple[int, int, Told]] = []  # (number of the user's operation, bit of the error, warning)
         self._seen: set[tuple[SourceLine | None, str]] = set()
 
     @property

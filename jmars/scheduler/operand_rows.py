@@ -40,18 +40,18 @@ _AT_WORK = (S.RUNNING, S.CANCELLING)
 class Moved(NamedTuple):
     """State changes of operands that were reported or stopped."""
 
-    states: dict[S, list[int]]  # operands by their new state, but those that are ready
-    ready: list[int]  # to be submitted
-    workers: list[int]  # and where
+    states: dict[S, list[int]]  # operands by new state, without those in `ready`
+    ready: list[int]  # operands to submit
+    workers: list[int]  # worker of each operand in `ready`
 
 
 class Recovery(NamedTuple):
     """Consequences of a loss of chunks."""
 
     again: list[int]  # operands that run again, those lost first
-    ready: list[int]  # of them: that can run at once
-    workers: list[int]  # and where
-    given: list[int]  # stand for chunks from outside that were released, and are read again
+    ready: list[int]  # those of `again` that can run at once
+    workers: list[int]  # worker of each operand in `ready`
+    given: list[int]  # operands for chunks from outside that were released and are read again
     worst: int  # an operand whose chunk was lost too often, or -1
 
 
@@ -106,14 +106,14 @@ class OperandActor(Rows):
         self.load = [0] * workers
         self.held = [0] * workers  # bytes of finished chunks, not freed yet, by the worker that made them
         self.state = bytearray(graph.n)
-        self.chosen: dict[int, int] = {}  # ready or running operand: worker whose load counts it
-        self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of chunks whose size was not known, by operand
+        self.chosen: dict[int, int] = {}  # worker whose load counts a ready or running operand, by operand
+        self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of chunks of unknown size, by operand
         self.running = 0  # operands in RUNNING and CANCELLING
         self.stale: list[int] = []  # operands of the last report that were not running, so that it changed nothing
         self.blame = Blame()
         self.losses = Losses()
-        self.tries: dict[int, int] = {}  # operand: how often it raised
-        self._withdrawn: set[int] = set()  # operands that a worker has, and whose inputs were lost since
+        self.tries: dict[int, int] = {}  # number of exceptions by operand
+        self._withdrawn: set[int] = set()  # operands on a worker whose inputs were lost since
         self._stopped = False
         for given in graph.given.tolist():
             self.state[given] = _FINISHED
@@ -305,7 +305,7 @@ class OperandActor(Rows):
         """
         self._withdrawn.difference_update(finished)
         left = [] if self._stopped else [operand for operand in ready if operand not in self._withdrawn]
-        self._withdrawn.difference_update(ready)  # the worker that has them finds their inputs again
+        self._withdrawn.difference_update(ready)  # their worker finds the inputs again
         return left
 
     def _make_ready(self, operands: Iterable[int]) -> list[int]:
@@ -359,9 +359,9 @@ def choose_worker(inputs: Sequence[int], owner: Sequence[int], nbytes: Sequence[
     return min((load[worker], worker) for worker, size in bytes_of.items() if size == most)[1]
 
 
-TOTAL = 3  # workers that an operand may end, with others or alone, before it is held to be the cause
-ALONE = 2  # of them, at least, while it ran alone
-MOST_STOPPED = 5  # workers that may stop answering under an operand while it runs alone
+TOTAL = 3  # deaths of workers with an operand, from which on the operand may be the cause
+ALONE = 2  # deaths among them, at least, with the operand alone on the worker
+MOST_STOPPED = 5  # unresponsive workers with an operand alone, from which on the operand is the cause
 
 
 @dataclass
@@ -369,9 +369,9 @@ class Deaths:
     """Workers that died while they held an operand."""
 
     total: int = 0
-    alone: int = 0  # while they held nothing else
-    by_memory: int = 0  # of the total: ended for the memory that they took
-    stopped: int = 0  # that did not answer any more: counted apart, for that is seldom an operand's doing
+    alone: int = 0  # deaths with no other operand on the worker
+    by_memory: int = 0  # deaths of the total by lack of memory
+    stopped: int = 0  # unresponsive workers, not in the total: seldom caused by an operand
 
 
 class Blame:
@@ -403,8 +403,8 @@ class Blame:
         return causes
 
 
-MOST_LOSSES = 5  # how often the chunk of an operand may be lost
-ONE_TROUBLE = 1.0  # seconds in which losses of it count once
+MOST_LOSSES = 5  # losses of an operand's chunk before the job fails
+ONE_TROUBLE = 1.0  # seconds within which losses of a chunk count once
 
 
 class Losses:
@@ -420,7 +420,7 @@ class Losses:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[int, tuple[int, float]] = {}  # operand: (how often, when that was counted last)
+        self._counts: dict[int, tuple[int, float]] = {}  # (losses, time of the last counted loss) by operand
 
     def worst(self, operands: Collection[int], now: float) -> int:
         """Count losses of operands' chunks at a time in seconds; returns an operand with too many losses, or -1."""

@@ -61,15 +61,15 @@ from jmars.tensor.source_line import SourceLine
 from jmars.tensor.structure import Bindings, Slot
 from jmars.tensor.tensor_graph import TensorGraph
 
-REFINED = 2  # times that a structure is planned again with what its runs taught
+REFINED = 2  # new plans of a structure with measured costs
 LEAST_SECONDS = 0.1  # of a run that is worth it
 TOLERANCE = 1.25  # how far a prediction may be off
 PATIENCE = 4.0  # a plan that is used again may take longer to make
 
 PHASES = ("compile", "rank", "place", "rows")  # tile and analyse, priorities, first workers, operand rows
 
-_AT_ONCE = 1 << 20  # instances of one structure; the words by which jobs are stopped are fewer
-_KEPT = 4  # of them, when no job runs
+_AT_ONCE = 1 << 20  # instances of one structure; fewer jobs than that can run
+_KEPT = 4  # instances kept while no job runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +101,18 @@ class Prepared:
     weight: int
     stored: dict[str, list[tuple[int, int]]]  # name of a tensor: operands that are its chunks, number of each chunk
     results: dict[str, list[int]]  # name of a tensor: its operands
-    slots: list[tuple[int, int, int]]  # (operand, which of its arguments, slot): what a run brings stands first there
+    slots: list[tuple[int, int, int]]  # (operand, argument, slot): the run's value comes first in that argument
     size: int
     watched: Watched | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)  # with which it was planned
+    settings: Mapping[str, Any] = field(default_factory=dict)  # settings of the plan
     hungriest: Hungriest | None = None  # the operand that needs most memory at once
     made: float = 0.0  # monotonic
-    phases: tuple[tuple[str, float], ...] = ()  # what making it took, in seconds
-    refined: int = 0  # how often it was planned again with what its runs taught
+    phases: tuple[tuple[str, float], ...] = ()  # (phase, seconds) of the preparation
+    refined: int = 0  # number of new plans with measured costs
     wanted: Mapping[int, int] = field(default_factory=dict)  # workers of operands that users chose
     places: Mapping[tuple[str, int], int] = field(default_factory=dict)  # of stored chunks, see `Machine.places`
     numbers: Sequence[int] = ()  # of the machines of the rows in `places`, see `Machine.numbers`
-    classes: NDArray[np.uint8] | None = None  # what each operand may run on; None without a GPU
+    classes: NDArray[np.uint8] | None = None  # devices that each operand may run on; None without a GPU
     _shown: list[tuple[Bindings, int, dict[str, Any]]] = field(default_factory=list)  # the last picture, and whose
 
     def open(self, job: str, number: int, base: int, bound: Bindings) -> JobTable:

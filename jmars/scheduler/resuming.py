@@ -112,7 +112,7 @@ class Resuming:
             await self._give_up(job, not self._is_between(job))
         gone = self._settle_chunks(host, running)
         self._order_the_rest(host, running)
-        if gone:  # last: the operands that make them are ordered at once, and would be ordered twice
+        if gone:  # last, because it orders the operands that make these chunks
             self._noted.report(ChunksLost(gone, WHY))
         self._go_on_behind()
         self._begin_anew()
@@ -286,7 +286,7 @@ class Resuming:
                 _catch_up(stage, here)
                 going[job] = stage
             elif here is None and self._is_untouched(stage):
-                going[job] = stage  # the host has not heard of it
+                going[job] = stage  # the host has no such job yet
                 self._unheard.add(job)
             elif stage.ended and job in host["closed"]:
                 self._session.graph(job).closed(host["closed"][job])

@@ -86,7 +86,7 @@ class SchedulerContext:
     async def _refine(self, prepared: Prepared, machine: Machine) -> None:
         try:
             again = await asyncio.to_thread(prepared.planned_again, len(self.here()), machine)
-        except Exception:  # the plan that is there serves still
+        except Exception:  # the present plan stays
             log.exception("a structure could not be planned again")
             return
         self.plans.replace(prepared, again)
@@ -97,7 +97,7 @@ class ChunkMetaActor:
 
     def __init__(self) -> None:
         self.tensors: dict[str, list[int]] = {}  # key: chunks in C order of the grid
-        self.shapes: dict[int, tuple[int, ...]] = {}  # of held chunks whose size was known only when they were there
+        self.shapes: dict[int, tuple[int, ...]] = {}  # shapes of held chunks whose size the run told
         self._holders: dict[int, int] = {}
         self._lost: set[int] = set()  # held chunks that are gone
 

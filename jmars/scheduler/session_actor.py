@@ -62,7 +62,7 @@ class SessionActor:
     ) -> None:
         self.meta = ChunkMetaActor()
         self.plans = Plans(plan_bytes)
-        self._workers = list(workers)  # grows: numbers are never used again
+        self._workers = list(workers)  # names by number; numbers are never used again
         self.context = SchedulerContext(self._workers, port, self.meta, log, self.plans, self.take_chunks, self._ended)
         self.log = log
         log.standing = self._standing
@@ -72,12 +72,12 @@ class SessionActor:
         self._number = 0
         self._chunk = 0
         self._dropped: deque[int] = deque()  # chunks of dropped tensors, to be freed
-        self._hosts: dict[int, dict[str, Any]] = {}  # by number: the newest HOST_MOVED
-        self._links: dict[tuple[int, int], dict[str, Any]] = {}  # by source and reader: the newest LINK_MEASURED
+        self._hosts: dict[int, dict[str, Any]] = {}  # newest HOST_MOVED by number of the host
+        self._links: dict[tuple[int, int], dict[str, Any]] = {}  # newest LINK_MEASURED by source and reader
         self._absent = self.context.absent
         self._changed: dict[str, None] = {}  # changes of hosts in this turn of the loop, in words
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
-        self.idle_since: float | None = time.time()  # when the last job ended; None while one runs
+        self.idle_since: float | None = time.time()  # time of the last job's end; None while a job runs
         self._tickets: dict[str, str] = {}  # ticket of a submission: job
         self._tasks: set[asyncio.Task[None]] = set()
         self.submitted = asyncio.Event()  # set at each submission; cleared by the caller that waits
@@ -400,7 +400,7 @@ class SessionActor:
         return hosts + [record for graph in graphs for record in graph.standing()]
 
 
-_HANDLERS: dict[type, Callable[[SessionActor, Any], None]] = {  # of reports that are not about one job alone
+_HANDLERS: dict[type, Callable[[SessionActor, Any], None]] = {  # for reports that concern more than one job
     Timed: SessionActor._timed,
     GpuRefused: SessionActor._gpu_refused,
     WorkerMoved: SessionActor._worker_moved,

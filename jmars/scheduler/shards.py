@@ -54,7 +54,7 @@ from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import Happened
 from jmars.scheduler.operand_rows import Blame, Losses, Moved, OperandActor, Recovery, Rows
 
-LEAST = 32  # operands for each scheduler, for which a job is spread over processes
+LEAST = 32  # operands per scheduler from which on a job is spread over processes
 
 
 class Shards(Rows):
@@ -83,7 +83,7 @@ class Shards(Rows):
     ) -> None:
         graph = counters.graph
         self.counters, self.nbytes, self.assign = counters, nbytes, assign
-        self.state = bytearray(graph.n)  # as the shards tell it
+        self.state = bytearray(graph.n)  # states of all operands, written by the shards
         for one in graph.given.tolist():
             self.state[one] = S.FINISHED
         self.load = [0] * workers
@@ -91,7 +91,7 @@ class Shards(Rows):
         self.stale: list[int] = []
         self.losses = Losses()
         self.blame = Blame()
-        self.messages = 0  # between shards so far
+        self.messages = 0  # messages between shards so far
         self._home = home
         self._sized: dict[int, int] = {}  # bytes of operands that are about to finish
         self.shards = [
@@ -147,7 +147,7 @@ class Shards(Rows):
 
     def grow(self, workers: int) -> None:
         """There are so many workers now."""
-        self.load += [0] * (workers - len(self.load))  # of all shards
+        self.load += [0] * (workers - len(self.load))  # the load is common to all shards
         for shard in self.shards:
             shard.act("widen", workers)
 
@@ -407,7 +407,7 @@ class Shard(OperandActor):
         self.state = _States(self.state, part.ids[: part.own], whole)
         self._number, self._readers, self._homes = part.number, part.readers, part.homes
         self._place = {one: local for local, one in enumerate(part.ids)}
-        self._holders = {one: set(readers) for one, readers in part.readers.items()}  # that have not released it
+        self._holders = {one: set(readers) for one, readers in part.readers.items()}  # readers left, by operand
 
     def act(self, name: str, *args: Any) -> ShardAnswer:
         """Make one of the calls of `_CALLS`."""
@@ -493,7 +493,7 @@ class Shard(OperandActor):
 
     def _arrived(self, told: ShardAnswer, ghost: int, worker: int, size: int) -> None:
         """The chunk of a ghost is stored."""
-        if self._stopped or self.counters.finished[ghost]:  # the second: released, and computed again for others
+        if self._stopped or self.counters.finished[ghost]:  # released here, and computed again for other shards
             return
         self.state[ghost], self.owner[ghost], self.nbytes[ghost] = S.FINISHED, worker, size
         self.held[worker] += size
@@ -674,7 +674,7 @@ def parts_of(
     return parts
 
 
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of splitmix64
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # constants of splitmix64
 
 
 def highest(keys: NDArray[np.uint64], schedulers: Sequence[str]) -> NDArray[np.int64]:
@@ -738,7 +738,7 @@ def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 log = logging.getLogger("jmars.scheduler")
 
-PATIENCE = 5.0  # seconds for which the leader waits for an answer
+PATIENCE = 5.0  # seconds that the leader waits for an answer
 
 _SIZE = struct.Struct("<Q")
 
@@ -795,7 +795,7 @@ class RemoteShard:
         self, part: ShardPart, whole: bytearray, load: list[int], line: socket.socket, lost: Callable[[str], None]
     ) -> None:
         self._part, self._whole, self._load, self._line, self._lost = part, whole, load, line, lost
-        self._asked: list[bytes] = []  # since the shard was made
+        self._asked: list[bytes] = []  # pickled calls since the shard was made
         self._here: Shard | None = None
         self.own, self.running = part.own, 0
         self.is_done = all(one in part.given for one in range(part.own))
@@ -858,7 +858,7 @@ class RemoteShard:
 def serve_shards(path: str, key: bytes) -> None:
     """Hold shards for ever: a connection each, and a thread for each connection."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    if os.path.exists(path):  # of a process that died
+    if os.path.exists(path):  # left by a process that died
         os.unlink(path)
     server.bind(path)
     server.listen(64)

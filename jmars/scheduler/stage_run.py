@@ -98,11 +98,11 @@ class StageRun:
         """Hand out the first operands."""
         if isinstance(self.operands, Shards):
             self._log.append(events.OPERANDS_SPREAD, self._job, {"operands": [one.own for one in self.operands.shards]})
-        if self.operands.is_done:  # all is here: a job does not end before who submits it has heard of it
+        if self.operands.is_done:  # all results are stored; the job ends after the submitting client has its id
             asyncio.get_running_loop().call_soon(self._graph.isolate_faults, self._nothing_to_do)
             return
         self._submit(*self.operands.start())
-        self.hosts_changed("")  # while the graph was prepared
+        self.hosts_changed("")  # hosts may have changed during the preparation
 
     def _nothing_to_do(self) -> None:
         if not self._stopping and not self.ended:
@@ -294,7 +294,7 @@ class StageRun:
         )
         read = set(chunks)
         readers = self.operands.descendants(operand for operand, chunk in self.given.items() if chunk in read)
-        hopeless = self.operands.hopeless(readers[0]) if readers else None  # none: it is itself a result
+        hopeless = self.operands.hopeless(readers[0]) if readers else None  # None: the lost chunk itself is a result
         self._fatal(hopeless, Failure.of(ChunkLostError(text, keys)))
 
     # -- ending

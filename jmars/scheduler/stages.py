@@ -50,8 +50,8 @@ class Stages:
         self._job, self._prepare = job, prepare
         self._run = Unfolding(graph)
         self._stage: Stage | None = None
-        self._names: set[str] = set()  # tensors that are kept
-        self._held: list[int] | None = None  # chunks from before the job, held until its end
+        self._names: set[str] = set()  # names of kept tensors
+        self._held: list[int] | None = None  # stored inputs, held until the end of the job
 
     def prepare(self, values: Mapping[int, Any] | None = None) -> Ready | None:
         """The next stage, ready to open; None when all results are there. For a thread.
@@ -115,7 +115,7 @@ class Stages:
             self._names.add(name)
             known = self._run.meta(node)
             if known.has_unknown_lengths:
-                each = [shapes.get(one, meta.shapes.get(one)) for one in chunks[key]]  # some held before are results
+                each = [shapes.get(one, meta.shapes.get(one)) for one in chunks[key]]  # some are stored inputs
                 told[node] = reported_splits(known.chunks, each)
         self._run.learn(told)
         return EndedStage(left, told, dict(shapes))
