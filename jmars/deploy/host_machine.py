@@ -15,7 +15,6 @@ from jmars.deploy.clients import executors_ready
 from jmars.deploy.folders import Folders
 from jmars.dispatch.worker_scaling import LEAVING
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
-from jmars.memory.gathering import Pull, no_pull
 from jmars.model.limits import PAGE
 from jmars.model.messages import WorkerMoved
 from jmars.processes.links import Children
@@ -33,8 +32,6 @@ class HostMachine:
         `workers`, `threads`, `limit` (bytes), and `gpus`, names of GPUs, for a host that has some.
     ended
         Called when the zygote is gone, and the machine with it.
-    pull
-        Reads bytes of chunks from other hosts.
 
     Attributes
     ----------
@@ -52,7 +49,6 @@ class HostMachine:
         janitor: int,
         arena: Arena,
         ended: Callable[[], None],
-        pull: Pull = no_pull,
     ) -> None:
         self.arena, self.janitor, self.limit = arena, janitor, int(orders["limit"])
         self.children = Children(zygote, ended)
@@ -67,7 +63,6 @@ class HostMachine:
             folders.disk_room,
             self.limit,
             memory.set_aside(self.limit, workers, arena.capacity),
-            pull,
             gpus,
         )
         self.store = StoreActor(self.execution)

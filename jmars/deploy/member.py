@@ -25,7 +25,7 @@ from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.tickets import Ticket
 from jmars.model.messages import JobClosed, Report
 from jmars.storage import Arena
-from jmars.storage.chunks import received
+from jmars.storage.chunks import ChunkRange, received
 from jmars.worker import Zygote
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, ChunkKeepingActor, PeersActor, ServingActor
 from jmars.worker.host_status import host_status
@@ -79,7 +79,7 @@ class Member:
         self.ended, self.again, self.started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.environment: dict[str, str] = {}
         self.folders = folders
-        self.machine = self.machine_of(ticket, folders, zygote, janitor, arena, self.ended.set, self._pull)
+        self.machine = self.machine_of(ticket, folders, zygote, janitor, arena, self.ended.set)
         execution = self.machine.execution
         known = RecoverySnapshot(execution.chunks)
         reports = RemoteScheduler(self._report, known)
@@ -155,31 +155,11 @@ class Member:
         address = f"[{self._address}]" if ":" in self._address else self._address
         self.link.tell("roster", "listens", f"{address}:{port}")
 
-    def _pull(
-        self,
-        chunk: int,
-        start: int,
-        stop: int,
-        offset: int,
-        hosts: Sequence[int],
-        urgency: tuple[int, int],
-        done: Callable[[str], None],
-    ) -> Callable[[], None]:
-        """Read bytes of a chunk of another host; a `Pull`."""
-        return self.exchange.pull(chunk, start, stop, offset, hosts, urgency, done)
-
     def _pull_by_head(
-        self,
-        chunk: int,
-        start: int,
-        stop: int,
-        offset: int,
-        hosts: Sequence[int],
-        urgency: tuple[int, int],
-        done: Callable[[str], None],
+        self, wanted: ChunkRange, hosts: Sequence[int], done: Callable[[str], None]
     ) -> Callable[[], None]:
         """Read bytes of a chunk of another host, which the head passes on; a `Pull`."""
-        task = asyncio.ensure_future(self._relayed(chunk, start, stop, offset, hosts))
+        task = asyncio.ensure_future(self._relayed(wanted, hosts))
         self._pulls.add(task)
 
         def ended(task: asyncio.Task[str]) -> None:
@@ -192,8 +172,9 @@ class Member:
         task.add_done_callback(ended)
         return withdraw
 
-    async def _relayed(self, chunk: int, start: int, stop: int, offset: int, hosts: Sequence[int]) -> str:
-        """Read a chunk through the head; returns the error."""
+    async def _relayed(self, wanted: ChunkRange, hosts: Sequence[int]) -> str:
+        """Read a range through the head; returns the error."""
+        chunk, start, stop, offset, _ = wanted
         error = f"no host is known that has chunk {chunk}"
         for host in hosts:
             try:

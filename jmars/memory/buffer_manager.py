@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
-from jmars.memory.gathering import ChunkReads, Gathers, MoverLink, MoverProcess, Pull, no_pull
+from jmars.memory.gathering import ChunkReads, Gathers, MoverLink, MoverProcess, Pull
 from jmars.model.limits import PAGE
 from jmars.storage.arena import Allocator, Arena
 from jmars.storage.chunks import Chunks, SpillFile
@@ -57,8 +57,6 @@ class BufferManager:
         Has processes give up retained memory; returns whether some will.
     has_one_reader
         Tells whether exactly one operand will still read a chunk.
-    pull
-        Reads bytes of chunks from other hosts.
 
     Attributes
     ----------
@@ -81,7 +79,6 @@ class BufferManager:
         shed: Callable[[], bool],
         has_one_reader: Callable[[int], bool],
         copied: Callable[[int], None] = lambda chunk: None,
-        pull: Pull = no_pull,
     ) -> None:
         self.arena, self.chunks = arena, chunks
         self.queue: deque[AllocationRequest] = deque()
@@ -90,10 +87,14 @@ class BufferManager:
         self._in_use, self._idle, self._moved, self._copied = in_use, idle, moved, copied
         self._lost, self._shed, self._has_one_reader = lost, shed, has_one_reader
         self.spills: set[int] = set()
-        self.reads = ChunkReads(chunks, self.mover.tell, pull, self._fetched)
-        self.gathers = Gathers(chunks, self.mover.tell, self.delete, pull, self._gather_came)
+        self.reads = ChunkReads(chunks, self.mover.tell, self._fetched)
+        self.gathers = Gathers(chunks, self.mover.tell, self.delete, self._gather_came)
         self.disk, self.later = DiskBackoff(), later
         self._waking = self._advancing = False  # a retry is due; the queue is being served
+
+    def pull_by(self, pull: Pull) -> None:
+        """Read chunks of other hosts by this function from now on."""
+        self.reads.pull = self.gathers.pull = pull
 
     def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
         """Raise MemoryLimitError if slots of these sizes never fit together."""

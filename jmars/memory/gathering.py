@@ -26,10 +26,20 @@ import numpy as np
 
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.model.messages import JobTable
-from jmars.storage.chunks import Chunks, Elsewhere, SpillFile
+from jmars.storage.chunks import ChunkRange, Chunks, Elsewhere, SpillFile
 from jmars.storage.spill import Span
 
 log = logging.getLogger("jmars.memory")
+
+# Reads a range from the first of some hosts that has it. The callback gets "" or an error when nothing writes there any
+# more; the function that is returned withdraws the read, and the callback follows as soon as nothing writes there.
+Pull = Callable[[ChunkRange, Sequence[int], Callable[[str], None]], Callable[[], None]]
+
+
+def no_pull(wanted: ChunkRange, hosts: Sequence[int], done: Callable[[str], None]) -> NoReturn:
+    """The `Pull` of a host without others."""
+    raise ClusterError(f"chunk {wanted.chunk} cannot be read from host {list(hosts)}: this cluster has one host")
+
 
 Piece = tuple[int, int, int]  # chunk, and where its bytes begin and end
 
@@ -58,11 +68,14 @@ class Gathers:
         Sends the mover a message.
     delete
         Deletes a file that is no longer needed.
-    pull
-        Reads bytes of chunks from other hosts.
     ended
         Called with the slot, the `done` of the request (None after a withdrawal) and the error, when nothing writes to
         the slot any more.
+
+    Attributes
+    ----------
+    pull
+        Reads from other hosts.
     """
 
     def __init__(
@@ -70,11 +83,11 @@ class Gathers:
         chunks: Chunks,
         tell: Callable[..., None],
         delete: Callable[[SpillFile | None], None],
-        pull: Pull,
         ended: Callable[[int, Callable[[str], None] | None, str], None],
     ) -> None:
         self.private = 0  # bytes read from files to private memory since the start
-        self._chunks, self._tell, self._delete, self._pull, self._ended = chunks, tell, delete, pull, ended
+        self.pull: Pull = no_pull
+        self._chunks, self._tell, self._delete, self._ended = chunks, tell, delete, ended
         self._running: dict[int, _Gather] = {}  # by ticket
         self._tickets = 0
 
@@ -140,7 +153,8 @@ class Gathers:
         for (chunk, start, stop), to in away:
             found = chunks.elsewhere[chunk]
             came = partial(self._pulled, ticket, chunk, stop - start, found)
-            self._running[ticket].withdraw.append(self._pull(chunk, start, stop, to, found.hosts, urgency, came))
+            wanted = ChunkRange(chunk, start, stop, to, urgency)
+            self._running[ticket].withdraw.append(self.pull(wanted, found.hosts, came))
 
     def leave(self, slot: int) -> bool:
         """The request of `slot` was withdrawn; returns whether the order is still under way, so that the slot stays."""
@@ -207,31 +221,6 @@ def pieces_of(table: JobTable, operand: int) -> list[Piece]:
 CopyDown = Callable[[int, int, Callable[[str], None]], None]  # chunk on a GPU, slot; calls back with "" or an error
 
 
-class Pull(Protocol):
-    """Reads bytes of a chunk from another host into a slot."""
-
-    def __call__(
-        self,
-        chunk: int,
-        start: int,
-        stop: int,
-        offset: int,
-        hosts: Sequence[int],
-        urgency: tuple[int, int],
-        done: Callable[[str], None],
-    ) -> Callable[[], None]:
-        """Read bytes [start, stop) to `offset`; `done` is called with "" or an error, when nothing writes there now.
-
-        Returns a function that withdraws the read: `done` follows as soon as nothing writes there any more.
-        """
-        ...
-
-
-def no_pull(chunk: int, start: int, stop: int, offset: int, hosts: Any, urgency: Any, done: Any) -> NoReturn:
-    """The `Pull` of a host without others."""
-    raise ClusterError(f"chunk {chunk} cannot be read from host {list(hosts)}: this cluster has one host")
-
-
 def no_copy_down(chunk: int, slot: int, done: Callable[[str], None]) -> NoReturn:
     """The `CopyDown` of a host without a GPU."""
     raise ClusterError(f"chunk {chunk} cannot be read from a GPU: this host has none")
@@ -244,23 +233,25 @@ class ChunkReads:
     ----------
     tell
         Sends the mover a message.
-    pull
-        Reads from other hosts.
     fetched
         Called with a chunk, whether it is in memory as a copy now, and the error, after a read from another host or,
         with False, from a GPU.
+
+    Attributes
+    ----------
+    pull, copy_down
+        Reads from other hosts, and from GPUs.
     """
 
-    def __init__(
-        self, chunks: Chunks, tell: Callable[..., None], pull: Pull, fetched: Callable[[int, bool, str], None]
-    ) -> None:
+    def __init__(self, chunks: Chunks, tell: Callable[..., None], fetched: Callable[[int, bool, str], None]) -> None:
         self.loads: dict[int, tuple[SpillFile, int]] = {}  # chunk: its file and slot
         self.fetches: dict[int, tuple[Elsewhere, int]] = {}  # chunk: hosts that have it, and the slot
         self.downs: dict[int, int] = {}  # chunk on its way from a GPU: its slot
+        self.pull: Pull = no_pull
         self.copy_down: CopyDown = no_copy_down
         self.withdrawn: set[int] = set()  # chunks of `fetches` that nobody waits for
         self._withdraw: dict[int, Callable[[], None]] = {}  # by chunk of `fetches`
-        self._chunks, self._tell, self._pull, self._fetched = chunks, tell, pull, fetched
+        self._chunks, self._tell, self._fetched = chunks, tell, fetched
 
     def __contains__(self, chunk: int) -> bool:
         return chunk in self.loads or chunk in self.fetches or chunk in self.downs
@@ -279,7 +270,8 @@ class ChunkReads:
             return
         away = chunks.elsewhere[chunk]
         self.fetches[chunk] = (away, slot)
-        self._withdraw[chunk] = self._pull(chunk, 0, size, slot, away.hosts, urgency, partial(self._came, chunk))
+        wanted = ChunkRange(chunk, 0, size, slot, urgency)
+        self._withdraw[chunk] = self.pull(wanted, away.hosts, partial(self._came, chunk))
 
     def withdraw(self, chunks: set[int]) -> None:
         """Stop reads of chunks from other hosts; no effect on reads from files and GPUs."""

@@ -35,7 +35,7 @@ from jmars.memory.admission import Admission, MemoryEvents
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager, Ended, Received, check_results
 from jmars.memory.device_memory import DeviceGrant, DeviceMemory
 from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs, LostChunks
-from jmars.memory.gathering import MoverProcess, Pull, no_pull, pieces_of
+from jmars.memory.gathering import MoverProcess, pieces_of
 from jmars.memory.quota import Quota, RetainedMemory, UdfMemoryPolicy
 from jmars.model.messages import JobTable, LocateChunks
 from jmars.model.status import GRAPHS, DiskStatus
@@ -58,8 +58,6 @@ class HostMemory:
         The user's memory_limit in bytes, for errors; 0 if there is none.
     graph_bytes
         Bytes of graphs in the control process that need no promise.
-    pull
-        Reads bytes of chunks from other hosts.
 
     Attributes
     ----------
@@ -82,7 +80,6 @@ class HostMemory:
         disk_room: Callable[[], int],
         limit: int = 0,
         graph_bytes: int = 0,
-        pull: Pull = no_pull,
     ) -> None:
         self.arena, self._disk_room = arena, disk_room
         self.next_use = NextUse()
@@ -102,7 +99,6 @@ class HostMemory:
             shed=lambda: bool(self.lost_chunks) or self.graph_room.shed(events.recycle),
             has_one_reader=self.next_use.has_one_reader,
             copied=events.copied,
-            pull=pull,
         )
         self.lost_chunks = LostChunks(self.chunks, self.buffers, self.active, self.free_chunks)
         self.graph_room = GraphRoom(self.quota, self.buffers, graph_bytes)

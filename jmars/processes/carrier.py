@@ -5,13 +5,12 @@ the requests of peers. A connection is a thread (transport/lanes.py); the main t
 
 Orders: `("begin", {cluster, host, incarnation, key, certificate, ca, bind, ucx})`, once and first, where `ucx` is
 "no", "auto" or "always"; `("peer", host, incarnation, address)`; `("gone", host, incarnation)`, refused for ever from
-here on; `("pull", ticket, urgency, chunk, start, stop, offset, holders)`; `("withdraw", ticket)`; `("give", request,
-place)`, where `place` is `("memory", offset, size)`, `("file", path, checksums, size)` or `("none", why)`. Answers:
-`("listening", port)`; `("asked", request, host, chunk, start, stop)`; `("given", request, bytes, error of the file)`,
-once per place but "none"; `("pulled", ticket, error, host, bytes, [microseconds until started, loaded, received,
-unloaded])`; `("withdrawn", ticket)`; `("link", host, bytes a second, seconds)`; `("transport", host, "tls" or "ucx",
-why)`. The carrier does not write into a slot any more after "pulled" or "withdrawn". Source:
-docs/explanation/reliability.md.
+here on; `("pull", ticket, ChunkRange, holders)`; `("withdraw", ticket)`; `("give", request, place)`, where `place` is
+`("memory", offset, size)`, `("file", path, checksums, size)` or `("none", why)`. Answers: `("listening", port)`;
+`("asked", request, host, chunk, start, stop)`; `("given", request, bytes, error of the file)`, once per place but
+"none"; `("pulled", ticket, error, host, bytes, [microseconds until started, loaded, received, unloaded])`;
+`("withdrawn", ticket)`; `("link", host, bytes a second, seconds)`; `("transport", host, "tls" or "ucx", why)`. The
+carrier does not write into a slot any more after "pulled" or "withdrawn". Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from time import monotonic
 from typing import Any
 
 from jmars.actors.frames import Decoder, pack
+from jmars.storage.chunks import ChunkRange
 from jmars.transport.lanes import Inbox
 from jmars.transport.pulling import Puller, PullLane
 from jmars.transport.pulls import PullOrder
@@ -132,8 +132,8 @@ class Carrier:
     def _open_lanes(self) -> None:
         self._puller.open_lanes(monotonic())
 
-    def _pull(self, ticket: int, urgency: int, chunk: int, start: int, stop: int, offset: int, holders: Any) -> None:
-        order = PullOrder(ticket, urgency, chunk, start, stop, offset, [(host, number) for host, number in holders])
+    def _pull(self, ticket: int, wanted: Any, holders: Any) -> None:
+        order = PullOrder(ticket, ChunkRange(*wanted), holders)
         self._puller.pull(order, monotonic())
 
     def _withdraw(self, ticket: int) -> None:

@@ -45,6 +45,16 @@ class Elsewhere(NamedTuple):
     turn: int = 0  # another one after the chunk was freed, so that a read from before is not taken
 
 
+class ChunkRange(NamedTuple):
+    """Bytes [start, stop) of a chunk of other hosts, and where they go: one record from operand to lane."""
+
+    chunk: int
+    start: int
+    stop: int
+    offset: int  # of the arena
+    urgency: tuple[int, int]  # number of the job, and rank of the operand that reads; the lowest is read first
+
+
 class Chunks:
     """Chunks of one host: in a slot, in a file, or moving between the two; on a GPU; and chunks that other hosts have.
 

@@ -214,8 +214,8 @@ class Puller:
                 error = args[1]
                 host = pull.holder[0] if pull.holders else -1
                 if error:
-                    error = f"chunk {pull.chunk} cannot be read from other hosts: {error}"
-                nbytes = 0 if error else pull.stop - pull.start
+                    error = f"chunk {pull.wanted.chunk} cannot be read from other hosts: {error}"
+                nbytes = 0 if error else pull.wanted.stop - pull.wanted.start
                 times = (pull.begun, pull.loaded, pull.received, monotonic())
                 marks = [max(0, round(1e6 * (one - began))) for one in times]
                 self._report("pulled", pull.ticket, error, host, nbytes, marks)
@@ -358,7 +358,7 @@ class PullLane(BulkLane):
         for piece, one in enumerate(ranges):
             one.key = (self._ticket, piece)
             self._expected[one.key] = _Expected(one, by_ucx)
-        pieces = [(one.pull.chunk, one.start, one.stop) for one in ranges]
+        pieces = [(one.pull.wanted.chunk, one.start, one.stop) for one in ranges]
         self.send(wire.ask(self._ticket, ranges[0].pull.urgency, pieces, wire.BY_UCX if by_ucx else 0))
 
     def _let_go(self, one: PullRange) -> None:
@@ -432,7 +432,7 @@ class PullLane(BulkLane):
             return True
         damaged = expected.range
         self._give_up(expected)
-        self.events(("failed", self, damaged, f"bytes of chunk {damaged.pull.chunk} changed on their way"))
+        self.events(("failed", self, damaged, f"bytes of chunk {damaged.pull.wanted.chunk} changed on their way"))
         return False
 
     def _end(self, ticket: int, piece: int, expected: _Expected, error: str) -> None:

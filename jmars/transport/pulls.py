@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
+from jmars.storage.chunks import ChunkRange
 from jmars.transport.wire import MOST_ASKED, PART_BYTES
 
 Holder = tuple[int, int]  # host, incarnation
@@ -34,14 +35,10 @@ MOST_BREAKS = 3  # of connections under the ranges of one pull at one holder
 
 @dataclass(eq=False, slots=True)
 class PullOrder:
-    """Bytes [start, stop) of a chunk, to be written at `offset` of the arena."""
+    """A range that is wanted, and how far its pull is."""
 
     ticket: int
-    urgency: int
-    chunk: int
-    start: int
-    stop: int
-    offset: int
+    wanted: ChunkRange
     holders: Sequence[Holder]
     at: int = 0  # holder that is asked now
     asked: float = 0.0  # time when this holder was asked first
@@ -62,6 +59,12 @@ class PullOrder:
         """The holder that is asked now."""
         return self.holders[min(self.at, len(self.holders) - 1)]
 
+    @property
+    def urgency(self) -> int:
+        """The urgency as hosts tell it each other: an operand of an earlier job goes first, whatever its rank."""
+        job, rank = self.wanted.urgency
+        return (job << 32) + rank
+
 
 @dataclass(eq=False, slots=True)
 class PullRange:
@@ -79,7 +82,7 @@ class PullRange:
     @property
     def offset(self) -> int:
         """Offset of the range's first byte in the arena."""
-        return self.pull.offset + self.start - self.pull.start
+        return self.pull.wanted.offset + self.start - self.pull.wanted.start
 
 
 class _Source:
@@ -292,7 +295,8 @@ class Pulls:
         source.pulls.add(pull)
         pull.ending, pull.breaks, pull.asked, pull.is_queued = "", 0, now, False
         pull.begun = pull.loaded = pull.received = 0.0
-        pull.todo, pull.left = [(pull.start, pull.stop)], pull.stop - pull.start
+        _, start, stop, *_ = pull.wanted
+        pull.todo, pull.left = [(start, stop)], stop - start
         self._queue(pull)
 
     def _queue(self, pull: PullOrder) -> None:

@@ -40,7 +40,7 @@ from jmars.memory.buffer_manager import AllocationRequest
 from jmars.memory.gathering import Pull
 from jmars.model.messages import LocateChunks
 from jmars.processes.links import ChildLink, Children
-from jmars.storage.chunks import SpillFile, checksum
+from jmars.storage.chunks import ChunkRange, SpillFile, checksum
 from jmars.storage.spill import Span, read_span
 from jmars.worker.execution import ExecutionActor
 
@@ -76,6 +76,7 @@ class ChunkExchange:
         self._chunks, self._buffers = execution.chunks, execution.memory.buffers
         self._children, self._folder, self._relay = children, folder, relay
         self._watch = execution.processes.watch
+        self._buffers.pull_by(self.pull)
         self._incarnations: dict[int, int] = {}  # of peers
         self._begun = False
         self.relayed = 0  # pulls that the head passed on
@@ -108,19 +109,10 @@ class ChunkExchange:
         if self._begun and self._incarnations:
             self.carrier.open_lanes()
 
-    def pull(
-        self,
-        chunk: int,
-        start: int,
-        stop: int,
-        offset: int,
-        hosts: Sequence[int],
-        urgency: tuple[int, int],
-        done: Callable[[str], None],
-    ) -> Callable[[], None]:
+    def pull(self, wanted: ChunkRange, hosts: Sequence[int], done: Callable[[str], None]) -> Callable[[], None]:
         """Read bytes of a chunk of another host; a `Pull`."""
         holders = [(host, self._incarnations[host]) for host in hosts if host in self._incarnations]
-        by_head = partial(self._pull_by_head, chunk, start, stop, offset, hosts, urgency, done)
+        by_head = partial(self._pull_by_head, wanted, hosts, done)
         if not holders:
             return by_head("no host that has it can be reached from here")
         relayed: list[Callable[[], None]] = []  # withdraws the read by the head, once there is one
@@ -137,7 +129,7 @@ class ChunkExchange:
             else:
                 self.carrier.withdraw(ticket, partial(done, WITHDRAWN))
 
-        ticket = self.carrier.pull(chunk, start, stop, offset, holders, urgency, ended)
+        ticket = self.carrier.pull(wanted, holders, ended)
         return withdraw
 
     def close(self) -> None:
@@ -146,19 +138,11 @@ class ChunkExchange:
 
     # -- own
     def _pull_by_head(
-        self,
-        chunk: int,
-        start: int,
-        stop: int,
-        offset: int,
-        hosts: Sequence[int],
-        urgency: tuple[int, int],
-        done: Callable[[str], None],
-        why: str,
+        self, wanted: ChunkRange, hosts: Sequence[int], done: Callable[[str], None], why: str
     ) -> Callable[[], None]:
-        log.info("the head passes chunk %d on: %s", chunk, why)
+        log.info("the head passes chunk %d on: %s", wanted.chunk, why)
         self.relayed += 1
-        return self._relay(chunk, start, stop, offset, hosts, urgency, done)
+        return self._relay(wanted, hosts, done)
 
     def _start(self) -> ChildLink:
         link = ChildLink("carrier", self.carrier.received, self.carrier.ended)
@@ -370,30 +354,18 @@ class CarrierLink:
         self._closed = True
 
     # -- pulls
-    def pull(
-        self,
-        chunk: int,
-        start: int,
-        stop: int,
-        offset: int,
-        holders: Sequence[tuple[int, int]],
-        urgency: tuple[int, int],
-        done: Callable[[str], None],
-    ) -> int:
-        """Read bytes [start, stop) of a chunk to `offset` of the arena; returns the ticket.
+    def pull(self, wanted: ChunkRange, holders: Sequence[tuple[int, int]], done: Callable[[str], None]) -> int:
+        """Read a range into the arena; returns the ticket.
 
         Parameters
         ----------
         holders
             Hosts and incarnations, in order of preference.
-        urgency
-            Number of the job, and rank of the operand that reads.
         done
             Called with "" or an error, when the carrier does not write there any more.
         """
         self._tickets += 1
-        job, rank = urgency
-        message = ("pull", self._tickets, (job << 32) + rank, chunk, start, stop, offset, list(holders))
+        message = ("pull", self._tickets, wanted, list(holders))
         self._pulls[self._tickets] = _Pull(message, done, time.monotonic())
         self._tell(*message)
         return self._tickets
@@ -473,7 +445,7 @@ class CarrierLink:
         if not error:
             chunks, moved, seconds, told = self._transfers.get(host, Transfers())
             completed = max(marks[-1], round(1e6 * (time.monotonic() - pull.planned)))
-            told = (*told[1 - MARKED :], (pull.message[3], *marks, completed))
+            told = (*told[1 - MARKED :], (pull.message[2].chunk, *marks, completed))
             self._transfers[host] = Transfers(chunks + 1, moved + nbytes, seconds + 1e-6 * marks[-1], told)
         if pull.withdrawn is not None:
             pull.withdrawn()

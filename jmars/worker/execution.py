@@ -21,7 +21,6 @@ from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.workers import Worker
 from jmars.errors import ChunkLostError
 from jmars.memory import HostMemory, MemoryEvents
-from jmars.memory.gathering import Pull, no_pull
 from jmars.model.messages import (
     ChunksCopied,
     ChunksLost,
@@ -61,8 +60,6 @@ class ExecutionActor:
         The user's memory_limit in bytes, for errors; 0 if there is none.
     graph_bytes
         Bytes of graphs in the control process that need no promise.
-    pull
-        Reads bytes of chunks from other hosts.
     gpus
         Names of GPUs (`devices.find`), one for each of the last workers.
 
@@ -82,7 +79,6 @@ class ExecutionActor:
         disk_room: Callable[[], int],
         limit: int = 0,
         graph_bytes: int = 0,
-        pull: Pull = no_pull,
         gpus: Sequence[str] = (),
     ) -> None:
         self._scheduler: ReportPort | None = None
@@ -110,7 +106,6 @@ class ExecutionActor:
             disk_room,
             limit,
             graph_bytes,
-            pull,
         )
         self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all, len(gpus))
         self.processes = ProcessSupervisor(children, workers, threads, spill_folder, self.dispatch, gpus)

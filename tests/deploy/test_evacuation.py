@@ -10,6 +10,7 @@ from jmars.deploy.elastic_hosts import _keep
 from jmars.deploy.member import Member
 from jmars.scheduler.elastic import Evacuation
 from jmars.scheduler.hosts import Hosts
+from jmars.storage.chunks import ChunkRange
 
 
 class Link:
@@ -47,4 +48,5 @@ def test_a_chunk_that_was_freed_since_it_was_chosen_is_not_asked_for_and_leaves_
 
 def test_a_read_by_the_head_without_a_known_holder_is_an_error() -> None:
     member: Any = SimpleNamespace(link=None)
-    assert "no host is known that has chunk 7" in asyncio.run(Member._relayed(member, 7, 0, 8, 0, []))
+    wanted = ChunkRange(7, 0, 8, 0, (0, 0))
+    assert "no host is known that has chunk 7" in asyncio.run(Member._relayed(member, wanted, []))

@@ -7,7 +7,7 @@ from typing import Any
 
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager
 from jmars.storage.arena import SLAB, Allocator
-from jmars.storage.chunks import Chunks, SpillFile
+from jmars.storage.chunks import ChunkRange, Chunks, SpillFile
 
 
 class Host:
@@ -33,13 +33,13 @@ class Host:
             shed=lambda: False,
             has_one_reader=lambda chunk: bool(self.calls["one_reader"](chunk)),
             copied=lambda chunk: self.said.append(("copied", chunk)),
-            pull=self._pull,
         )
+        self.buffers.pull_by(self._pull)
         self.buffers.disk.patience = 0.0
 
-    def _pull(self, *asked: Any) -> Callable[[], None]:
-        self.pulled.append(asked)
-        return lambda: self.withdrawn.append(asked[0])
+    def _pull(self, wanted: ChunkRange, hosts: Any, done: Callable[[str], None]) -> Callable[[], None]:
+        self.pulled.append((wanted, hosts, done))
+        return lambda: self.withdrawn.append(wanted.chunk)
 
     def send(self, message: tuple[Any, ...]) -> None:
         self.told.append(message)

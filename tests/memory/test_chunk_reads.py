@@ -18,7 +18,7 @@ def test_a_chunk_of_another_host_comes_into_a_slot_and_its_reader_is_granted() -
     host = Host()
     _away(host, 7)
     host.ask("reader", [7], slots=1)
-    ((chunk, start, stop, slot, hosts, _, done),) = host.pulled
+    (((chunk, start, stop, slot, _), hosts, done),) = host.pulled
     assert (chunk, start, stop, slot, hosts) == (7, 0, SLAB, SLAB, (2, 1))
     assert 7 not in host.chunks.memory and not host.said  # no byte of it is there yet
     done("")
@@ -53,8 +53,8 @@ def test_a_chunk_that_its_reader_has_no_room_for_stays_where_it_is_until_there_i
     ((what, *_),) = host.told
     assert what == "spill" and not host.pulled  # the source keeps it: nothing is on its way
     host.move()
-    ((chunk, *_, done),) = host.pulled
-    assert chunk == 7
+    ((wanted, _, done),) = host.pulled
+    assert wanted.chunk == 7
     done("")
     assert host.said == [("copied", 7), ("reader", -1)]
 
@@ -115,7 +115,7 @@ def test_of_a_gathered_chunk_only_the_part_travels_and_lands_behind_the_part_bef
         [], SLAB, granted.append, lambda error: None, "gather", 1, 1, SLAB, gather=((1, 0, 8), (7, 16, 24), (1, 8, 16))
     )
     host.buffers.enqueue(request)
-    ((chunk, start, stop, offset, _, _, done),) = host.pulled
+    (((chunk, start, stop, offset, _), _, done),) = host.pulled
     assert (chunk, start, stop, offset - request.promised[0]) == (7, 16, 24, 8)
     (message,) = [told for told in host.told if told[0] == "gather"]
     assert message[3] == [(0, 8), (8,), (8, 8)]
@@ -152,7 +152,7 @@ def test_a_read_that_nobody_waits_for_is_stopped_and_the_next_reader_reads_anew(
     host.ask("third", [7])
     assert len(host.pulled) == 2  # nobody reads into a slot while another read may write there
     host.pulled[0][-1]("the read was withdrawn")
-    assert [asked[0] for asked in host.pulled] == [7, 8, 7]
+    assert [wanted.chunk for wanted, *_ in host.pulled] == [7, 8, 7]
     host.pulled[2][-1]("")
     host.pulled[1][-1]("")
     assert host.said == [("copied", 7), ("third", -1), ("copied", 8), ("second", -1)]

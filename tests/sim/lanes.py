@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.actors.tls import Identity
 from jmars.errors import ProtocolError
+from jmars.storage.chunks import ChunkRange
 from jmars.transport import wire
 from jmars.transport.lanes import BulkLane
 from jmars.transport.pulling import Puller, PullLane
@@ -335,9 +336,8 @@ class Carrier:
     def _open(self) -> None:
         self.puller.open_lanes(self.host.world.loop.now)
 
-    def _pull(self, ticket: int, urgency: int, chunk: int, start: int, stop: int, offset: int, holders: Any) -> None:
-        order = PullOrder(ticket, urgency, chunk, start, stop, offset, [(host, number) for host, number in holders])
-        self.puller.pull(order, self.host.world.loop.now)
+    def _pull(self, ticket: int, wanted: Any, holders: Any) -> None:
+        self.puller.pull(PullOrder(ticket, ChunkRange(*wanted), holders), self.host.world.loop.now)
 
     def _withdraw(self, ticket: int) -> None:
         self.puller.withdraw(ticket)

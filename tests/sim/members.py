@@ -20,7 +20,6 @@ from jmars.deploy.member import Member
 from jmars.deploy.member_process import _lease
 from jmars.dispatch.workers import WARMING
 from jmars.errors import JmarsError
-from jmars.memory.gathering import Pull
 from jmars.worker import ExecutionActor
 from jmars.worker.chunk_exchange import CarrierLink
 from jmars.worker.store import StoreActor
@@ -51,15 +50,12 @@ class SimMachine(HostMachine):
         janitor: int,
         arena: Any,
         ended: Any,
-        pull: Pull,
     ) -> None:
         self.arena, self.janitor, self.limit = arena, janitor, arena.capacity
         self.children = children
         gpus = orders["gpus"]
         workers = orders["workers"] + len(gpus)
-        self.execution = ExecutionActor(
-            arena, children, workers, 1, folders.make_spill, folders.disk_room, pull=pull, gpus=gpus
-        )
+        self.execution = ExecutionActor(arena, children, workers, 1, folders.make_spill, folders.disk_room, gpus=gpus)
         self.execution.ledger.save = self.execution.ledger.load = lambda: None  # type: ignore[method-assign]
         self.store = StoreActor(self.execution)
         self.peak = 0

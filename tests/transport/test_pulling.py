@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jmars.storage.chunks import ChunkRange
 from jmars.transport import pulling
 from jmars.transport.pulling import Puller
 from jmars.transport.pulls import LAST_SECONDS, STALL_SECONDS, PullOrder
@@ -33,7 +34,7 @@ def puller(monkeypatch: pytest.MonkeyPatch) -> Puller:
     made = Puller(identity(0), memoryview(bytearray(1 << 20)), lambda *_: None, lambda *_: None)
     for host in (1, 2):
         made.add_peer((host, 1), "127.0.0.1:1")
-    made.pull(PullOrder(1, 0, 7, 0, 10, 0, [(1, 1), (2, 1)]), 100.0)
+    made.pull(PullOrder(1, ChunkRange(7, 0, 10, 0, (0, 0)), [(1, 1), (2, 1)]), 100.0)
     made.advance(100.0)
     return made
 
@@ -91,7 +92,7 @@ def test_a_pull_that_failed_and_is_withdrawn_in_one_turn_ends_once(monkeypatch: 
     told: list[Any] = []
     made = Puller(identity(0), memoryview(bytearray(1 << 20)), lambda *message: told.append(message), lambda *_: None)
     made.add_peer((1, 1), "127.0.0.1:1")
-    made.pull(PullOrder(1, 0, 7, 0, 10, 0, [(1, 1)]), 100.0)
+    made.pull(PullOrder(1, ChunkRange(7, 0, 10, 0, (0, 0)), [(1, 1)]), 100.0)
     made.advance(100.0)
     made.drop_peer((1, 1), 100.0)  # a killed host: both orders come in one message
     made.withdraw(1)

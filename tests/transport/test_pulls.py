@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from jmars.storage.chunks import ChunkRange
 from jmars.transport.pulls import LAST_SECONDS, MOST_BREAKS, STALL_SECONDS, WINDOW, PullOrder, Pulls
 from jmars.transport.wire import MOST_ASKED
 
@@ -22,7 +23,13 @@ def pulls_with(*orders, room=2**40):
 
 
 def order(ticket, size=100, holders=(A,), urgency=0):
-    return PullOrder(ticket, urgency, 10 * ticket, 5, 5 + size, 4096, list(holders))
+    return PullOrder(ticket, ChunkRange(10 * ticket, 5, 5 + size, 4096, (0, urgency)), list(holders))
+
+
+def test_an_earlier_job_is_more_urgent_than_any_rank_of_a_later_job():
+    urgencies = [(0, -1), (0, 0), (0, 2**31), (1, -1), (1, 0)]
+    numbers = [PullOrder(1, ChunkRange(1, 0, 1, 0, one), [A]).urgency for one in urgencies]
+    assert numbers == sorted(numbers) and len(set(numbers)) == 5
 
 
 def tickets(ranges):
@@ -273,7 +280,7 @@ class Machine(RuleBasedStateMachine):
             self.ended[pull.ticket] = kind
             if kind == "pulled" and not rest[1]:
                 came = {(start, stop) for holder, start, stop in self.arrived[pull.ticket] if holder == pull.holder}
-                assert sum(stop - start for start, stop in came) == pull.stop - pull.start
+                assert sum(stop - start for start, stop in came) == pull.wanted.stop - pull.wanted.start
 
     def teardown(self):
         """Whatever happened, all ends: every holder goes, and every lane lets go."""

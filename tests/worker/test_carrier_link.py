@@ -6,6 +6,7 @@ import pytest
 
 from jmars.actors.tls import Credentials
 from jmars.errors import ChunkLostError
+from jmars.storage.chunks import ChunkRange
 from jmars.worker.chunk_exchange import DEATHS, CarrierLink, Transfers
 
 
@@ -56,7 +57,8 @@ class Control:
         self.link.ended(self.carrier, "killed by SIGKILL")
 
     def pull(self, name, chunk=7):
-        return self.link.pull(chunk, 0, 10, 4096, [(1, 1)], (5, 6), lambda error: self.told.append((name, error)))
+        wanted = ChunkRange(chunk, 0, 10, 4096, (5, 6))
+        return self.link.pull(wanted, [(1, 1)], lambda error: self.told.append((name, error)))
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_the_first_order_is_who_this_host_is(control):
 
 def test_a_pull_is_sent_and_told_once_and_counted(control):
     ticket = control.pull("a")
-    assert control.carrier.orders[-1] == ("pull", ticket, (5 << 32) + 6, 7, 0, 10, 4096, [(1, 1)])
+    assert control.carrier.orders[-1] == ("pull", ticket, (7, 0, 10, 4096, (5, 6)), [(1, 1)])
     control.hears("pulled", ticket, "", 1, 10, [1, 2, 3, 500_000])
     failed = control.pull("b")
     control.hears("pulled", failed, "gone", 1, 0, [1, 2, 3, 5])
@@ -80,13 +82,6 @@ def test_a_pull_is_sent_and_told_once_and_counted(control):
     assert told[:3] == Transfers(1, 10, 0.5)[:3] and control.link.take_transfers() == {}
     ((_, *marks),) = told.marks
     assert marks[:4] == [1, 2, 3, 500_000] and marks == sorted(marks) and len(marks) == 5
-
-
-def test_earlier_jobs_are_more_urgent_than_any_rank_of_later_ones(control):
-    for job, rank in ((0, -1), (0, 0), (0, 2**31), (1, -1), (1, 0)):
-        control.link.pull(1, 0, 1, 0, [], (job, rank), print)
-    urgencies = [order[2] for order in control.carrier.orders[1:]]
-    assert urgencies == sorted(urgencies) and len(set(urgencies)) == 5
 
 
 def test_a_withdrawn_pull_is_told_once_whatever_comes_first(control):

@@ -10,8 +10,11 @@ import pytest
 from jmars.actors.tls import Credentials
 from jmars.processes import supervision
 from jmars.processes.vitals import LOOK_SECONDS, Vital
+from jmars.storage.chunks import ChunkRange
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange
 from tests.worker.steps_host import Host, in_loop, program, table
+
+WANTED = ChunkRange(7, 0, 4096, 0, (1, 0))
 
 
 def _exchange(host: Host, relayed: list[Any]) -> ChunkExchange:
@@ -31,7 +34,7 @@ def _exchange(host: Host, relayed: list[Any]) -> ChunkExchange:
 def test_a_carrier_that_is_stopped_is_replaced_and_gets_the_pulls_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with Host() as host:
         exchange = _exchange(host, [])
-        exchange.pull(7, 0, 4096, 0, (2,), (1, 0), lambda error: None)
+        exchange.pull(WANTED, (2,), lambda error: None)
         (pull,) = [order for order in host.children.sent["carrier"] if order[0] == "pull"]
         host.run(table(1, [program()], [0], [()]), 0)  # processes are looked at while there is work
         stopped = host.children.links["carrier"]
@@ -52,7 +55,7 @@ def test_a_read_is_withdrawn_where_it_is_by_the_carrier_or_by_the_head() -> None
         told: list[str] = []
         exchange = _exchange(host, relayed)
         carrier = exchange.carrier
-        withdraw = exchange.pull(7, 0, 4096, 0, (2,), (1, 0), told.append)
+        withdraw = exchange.pull(WANTED, (2,), told.append)
         withdraw()
         withdraw()
         orders = [order for order in host.children.sent["carrier"] if order[0] in ("pull", "withdraw")]
@@ -60,7 +63,7 @@ def test_a_read_is_withdrawn_where_it_is_by_the_carrier_or_by_the_head() -> None
         carrier.received(host.children.links["carrier"], ("withdrawn", 1))
         withdraw()
         assert told == [WITHDRAWN] and not relayed
-        other = exchange.pull(7, 0, 4096, 0, (2,), (1, 0), told.append)
+        other = exchange.pull(WANTED, (2,), told.append)
         carrier.received(host.children.links["carrier"], ("pulled", 2, "nobody answers", 0, 0, []))
         assert len(relayed) == 1
         other()
@@ -76,6 +79,6 @@ def test_late_news_of_an_earlier_incarnation_leave_the_present_one() -> None:
         exchange.add_peer(2, 2, "127.0.0.1:10")
         exchange.add_peer(2, 1, "127.0.0.1:9")
         exchange.drop_peer(2, 1)
-        exchange.pull(7, 0, 4096, 0, (2,), (1, 0), told.append)
+        exchange.pull(WANTED, (2,), told.append)
         (pull,) = [order for order in host.children.sent["carrier"] if order[0] == "pull"]
         assert pull[-1] == [(2, 2)]

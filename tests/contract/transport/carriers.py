@@ -14,6 +14,7 @@ import pytest
 
 from jmars.actors.frames import Decoder, pack, unpack
 from jmars.processes.zygote import start_zygote
+from jmars.storage.chunks import ChunkRange
 from jmars.storage.spill import write_chunk
 from tests.transport.certificates import identity
 
@@ -90,7 +91,7 @@ class CarrierHost:
         """Order a pull; returns the ticket."""
         self._ticket += 1
         pairs = [getattr(holder, "holder", holder) for holder in holders]
-        self.send("pull", self._ticket, urgency, chunk, start, stop, offset, pairs)
+        self.send("pull", self._ticket, ChunkRange(chunk, start, stop, offset, (0, urgency)), pairs)
         return self._ticket
 
     def receive(self):

@@ -13,6 +13,7 @@ import pytest
 from jmars.actors.frames import Decoder, pack, unpack
 from jmars.actors.tls import Credentials
 from jmars.processes.zygote import start_zygote
+from jmars.storage.chunks import ChunkRange
 from jmars.worker.chunk_exchange import CarrierLink
 from tests.contract.transport.carriers import PATIENCE, noise
 from tests.transport.certificates import identity
@@ -91,9 +92,8 @@ class Linked:
         os.kill(self.process.pid, signal.SIGKILL)
 
     def pull(self, chunk, size, offset, source, name):
-        self.link.pull(
-            chunk, 0, size, offset, [(source.who.host, 1)], (0, 0), lambda error: self.pulled.update({name: error})
-        )
+        wanted = ChunkRange(chunk, 0, size, offset, (0, 0))
+        self.link.pull(wanted, [(source.who.host, 1)], lambda error: self.pulled.update({name: error}))
 
     def close(self):
         self.link.close()
