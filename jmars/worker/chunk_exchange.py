@@ -36,11 +36,11 @@ from jmars.actors import remote_method
 from jmars.actors.tls import Credentials
 from jmars.actors.tls_link import parse_address
 from jmars.errors import ChunkLostError, ClusterError, JmarsError, StorageError, text_of
-from jmars.memory.buffer_manager import AllocationRequest
+from jmars.memory.buffer_manager import AllocationRequest, BufferManager
 from jmars.memory.gathering import Pull
 from jmars.model.messages import LocateChunks
 from jmars.processes.links import ChildLink, Children
-from jmars.storage.chunks import ChunkRange, SpillFile, checksum
+from jmars.storage.chunks import ChunkRange, Chunks, SpillFile, checksum
 from jmars.storage.spill import Span, read_span
 from jmars.worker.execution import ExecutionActor
 
@@ -150,21 +150,33 @@ class ChunkExchange:
         self._watch(link)
         return link
 
-    def _serve(self, chunk: int, start: int, stop: int) -> ChunkPlace | None:
+    def _serve(self, chunk: int) -> ChunkPlace:
         """Place of a chunk, which stays there until `_served`."""
-        chunks = self._chunks
-        slot, file = chunks.memory.get(chunk), chunks.disk.get(chunk)
-        if slot is not None and (chunk not in chunks.moving or chunk in self._buffers.spills):
-            chunks.pin(chunk)
-            return ("memory", slot, chunks.size(chunk))
-        if file is not None:
-            chunks.pin(chunk)
-            return ("file", f"{self._folder}/{file.name}", file.checksum, file.size)
-        raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
+        source = source_of(self._chunks, self._buffers, chunk)
+        self._chunks.pin(chunk)
+        if isinstance(source, SpillFile):
+            return ("file", f"{self._folder}/{source.name}", source.checksum, source.size)
+        return ("memory", source, self._chunks.size(chunk))
 
     def _served(self, chunk: int) -> None:
         self._buffers.delete(self._chunks.unpin(chunk))
         self._buffers.advance()
+
+
+def source_of(chunks: Chunks, buffers: BufferManager, chunk: int) -> int | SpillFile:
+    """Slot or file from which bytes of a chunk can be sent now: the slot also while the chunk is being spilled.
+
+    Raises
+    ------
+    ChunkLostError
+        If the chunk is not here.
+    """
+    slot, file = chunks.memory.get(chunk), chunks.disk.get(chunk)
+    if slot is not None and (chunk not in chunks.moving or chunk in buffers.spills):
+        return slot
+    if file is None:
+        raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
+    return file
 
 
 class PeersActor:
@@ -241,16 +253,6 @@ class _Pull:
     deaths: int = 0
 
 
-@dataclass
-class _Asked:
-    """A request of another host."""
-
-    chunk: int
-    start: int
-    stop: int
-    has_place: bool = False
-
-
 class CarrierLink:
     """Sends orders to the carrier, and answers its requests.
 
@@ -259,8 +261,7 @@ class CarrierLink:
     start
         Forks a carrier.
     serve
-        Gives the place of bytes [start, stop) of a chunk, and pins it; None if the chunk moves just now: `serve_again`
-        asks once more. A StorageError stands for ("none", why).
+        Gives the place of a chunk, and pins the chunk; a StorageError stands for ("none", why).
     served
         Unpins a chunk: once for each place but "none".
     damaged
@@ -280,7 +281,7 @@ class CarrierLink:
         self,
         start: Callable[[], CarrierProcess],
         *,
-        serve: Callable[[int, int, int], ChunkPlace | None],
+        serve: Callable[[int], ChunkPlace],
         served: Callable[[int], None],
         damaged: Callable[[int, str], None],
         listening: Callable[[int], None],
@@ -296,7 +297,7 @@ class CarrierLink:
         self._peers: dict[tuple[int, int], str] = {}  # address by host and incarnation
         self._gone: set[tuple[int, int]] = set()
         self._pulls: dict[int, _Pull] = {}
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[int, int] = {}  # chunk of each request that has a place
         self._transfers: dict[int, Transfers] = {}
         self._tickets = 0
         self._deaths = 0  # in a row, of carriers that did not listen yet
@@ -387,22 +388,13 @@ class CarrierLink:
         return found
 
     # -- requests of other hosts
-    def serve_again(self) -> None:
-        """Chunks have moved: ask for the places of requests that wait."""
-        for request, asked in list(self._asked.items()):
-            if not asked.has_place:
-                self._answer(request, asked)
-
-    def _answer(self, request: int, asked: _Asked) -> None:
+    def _answer(self, request: int, chunk: int) -> None:
         try:
-            place = self._serve(asked.chunk, asked.start, asked.stop)
+            place = self._serve(chunk)
         except StorageError as error:
             place = ("none", str(error))
-        if place is None:
-            return
-        asked.has_place = True
-        if place[0] == "none":
-            del self._asked[request]
+        if place[0] != "none":
+            self._asked[request] = chunk
         self._tell("give", request, place)
 
     # -- the carrier
@@ -414,9 +406,8 @@ class CarrierLink:
         if kind == "pulled":
             self._pulled(*args)
         elif kind == "asked":
-            request, _, chunk, start, stop = args
-            asked = self._asked[request] = _Asked(chunk, start, stop)
-            self._answer(request, asked)
+            request, _, chunk, _, _ = args
+            self._answer(request, chunk)
         elif kind == "given":
             request, _, error = args
             self._end_request(request, error)
@@ -453,22 +444,21 @@ class CarrierLink:
             pull.done(error)
 
     def _end_request(self, request: int, error: str) -> None:
-        asked = self._asked.pop(request, None)
-        if asked is None or not asked.has_place:
+        chunk = self._asked.pop(request, None)
+        if chunk is None:
             log.info("request %d of another host has no place to give back", request)
             return
-        self._served(asked.chunk)
+        self._served(chunk)
         if error:
-            self._damaged(asked.chunk, error)
+            self._damaged(chunk, error)
 
     def ended(self, link: CarrierProcess, why: str) -> None:
         """The carrier ended: the next carrier gets all orders again. Peers ask the next carrier again by themselves."""
         if link is not self._process:
             return
         self._process = None
-        for asked in list(self._asked.values()):
-            if asked.has_place:
-                self._served(asked.chunk)
+        for chunk in list(self._asked.values()):
+            self._served(chunk)
         self._asked.clear()
         if self._closed:
             return
@@ -589,16 +579,13 @@ class ServingActor:
         StorageError
             If its file cannot be read.
         """
-        chunks = self._chunks
-        slot, place = chunks.memory.get(chunk), chunks.disk.get(chunk)
-        if slot is not None and (chunk not in chunks.moving or chunk in self._buffers.spills):
-            if not 0 <= start <= stop <= chunks.size(chunk):
-                raise ClusterError(f"bytes {start} to {stop} are no part of chunk {chunk}")
-            data = self._memory[slot + start : slot + stop]
-        elif place is not None:
-            data = await asyncio.to_thread(_from_file, self._folder, place, start, stop)
+        source = source_of(self._chunks, self._buffers, chunk)
+        if isinstance(source, SpillFile):
+            data = await asyncio.to_thread(_from_file, self._folder, source, start, stop)
+        elif 0 <= start <= stop <= self._chunks.size(chunk):
+            data = self._memory[source + start : source + stop]
         else:
-            raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
+            raise ClusterError(f"bytes {start} to {stop} are no part of chunk {chunk}")
         return data, checksum(data)
 
 

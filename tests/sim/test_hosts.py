@@ -100,9 +100,9 @@ def test_a_link_that_acts_twice_on_what_came_twice(monkeypatch: pytest.MonkeyPat
 def test_a_source_that_takes_memory_to_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     serve = ChunkExchange._serve
 
-    def greedy(exchange: ChunkExchange, chunk: int, start: int, stop: int) -> Any:
+    def greedy(exchange: ChunkExchange, chunk: int) -> Any:
         exchange._buffers.arena.allocate(4096)
-        return serve(exchange, chunk, start, stop)
+        return serve(exchange, chunk)
 
     monkeypatch.setattr(ChunkExchange, "_serve", greedy)
     assert "takes memory, to serve" in found(Faults)

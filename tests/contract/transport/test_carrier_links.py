@@ -70,7 +70,7 @@ class Linked:
         self.process = Process(self)
         return self.process
 
-    def serve(self, chunk, start, stop):
+    def serve(self, chunk):
         self.pins.append(chunk)
         return self.places[chunk]
 
