@@ -19,7 +19,7 @@ from jmars.dispatch.report_handler import ReportHandler
 from jmars.dispatch.speculation import CANCELLED, BatchRecovery, SpeculativeExecution, WorkerRecycling
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.worker_scaling import Placement, WorkerScaling
-from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, ExecutorLink, OpenJobs, Worker
+from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, OpenJobs, Worker
 from jmars.errors import ClusterError, fault_of
 from jmars.memory import HostMemory
 from jmars.model.messages import Failure, Interrupted, JobBroken, JobClosed, JobTable, Refused, Report, WorkerMoved
@@ -33,6 +33,7 @@ from jmars.processes.executor_messages import (
     ForgetPrograms,
     GrantSlot,
 )
+from jmars.processes.links import ChildLink
 from jmars.units import format_bytes
 
 log = logging.getLogger("jmars.worker")
@@ -53,7 +54,7 @@ class HostDispatch:
     report
         Sends a report to the scheduler.
     kill
-        Kills the process of an `ExecutorLink` and all that it started; takes the reason.
+        Kills the process of an `ChildLink` and all that it started; takes the reason.
 
     Attributes
     ----------
@@ -278,7 +279,7 @@ class HostDispatch:
         return bool(self.workers[worker].state)
 
     # -- processes: ProcessEvents
-    def started(self, worker: int, link: ExecutorLink) -> None:
+    def started(self, worker: int, link: ChildLink) -> None:
         """A worker gets a new process."""
         one = self.workers[worker]
         one.known = set()
@@ -302,7 +303,7 @@ class HostDispatch:
                 self._report(JobBroken(job, fault_of(error)))
             self._kill(one.link, DISCARDED)  # its state is not known for sure any more
 
-    def ended(self, worker: int, link: ExecutorLink, why: str) -> None:
+    def ended(self, worker: int, link: ChildLink, why: str) -> None:
         """The process `link` of a worker has ended, and a new process was started."""
         if self._closed:
             return
@@ -330,7 +331,7 @@ class HostDispatch:
         """Whether the process of a worker opens its GPU."""
         return self.workers[worker].has_gpu and not self.workers[worker].is_warm
 
-    def gave_up(self, worker: int, link: ExecutorLink, why: str) -> None:
+    def gave_up(self, worker: int, link: ChildLink, why: str) -> None:
         """A worker with a GPU gets no operands any more: its operands go to other GPUs, else to cores."""
         one = self.workers[worker]
         one.state, one.gpu_bytes = GIVEN_UP, 0

@@ -35,11 +35,12 @@ from time import monotonic
 
 from jmars.dispatch.ledger import Estimate
 from jmars.dispatch.task_queue import TaskQueue
-from jmars.dispatch.workers import DISCARDED, RECYCLED, Batch, ExecutorLink, OpenJobs, Worker
+from jmars.dispatch.workers import DISCARDED, RECYCLED, Batch, OpenJobs, Worker
 from jmars.memory import HostMemory
 from jmars.model.limits import WAITS_BEHIND
 from jmars.model.messages import Interrupted, Report, WorkerLost
 from jmars.processes.executor_messages import RUN, RunBatch
+from jmars.processes.links import ChildLink
 from jmars.processes.vitals import LOOK_SECONDS
 from jmars.units import format_bytes
 
@@ -396,7 +397,7 @@ class BatchRecovery:
         self._memory, self._jobs, self._programs = memory, jobs, jobs.programs
         self._workers, self._speculation, self._report = workers, speculation, report
 
-    def ended(self, worker: Worker, link: ExecutorLink, lost: Sequence[Batch], why: str) -> None:
+    def ended(self, worker: Worker, link: ChildLink, lost: Sequence[Batch], why: str) -> None:
         """The process `link` of a worker ended with `lost` batches."""
         if lost:
             self._memory.withdraw_slot(worker.index)
@@ -441,7 +442,7 @@ class BatchRecovery:
 
         return release
 
-    def remember(self, worker: Worker, link: ExecutorLink, batch: Batch | None, why: str) -> None:
+    def remember(self, worker: Worker, link: ChildLink, batch: Batch | None, why: str) -> None:
         """Record a death, unless dispatch was the cause."""
         if link.how == DISCARDED:
             return

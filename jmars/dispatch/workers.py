@@ -1,7 +1,6 @@
 """Workers and batches as the control process sees them: plain records of dispatch.
 
-A worker is a place where operands run; the executor process may be replaced. `ExecutorLink` is the part of a process
-that dispatch uses.
+A worker is a place where operands run; the executor process may be replaced.
 
 Numbers programs over all jobs, so that an executor receives and compiles a program once.
 
@@ -16,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -24,6 +23,7 @@ from jmars.errors import ClusterError
 from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.model.messages import JobTable
 from jmars.processes.executor_messages import PROGRAM, LoadProgram
+from jmars.processes.links import ChildLink
 from jmars.storage.arena import REMOVALS
 
 if TYPE_CHECKING:
@@ -35,32 +35,6 @@ WARMING = "warming up"  # its process opens a GPU
 GIVEN_UP = "given up"  # its GPU cannot be used, or its processes ended again and again while they opened the GPU
 GPU_NAME = "gpu-"  # how names of workers with a GPU begin
 RECYCLED = "recycled"  # its process is replaced between two batches, for the memory that it needed or retained
-
-
-class ExecutorLink(Protocol):
-    """An executor process."""
-
-    pid: int  # 0 until it runs
-    how: str  # how it ended
-    peak: int  # most bytes that it had in memory; 0 until it has ended
-
-    def send(self, message: Any) -> None:
-        """Send an order."""
-
-    def post(self) -> None:
-        """Let the executor begin a further batch."""
-
-    def revoke(self) -> bool:
-        """Revoke the last batch unless the executor has begun; returns whether the batch was revoked."""
-
-    def unsend(self) -> None:
-        """Drop all orders if the process does not run yet."""
-
-    def silence(self) -> None:
-        """Ignore further reports."""
-
-    def kill(self, how: str = "") -> None:
-        """Kill the process."""
 
 
 class Batch:
@@ -141,7 +115,7 @@ class Worker:
         self.slots: DeviceSlots | None = None
         self.gpu_name = ""
         self.gpu_bytes = 0
-        self.link: ExecutorLink
+        self.link: ChildLink
         self.batches: deque[Batch] = deque()
         self.known: set[int] = set()
         self.done = self.restarts = 0

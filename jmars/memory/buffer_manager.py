@@ -22,8 +22,9 @@ from time import perf_counter
 from typing import Any
 
 from jmars.errors import ChunkLostError, MemoryLimitError, StorageError
-from jmars.memory.gathering import ChunkReads, Gathers, MoverLink, MoverProcess, Pull
+from jmars.memory.gathering import ChunkReads, Gathers, MoverLink, Pull
 from jmars.model.limits import PAGE
+from jmars.processes.links import ChildLink
 from jmars.storage.arena import Allocator, Arena
 from jmars.storage.chunks import Chunks, SpillFile
 from jmars.units import format_bytes
@@ -71,7 +72,7 @@ class BufferManager:
         arena: Arena,
         chunks: Chunks,
         *,
-        start_mover: Callable[[Received, Ended], MoverProcess],
+        start_mover: Callable[[Received, Ended], ChildLink],
         in_use: Callable[[], set[int]],
         idle: Callable[[], bool],
         moved: Callable[[int, bool], None],

@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.model.messages import JobTable
+from jmars.processes.links import ChildLink
 from jmars.storage.chunks import ChunkRange, Chunks, Elsewhere, SpillFile
 from jmars.storage.spill import Span
 
@@ -312,13 +313,6 @@ UNANSWERED = ("delete", "sweep")  # orders without an answer
 DEATHS = 3  # of movers in a row over the same orders
 
 
-class MoverProcess(Protocol):
-    """A running mover."""
-
-    def send(self, message: Any) -> None:
-        """Send an order."""
-
-
 class MoverLink:
     """Sends orders to the mover, or after a death to the next mover.
 
@@ -328,11 +322,11 @@ class MoverLink:
         Forks a mover; raises StorageError if there is no folder for files.
     """
 
-    def __init__(self, start: Callable[[], MoverProcess]) -> None:
+    def __init__(self, start: Callable[[], ChildLink]) -> None:
         self.direct: bool | None = None  # whether files are written past the page cache; None until a mover said so
         self.seconds = 0.0  # during which an order was unanswered
         self._start = start
-        self._link: MoverProcess | None = None
+        self._link: ChildLink | None = None
         self._orders = 0  # unanswered
         self._since = 0.0  # time of the first unanswered order, or of the last answer
         self._deaths = 0  # of movers since the last answer

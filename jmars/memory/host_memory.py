@@ -35,10 +35,11 @@ from jmars.memory.admission import Admission, MemoryEvents
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager, Ended, Received, check_results
 from jmars.memory.device_memory import DeviceGrant, DeviceMemory
 from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs, LostChunks
-from jmars.memory.gathering import MoverProcess, pieces_of
+from jmars.memory.gathering import pieces_of
 from jmars.memory.quota import Quota, RetainedMemory, UdfMemoryPolicy
 from jmars.model.messages import JobTable, LocateChunks
 from jmars.model.status import GRAPHS, DiskStatus
+from jmars.processes.links import ChildLink
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks, Elsewhere
 
@@ -76,7 +77,7 @@ class HostMemory:
         arena: Arena,
         workers: int,
         events: MemoryEvents,
-        start_mover: Callable[[Received, Ended], MoverProcess],
+        start_mover: Callable[[Received, Ended], ChildLink],
         disk_room: Callable[[], int],
         limit: int = 0,
         graph_bytes: int = 0,

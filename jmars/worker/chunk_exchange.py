@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from jmars.actors import remote_method
 from jmars.actors.tls import Credentials
@@ -226,13 +226,6 @@ DEATHS = 3  # of carriers during the same pull, or in a row before they listen
 ChunkPlace = tuple[Any, ...]
 
 
-class CarrierProcess(Protocol):
-    """A running carrier."""
-
-    def send(self, message: Any) -> None:
-        """Send an order."""
-
-
 class Transfers(NamedTuple):
     """Pulls from a host that have ended."""
 
@@ -279,7 +272,7 @@ class CarrierLink:
 
     def __init__(
         self,
-        start: Callable[[], CarrierProcess],
+        start: Callable[[], ChildLink],
         *,
         serve: Callable[[int], ChunkPlace],
         served: Callable[[int], None],
@@ -290,7 +283,7 @@ class CarrierLink:
         self.transports: dict[int, tuple[str, str]] = {}
         self._start, self._serve, self._served = start, serve, served
         self._damaged, self._listening = damaged, listening
-        self._process: CarrierProcess | None = None
+        self._process: ChildLink | None = None
         self._identity: dict[str, Any] = {}
         self._address = ""  # to listen at, without the port
         self._port = 0  # of this carrier or the one before
@@ -398,7 +391,7 @@ class CarrierLink:
         self._tell("give", request, place)
 
     # -- the carrier
-    def received(self, link: CarrierProcess, message: Any) -> None:
+    def received(self, link: ChildLink, message: Any) -> None:
         """Handle a report of the carrier; reports of a dead carrier come too late."""
         if link is not self._process:
             return
@@ -452,7 +445,7 @@ class CarrierLink:
         if error:
             self._damaged(chunk, error)
 
-    def ended(self, link: CarrierProcess, why: str) -> None:
+    def ended(self, link: ChildLink, why: str) -> None:
         """The carrier ended: the next carrier gets all orders again. Peers ask the next carrier again by themselves."""
         if link is not self._process:
             return
