@@ -1,8 +1,8 @@
 """HostDispatch: the interface of jmars/dispatch that other folders call.
 
 The scheduler's orders come from above (`open_job` to `close_job`), events of processes from supervision (`started` to
-`look`: the methods of `ProcessEvents`), and calls of jmars/memory through `MemoryEvents` (`active_batches` to
-`recycle`). Reports leave by a callable. Source: docs/explanation/seeds.md, "Execution in a worker".
+`look`), and calls of jmars/memory through `MemoryEvents` (`active_batches` to `recycle`). Reports leave by a callable.
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class HostDispatch:
         """Whether a worker's process is about to be replaced, or hangs."""
         return bool(self.workers[worker].state)
 
-    # -- processes: ProcessEvents
+    # -- processes: called by worker/supervision.py
     def started(self, worker: int, link: ChildLink) -> None:
         """A worker gets a new process."""
         one = self.workers[worker]

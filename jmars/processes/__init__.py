@@ -1,4 +1,4 @@
-"""The child processes of a host: forked, spoken to, watched, replaced.
+"""The child processes of a host: what they run, and how they are forked and spoken to.
 
 - vitals.py: reads the state and the memory of processes from /proc
 - rlimit_guard.py: caps the memory of a user's function in an executor (RlimitGuard)
@@ -9,5 +9,4 @@
 - carrier.py: the carrier process, which brings chunks of other hosts
 - zygote.py: forks executors in milliseconds (Zygote)
 - links.py: the control process's ends of child processes (ChildLink, Children)
-- supervision.py: samples processes, kills hung ones, replaces executors that end (ProcessSupervisor)
 """

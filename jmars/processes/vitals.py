@@ -1,6 +1,6 @@
 """Reads the state and the memory of processes from /proc, so that no process has to answer.
 
-`supervision` samples with it, and `health` decides.
+`worker/supervision.py` samples with it, and `health` decides.
 Source: Linux proc_pid_stat(5), proc_pid_wchan(5); Linux cgroups(7) for the freezers of version 1 (a frozen process
 waits in `__refrigerator` or, from Linux 6.1 on, in state D) and version 2 (in `do_freezer_trap`).
 

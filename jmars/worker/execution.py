@@ -36,9 +36,9 @@ from jmars.model.messages import (
     WorkerMoved,
 )
 from jmars.processes.links import Children
-from jmars.processes.supervision import ProcessSupervisor
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
+from jmars.worker.supervision import ProcessSupervisor
 
 
 class ExecutionActor:

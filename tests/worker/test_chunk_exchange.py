@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jmars.actors.tls import Credentials
-from jmars.processes import supervision
 from jmars.processes.vitals import LOOK_SECONDS, Vital
 from jmars.storage.chunks import ChunkRange
+from jmars.worker import supervision
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange
 from tests.worker.steps_host import Host, in_loop, program, table
 

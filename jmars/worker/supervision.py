@@ -3,8 +3,8 @@
 `ProcessSupervisor` keeps an executor process per worker while the cluster lives, and forks a mover when
 memory/gathering.py asks. It samples /proc four times a second while there is work. `health` decides about processes
 that are alive and do not run: suspect first, killed after some seconds. Processes that exceed their memory cap through
-children, or that retry a failing malloc for ever, are killed too. Consequences for operands are dispatch's, by way of
-`ProcessEvents`. Source: docs/explanation/seeds.md, "Future work".
+children, or that retry a failing malloc for ever, are killed too. Consequences for operands are dispatch's.
+Source: docs/explanation/seeds.md, "Future work".
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
+from jmars.dispatch.host_dispatch import HostDispatch
 from jmars.errors import ClusterError
 from jmars.processes.links import ChildLink, Children
 from jmars.processes.vitals import LOOK_SECONDS, AllocationLivelockDetector, Health, HealthAction
@@ -25,56 +26,6 @@ CALM = 2**26  # bytes of private memory that an idle executor may have before it
 MOST_COLD_ENDS = 3  # processes in a row that end while they open a GPU, until its worker is given up
 NO_PROCESS_SECONDS = 10.0  # without a single executor, until jobs fail
 _STATES = {HealthAction.SUSPECT: "suspect", HealthAction.WELL: "", HealthAction.FENCE: "fenced"}
-
-
-class ProcessEvents(Protocol):
-    """Events of executors, by worker number."""
-
-    def started(self, worker: int, link: ChildLink) -> None:
-        """A process is being started."""
-
-    def received(self, worker: int, message: Any) -> None:
-        """A process sent a report."""
-
-    def ended(self, worker: int, link: ChildLink, why: str) -> None:
-        """A process has ended, and a new process was started, unless the worker is given up or leaves."""
-
-    def moved(self, worker: int, pid: int, state: str) -> None:
-        """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""
-
-    def leaves(self, worker: int) -> bool:
-        """Whether a worker leaves, so that its process is not replaced."""
-
-    def is_warming(self, worker: int) -> bool:
-        """Whether the process of a worker opens its GPU."""
-
-    def gave_up(self, worker: int, link: ChildLink, why: str) -> None:
-        """The worker of a GPU gets no process any more; `ended` follows for the last one."""
-
-    def quarantine(self, worker: int) -> Callable[[], None]:
-        """A process (worker -1: one that computes nothing) cannot die; the result is called after the real end."""
-
-    def cap(self, worker: int) -> int | None:
-        """Bytes of private memory that a process may take; -1 without a cap, None if idle."""
-
-    def unavailable(self, worker: int) -> None:
-        """A process cannot be started now."""
-
-    def available(self, worker: int) -> None:
-        """A process could be started after all."""
-
-    def no_executors(self, error: ClusterError) -> None:
-        """No process can be started for long."""
-
-    def dispatch(self) -> None:
-        """Workers may have come or gone; fill the windows."""
-
-    def look(self) -> None:
-        """Four times a second while there is work."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether there is work, so that processes must be watched."""
 
 
 class ProcessSupervisor:
@@ -92,6 +43,8 @@ class ProcessSupervisor:
         Names of GPUs (`devices.find`): the last workers have one each.
     spill_folder
         Gives the folder of the mover; called when the first chunk is spilled.
+    dispatch
+        Hears of executors that start, report, hang and end.
 
     Attributes
     ----------
@@ -105,13 +58,13 @@ class ProcessSupervisor:
         workers: int,
         threads: int,
         spill_folder: Callable[[], str],
-        events: ProcessEvents,
+        dispatch: HostDispatch,
         gpus: Sequence[str] = (),
     ) -> None:
         self.links: list[ChildLink] = []
         self._children, self._workers, self._threads = children, workers, threads
         self._gpus = gpus
-        self._spill_folder, self._events = spill_folder, events
+        self._spill_folder, self._dispatch = spill_folder, dispatch
         self._health, self._livelock = Health(), AllocationLivelockDetector()
         self._others: list[ChildLink] = []  # the mover and the carrier
         self._calm = [CALM] * workers  # bytes of private memory of each executor while it was idle
@@ -131,11 +84,11 @@ class ProcessSupervisor:
         gpu = worker - self._workers + len(self._gpus)  # from 0 on for workers with a GPU
         link = ChildLink(
             f"worker-{worker}" if gpu < 0 else f"gpu-{gpu}",
-            lambda _, message: self._events.received(worker, message),
+            lambda _, message: self._dispatch.received(worker, message),
             lambda link, why: self._ended(worker, link, why),
         )
         self.links[worker : worker + 1] = [link]
-        self._events.started(worker, link)
+        self._dispatch.started(worker, link)
         if gpu < 0:
             self._children.start(link, "executor", self._threads, self._workers)
         else:
@@ -164,19 +117,19 @@ class ProcessSupervisor:
     def _ended(self, worker: int, link: ChildLink, why: str) -> None:
         if self._closed:
             return
-        if self._events.leaves(worker):
+        if self._dispatch.leaves(worker):
             self._unavailable.discard(worker)
-            self._events.ended(worker, link, why)
+            self._dispatch.ended(worker, link, why)
             return
         if worker >= self._workers - len(self._gpus):
-            self._cold_ends[worker] = self._cold_ends[worker] + 1 if self._events.is_warming(worker) else 0
+            self._cold_ends[worker] = self._cold_ends[worker] + 1 if self._dispatch.is_warming(worker) else 0
         if self._cold_ends[worker] < MOST_COLD_ENDS:
             self._start(worker)
         else:
             gpu = self._gpus[worker - self._workers + len(self._gpus)]
             times = f"{MOST_COLD_ENDS} processes in a row ended while they opened {gpu}, the last one"
-            self._events.gave_up(worker, link, f"{times} {'was ' * why.startswith('killed')}{why}")
-        self._events.ended(worker, link, why)
+            self._dispatch.gave_up(worker, link, f"{times} {'was ' * why.startswith('killed')}{why}")
+        self._dispatch.ended(worker, link, why)
 
     # -- watching
     def wake(self) -> None:
@@ -203,9 +156,9 @@ class ProcessSupervisor:
                 self._act(action, pid, links.get(pid))
             self._check_memory()
             self._check_starts()
-            self._events.look()
+            self._dispatch.look()
         finally:
-            if self._events.is_busy or self._health.suspects:
+            if self._dispatch.is_busy or self._health.suspects:
                 self.wake()
 
     def _act(self, action: HealthAction, pid: int, link: ChildLink | None) -> None:
@@ -218,13 +171,13 @@ class ProcessSupervisor:
         log.warning("%s (pid %d): %s", link.name, pid, action.value)
         if action is HealthAction.GIVE_UP:
             why = "ended because it did not run any more, and it cannot even die: it is frozen"
-            self._children.give_up(link, why, self._events.quarantine(worker))
+            self._children.give_up(link, why, self._dispatch.quarantine(worker))
             return
         if worker >= 0:
-            self._events.moved(worker, pid, _STATES[action])
+            self._dispatch.moved(worker, pid, _STATES[action])
         if action is HealthAction.FENCE:
             self._children.kill_all(link, "stopped")
-        self._events.dispatch()
+        self._dispatch.dispatch()
 
     def _check_memory(self) -> None:
         """Kill executors that exceed their cap through children, or that are in an allocation livelock."""
@@ -232,7 +185,7 @@ class ProcessSupervisor:
         for worker, link in enumerate(self.links):
             if not link.pid or not link.alive:
                 continue
-            cap = self._events.cap(worker)
+            cap = self._dispatch.cap(worker)
             if cap == -1:
                 continue
             private = self._children.private(link.pid)
@@ -256,7 +209,7 @@ class ProcessSupervisor:
         for worker in sorted(self._unavailable):
             if self.links[worker].pid:
                 self._unavailable.discard(worker)
-                self._events.available(worker)
+                self._dispatch.available(worker)
         trouble = self._children.trouble
         if not trouble:
             self._none_since = None
@@ -264,13 +217,13 @@ class ProcessSupervisor:
         for worker, link in enumerate(self.links):
             if not link.pid:
                 self._unavailable.add(worker)
-                self._events.unavailable(worker)
+                self._dispatch.unavailable(worker)
         if any(link.pid and link.alive for link in self.links):
             self._none_since = None
             return
         self._none_since = self._none_since or monotonic()
         if monotonic() - self._none_since >= NO_PROCESS_SECONDS:
-            self._events.no_executors(
+            self._dispatch.no_executors(
                 ClusterError(
                     f"no worker process can be started for {NO_PROCESS_SECONDS:g} s: {trouble}; the system has no "
                     "process, memory or file to give: raise its limits (ulimit -u, ulimit -n, a container's pids "

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jmars.processes import supervision
-from jmars.processes.supervision import NO_PROCESS_SECONDS, ProcessSupervisor
 from jmars.processes.vitals import LOOK_SECONDS, Vital
+from jmars.worker import supervision
+from jmars.worker.supervision import NO_PROCESS_SECONDS, ProcessSupervisor
 
 
 class Children:
@@ -49,7 +49,7 @@ class Children:
 
 
 class Events:
-    """`ProcessEvents` that keep what happened."""
+    """A `HostDispatch` that notes what happened."""
 
     def __init__(self) -> None:
         self.happened: list[Any] = []
