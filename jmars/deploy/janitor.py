@@ -14,29 +14,22 @@ import signal
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jmars.deploy.folders import Folders
+
+if TYPE_CHECKING:  # a cluster of one host has none
+    from jmars.deploy.beats import Beats
 
 LEAVE = b"leave\n"  # the control process starts again: end all others, remove the files, and go
 
 KERNEL_GRACE = 1.0  # seconds for an orderly end after the kernel's
 
 
-class Beside(Protocol):
-    """Work of the janitor beside waiting; all is called in the janitor's process."""
-
-    def hear(self, line: bytes, end: Callable[[], object]) -> None:
-        """The control process wrote a line to the descriptor; a thread may call `end` to end the cluster."""
-
-    def control_ended(self) -> None:
-        """The control process has ended; its group is killed next."""
-
-
-def start_janitor(folders: Folders, kernel: int, close: list[int], beside: Beside | None = None) -> tuple[int, int]:
+def start_janitor(folders: Folders, kernel: int, close: list[int], beats: Beats | None = None) -> tuple[int, int]:
     """Fork the janitor; returns a pid and a descriptor that must stay open for as long as this process lives.
 
     Parameters
@@ -45,7 +38,7 @@ def start_janitor(folders: Folders, kernel: int, close: list[int], beside: Besid
         Process whose end ends the cluster, 0 where it outlives all others.
     close
         Descriptors that the janitor must not keep; the cluster's lock is not among them, both of us hold it.
-    beside
+    beats
         Gets what is written to the returned descriptor.
     """
     ours_end, watched = os.pipe()
@@ -60,9 +53,9 @@ def start_janitor(folders: Folders, kernel: int, close: list[int], beside: Besid
             os.close(fd)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        end = _watch(ours_end, kernel, beside)
-        if end == "control" and beside is not None:
-            beside.control_ended()
+        end = _watch(ours_end, kernel, beats)
+        if end == "control" and beats is not None:
+            beats.control_ended()
         _kill_group(control, spared=control if end == "leave" else 0)
         folders.remove()
     except BaseException:  # the last frame of a child: say why
@@ -71,9 +64,9 @@ def start_janitor(folders: Folders, kernel: int, close: list[int], beside: Besid
         os._exit(0)
 
 
-def _watch(control_end: int, kernel: int, beside: Beside | None) -> str:
+def _watch(control_end: int, kernel: int, beats: Beats | None) -> str:
     """Wait for the end of the cluster; returns "control" if the control process has ended, "leave" if the control
-    process starts again, else "": the kernel has ended and the grace is over, or `beside` ended the cluster.
+    process starts again, else "": the kernel has ended and the grace is over, or `beats` ended the cluster.
     """
     with ExitStack() as stack:
         over, end = (stack.enter_context(one) for one in socket.socketpair())
@@ -98,8 +91,8 @@ def _watch(control_end: int, kernel: int, beside: Beside | None) -> str:
                 for line in complete:
                     if line + b"\n" == LEAVE:
                         return "leave"
-                    if beside is not None:
-                        beside.hear(line, partial(end.send, b"."))
+                    if beats is not None:
+                        beats.hear(line, partial(end.send, b"."))
             elif over.fileno() in ready:
                 return ""
             elif ready:

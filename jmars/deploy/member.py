@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Any
 
 from jmars.actors import Mailbox, remote_method
+from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import Credentials
 from jmars.actors.tls_link import parse_address
 from jmars.deploy.folders import Folders
@@ -36,16 +37,6 @@ log = logging.getLogger("jmars.host")
 
 COSTS_SECONDS = 1.0  # between two messages about measured costs
 PIECE = 4 * 2**20  # bytes of a message that brings a part of a chunk
-
-
-class HeadLink(Protocol):
-    """The link of a host to its head."""
-
-    async def ask(self, actor: str, method: str, *args: Any) -> Any:
-        """The value that a method of the head returns."""
-
-    def tell(self, actor: str, method: str, *args: Any) -> None:
-        """Call a method of the head without waiting."""
 
 
 class Member:
@@ -72,7 +63,7 @@ class Member:
         Reports that the running jobs fail for a reason.
     """
 
-    link: HeadLink
+    link: LastingChannel
     machine_of = HostMachine  # makes the machine; the simulation has another one
 
     def __init__(self, ticket: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena) -> None:
