@@ -34,7 +34,7 @@ import numpy as np
 from jmars.client.connection import Connection
 from jmars.errors import ClusterLostError
 from jmars.kernels.program import refuse_pointers
-from jmars.storage.chunks import checksum, received
+from jmars.storage.chunks import ChunkElements, checksum, received
 
 KEYS = 10_000  # of tensors in a message
 
@@ -401,7 +401,7 @@ class StreamedArrays:
         """Calls that read a chunk in pieces; none for a chunk without bytes."""
         for start in range(0, size, self._piece):
             length = min(self._piece, size - start)
-            yield length, ("passing", "gather", chunk, start, 1, (length,), (1,))
+            yield length, ("passing", "gather", ChunkElements.first(chunk, length, start))
 
     def _store(self, key: str, count: int, parts: Iterable[Array]) -> None:
         """Make `count` fresh chunks the tensor `key`; whatever goes wrong, an interrupt too, leaves none behind."""

@@ -40,7 +40,7 @@ from jmars.errors import ClusterError, ClusterStartError, JmarsError, text_of
 from jmars.model import events
 from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
-from jmars.storage.chunks import checksum, received
+from jmars.storage.chunks import ChunkElements, checksum, received
 
 log = logging.getLogger("jmars.host")
 
@@ -285,11 +285,9 @@ class EngineChunks:
         self._coming: dict[int, tuple[bytearray, int]] = {}  # chunk that comes in pieces: its bytes, and how many came
 
     @remote_method
-    async def gather(
-        self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> tuple[bytes, bytes]:
-        """Elements of a chunk in C order, at `strides` bytes from byte `start` on, and their checksum."""
-        data = await self._workers.read(chunk, start, itemsize, shape, strides)
+    async def gather(self, asked: Sequence[Any]) -> tuple[bytes, bytes]:
+        """`ChunkElements`, and their checksum."""
+        data = await self._workers.read(ChunkElements(*asked))
         return data, checksum(data)
 
     @remote_method
@@ -317,7 +315,7 @@ class EngineChunks:
 
     async def read(self, chunk: int, size: int) -> bytes:
         """The first `size` bytes of a chunk."""
-        return await self._workers.read(chunk, 0, 1, (size,), (1,)) if size else b""
+        return await self._workers.read(ChunkElements.first(chunk, size)) if size else b""
 
 
 class EngineStore:

@@ -6,12 +6,13 @@ Clients send and read pieces; the host that has a chunk takes the piece out of i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from typing import Any
 
 from jmars.actors import remote_method
 from jmars.deploy.roster import Roster
 from jmars.errors import ChunkLostError, ClusterError, ClusterLostError
 from jmars.model.messages import ChunksLost
-from jmars.storage.chunks import received
+from jmars.storage.chunks import ChunkElements, received
 
 
 class HostsChunks:
@@ -23,18 +24,17 @@ class HostsChunks:
         self._turn = 0
 
     @remote_method
-    async def gather(
-        self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> tuple[bytes, bytes]:
-        """Elements of a chunk in C order, at `strides` bytes from byte `start` on, and their checksum."""
+    async def gather(self, asked: Sequence[Any]) -> tuple[bytes, bytes]:
+        """`ChunkElements`, and their checksum."""
+        chunk = ChunkElements(*asked).chunk
         error: Exception | None = None
-        asked: set[int] = set()
-        while further := [number for number in self._roster.holders(chunk) if number not in asked]:
+        tried: set[int] = set()
+        while further := [number for number in self._roster.holders(chunk) if number not in tried]:
             number = further[0]
-            asked.add(number)
+            tried.add(number)
             channel = self._roster.links[number].channel
             try:
-                data, sent = await channel.ask("passing", "gather", chunk, start, itemsize, shape, strides)
+                data, sent = await channel.ask("passing", "gather", asked)
             except (ChunkLostError, ClusterLostError) as problem:  # of a copy that was evicted, or of a host that went
                 error = problem
                 if isinstance(problem, ChunkLostError):
@@ -103,7 +103,7 @@ class HostsChunks:
         """The first `size` bytes of a chunk."""
         if not size:
             return b""
-        data, sent = await self.gather(chunk, 0, 1, (size,), (1,))
+        data, sent = await self.gather(ChunkElements.first(chunk, size))
         return received(data, sent, f"chunk {chunk}")
 
 

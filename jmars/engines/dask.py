@@ -51,6 +51,7 @@ from jmars.engines.engine import START_SECONDS, EngineEvents, EngineWorker, Grou
 from jmars.engines.groups import run_group
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 from jmars.model.versions import versions
+from jmars.storage.chunks import ChunkElements
 
 POLL = 1.0  # seconds between looks at Dask's workers
 PUT_SECONDS, PUT_SPEED = 3.0, 2e7  # that a worker may take to answer, and bytes a second that it takes at least
@@ -219,9 +220,7 @@ class DaskEngine:
             futures = await self._cross(partial(scatter, workers=others))
         self._tasks.results[Result(name, 0)] = Held(futures[key])
 
-    async def read(
-        self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> bytes:
+    async def read(self, result: Result, wanted: ChunkElements) -> bytes:
         """Elements of a chunk, cut out by a small task where the chunk lies."""
         held = self._tasks.results.get(result)
         if held is None:
@@ -230,7 +229,7 @@ class DaskEngine:
         key = f"jmars-read-{self._name}-{self._reads}"
 
         def submit() -> Any:
-            args = (cut_result, held.future, held.place, start, itemsize, tuple(shape), tuple(strides))
+            args = (cut_result, held.future, held.place, *wanted)
             return self._client.submit(*args, key=key, pure=False, priority=READ_PRIORITY)
 
         async def cut_out() -> bytes:

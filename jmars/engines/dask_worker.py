@@ -33,9 +33,9 @@ from distributed import get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from jmars.engines.results import cut
 from jmars.kernels.group_run import GroupReport
 from jmars.model.versions import versions
+from jmars.storage.chunks import ChunkElements
 
 RESOURCE = "jmars-MB"  # Dask resource: memory of a worker that group tasks may take
 MEGABYTE = 10**6
@@ -115,11 +115,9 @@ def run_task(runner: Runner, call: TaskCall, parts: Sequence[Any]) -> Any:
     return tuple(found)
 
 
-def cut_result(
-    value: Any, place: int | None, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-) -> bytes:
-    """Task of Dask: elements of a chunk, or of the chunk at a place in a bundle; as `cut`."""
-    return cut(value if place is None else value[place], start, itemsize, shape, strides)
+def cut_result(value: Any, place: int | None, *wanted: Any) -> bytes:
+    """Task of Dask: `ChunkElements` of a chunk, or of the chunk at a place in a bundle."""
+    return ChunkElements(*wanted).cut(value if place is None else value[place])
 
 
 class _Channel:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import Failure
+from jmars.storage.chunks import ChunkElements
 
 START_SECONDS = 60.0  # for each step of an engine's start: its connection, the preparation of its workers
 
@@ -166,10 +167,8 @@ class TaskEngine(Protocol):
     async def put(self, name: str, data: bytes, worker: str) -> None:
         """Store bytes as the result `(name, 0)`, an array of uint8, on a worker ("": any)."""
 
-    async def read(
-        self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> bytes:
-        """Elements of a chunk in C order, at `strides` bytes from byte `start` on.
+    async def read(self, result: Result, wanted: ChunkElements) -> bytes:
+        """Elements of a chunk.
 
         A worker takes the part out of the chunk, so that the whole chunk never travels. Raises ChunkLostError.
         """

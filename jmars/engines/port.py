@@ -26,6 +26,7 @@ from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import ChunksLost, Failure, JobBroken, JobTable, Report, ReportPort, WorkerMoved
 from jmars.model.status import DeathStatus, HostStatus, WorkerStatus
 from jmars.plan import Profile, signature
+from jmars.storage.chunks import ChunkElements
 
 log = logging.getLogger("jmars.engines")
 
@@ -258,16 +259,17 @@ class EngineWorkers:
         self._storing.difference_update(chunks)
         self.results.free(chunks)
 
-    async def read(self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
-        """Elements of a chunk; see `TaskEngine.read`. Raises ChunkLostError for a chunk that is not here."""
+    async def read(self, wanted: ChunkElements) -> bytes:
+        """Elements of a chunk; raises ChunkLostError for a chunk that is not here, ClusterError for what is no part."""
+        chunk = wanted.chunk
         kept = self.results.find(chunk)
         if kept is None:
             raise ChunkLostError(f"chunk {chunk} is no longer on the cluster; compute it again")
-        told = kept.told(chunk, start, itemsize, shape, strides)
-        if told is not None:
-            return told
+        wanted.check(kept.nbytes)
+        if kept.value is not None or not wanted.nbytes:
+            return wanted.cut(memoryview(kept.value or b""))
         try:
-            return await self.engine.read(kept.result, start, itemsize, shape, strides)
+            return await self.engine.read(kept.result, wanted)
         except ChunkLostError as error:
             if self.results.find(chunk) == kept:
                 self.lost([kept.result.task], str(error), "signal")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import os
 import socket
 import threading
@@ -35,9 +34,9 @@ from jmars.engines.engine import START_SECONDS, EngineEvents, EngineWorker, Grou
 from jmars.engines.groups import run_group
 from jmars.engines.ray_tasks import RETRIES, RayTasks, cause_of, module_missing, settled
 from jmars.engines.ray_worker import Board, Runner, cut_values, group_function, inspect_node
-from jmars.engines.results import cut
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 from jmars.model.versions import versions
+from jmars.storage.chunks import ChunkElements
 
 POLL = 1.0  # seconds between looks at Ray's nodes
 SILENT = 20.0  # seconds without an answer after which Ray is gone; Ray itself ends this process after 60
@@ -179,20 +178,16 @@ class RayEngine:
         """Store bytes on the node of this process; Ray moves them to the tasks."""
         self._there.results[Result(name, 0)] = await self._call(ray.put, np.frombuffer(data, np.uint8))
 
-    async def read(
-        self, result: Result, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> bytes:
+    async def read(self, result: Result, wanted: ChunkElements) -> bytes:
         """Elements of a chunk; a small task cuts them out on the node of the chunk, this process if it is near."""
         reference = self._there.results.get(result)
         try:
             if reference is None:
                 raise KeyError("it was released")
-            size = itemsize * math.prod(shape)
-            if await self._call(_is_near, reference, size):
-                chunk = await settled(reference)
-                return await self._call(cut, chunk, start, itemsize, shape, strides)
+            if await self._call(_is_near, reference, wanted.nbytes):
+                return await self._call(wanted.cut, await settled(reference))
             cutter = self._cutter.options(num_cpus=0, name=f"jmars-read-{result.task}")
-            part = await self._call(cutter.remote, reference, start, itemsize, tuple(shape), tuple(strides))
+            part = await self._call(cutter.remote, reference, *wanted)
             found: bytes = await settled(part)
             return found
         except Exception as error:

@@ -19,9 +19,9 @@ import psutil
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError
 
-from jmars.engines.results import cut
 from jmars.kernels.group_run import GroupReport
 from jmars.model.versions import versions
+from jmars.storage.chunks import ChunkElements
 
 PERIOD = 0.1  # seconds between messages of a process, and between messages to the head
 WAIT = 1.0  # seconds in which the actor answers a question for flags that stay as they are
@@ -185,9 +185,9 @@ def group_function(runner: Runner, board: Any) -> Callable[..., Any]:
     return jmars_group
 
 
-def cut_values(chunk: Any, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
-    """A task of Ray: elements of a chunk, where the chunk is."""
-    return cut(chunk, start, itemsize, shape, strides)
+def cut_values(chunk: Any, *wanted: Any) -> bytes:
+    """A task of Ray: `ChunkElements` of a chunk, where the chunk is."""
+    return ChunkElements(*wanted).cut(chunk)
 
 
 def inspect_node() -> dict[str, str]:

@@ -11,15 +11,11 @@ Source: docs/explanation/seeds.md, "Execution control".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from jmars.engines.engine import Result
-from jmars.errors import ClusterError
 
 MOST_VALUES = 2**24  # bytes that reports told, in this process at once
 
@@ -37,23 +33,6 @@ class Kept(NamedTuple):
     nbytes: int
     worker: int
     value: bytes | None = None
-
-    def told(self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes | None:
-        """A part (`TaskEngine.read`) that is known here; None if the engine must read it.
-
-        Raises
-        ------
-        ClusterError
-            If it is no part of the chunk.
-        """
-        last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-        if start < 0 or itemsize < 1 or min(strides, default=0) < 0 or start + last + itemsize > self.nbytes:
-            if math.prod(shape):
-                raise ClusterError(f"bytes {start} to {start + last + itemsize} are no part of chunk {chunk}")
-            return b""
-        if self.value is None:
-            return None
-        return cut(np.frombuffer(self.value, np.uint8), start, itemsize, shape, strides)
 
 
 class Results:
@@ -119,18 +98,6 @@ class Results:
 
     def __len__(self) -> int:
         return len(self._kept)
-
-
-def cut(chunk: Any, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
-    """Elements of a chunk in C order, at `strides` bytes from byte `start` on.
-
-    Examples
-    --------
-    >>> cut(np.arange(6, dtype="u1").reshape(2, 3), 1, 1, (2,), (3,))
-    b'\\x01\\x04'
-    """
-    data = np.ascontiguousarray(chunk).reshape(-1).view(np.uint8)
-    return np.ndarray(tuple(shape), f"V{itemsize}", data, start, tuple(strides)).tobytes()
 
 
 BANDWIDTH = 0.3e9  # bytes a second between workers, as measured for Dask and Ray on plain TCP, until the engine tells

@@ -11,12 +11,14 @@ Source: docs/explanation/reliability.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import xxhash
 
-from jmars.errors import ChunkLostError, StorageError
+from jmars.errors import ChunkLostError, ClusterError, StorageError
 from jmars.storage.arena import Allocator
 
 VICTIM_SHARE = 256  # at least 1/256 of the movable chunks is spilled together
@@ -53,6 +55,47 @@ class ChunkRange(NamedTuple):
     stop: int
     offset: int  # of the arena
     urgency: tuple[int, int]  # number of the job, and rank of the operand that reads; the lowest is read first
+
+
+class ChunkElements(NamedTuple):
+    """Elements of a chunk in C order, at `strides` bytes from byte `start` on; only they travel.
+
+    Examples
+    --------
+    >>> ChunkElements(7, 1, 1, (2,), (3,)).cut(np.arange(6, dtype="u1").reshape(2, 3))
+    b'\\x01\\x04'
+    """
+
+    chunk: int
+    start: int
+    itemsize: int  # bytes
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes, none below 0
+
+    @classmethod
+    def first(cls, chunk: int, size: int, start: int = 0) -> ChunkElements:
+        """`size` bytes of a chunk from `start` on."""
+        return cls(chunk, start, 1, (size,), (1,))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.itemsize * math.prod(self.shape)
+
+    def check(self, size: int) -> None:
+        """Raise ClusterError for elements outside a chunk of `size` bytes."""
+        last = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
+        stop = self.start + last + self.itemsize
+        outside = self.start < 0 or self.itemsize < 1 or min(self.strides, default=0) < 0 or stop > size
+        if outside and 0 not in self.shape:
+            raise ClusterError(f"bytes {self.start} to {stop} are no part of chunk {self.chunk}, which has {size}")
+
+    def cut(self, data: Any) -> bytes:
+        """The elements out of the chunk's array."""
+        if not self.nbytes:
+            return b""
+        data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        return np.ndarray(tuple(self.shape), f"V{self.itemsize}", data, self.start, tuple(self.strides)).tobytes()
 
 
 class Chunks:

@@ -43,7 +43,7 @@ from jmars.actors.registry import Entry
 from jmars.errors import ChunkLostError, ClusterLostError, JmarsError
 from jmars.model.messages import Failure
 from jmars.model.status import JobState
-from jmars.storage.chunks import received
+from jmars.storage.chunks import ChunkElements, received
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.structure import bindings, digest_of
 from jmars.tensor.tensor_graph import TensorGraph
@@ -93,17 +93,19 @@ class ResultReader:
         piece = np.empty([len(one) for one in box], dtype)
         parts = list(chunk_reads(box, splits, dtype.itemsize))
         for some in (parts[i : i + AT_ONCE] for i in range(0, len(parts), AT_ONCE)):
-            answers = [self._part(chunks[one.chunk], one, dtype.itemsize) for one in some]
+            answers = [
+                self._part(ChunkElements(chunks[one.chunk], one.start, dtype.itemsize, one.shape, one.strides))
+                for one in some
+            ]
             for one, data in zip(some, await asyncio.gather(*answers)):
                 target: Any = (*one.target, ...)
                 piece[target] = np.frombuffer(data, dtype).reshape(one.shape)
         self._counts["bytes", "out"] += piece.nbytes
         return piece.tobytes()
 
-    async def _part(self, chunk: int, part: ChunkRead, itemsize: int) -> bytes:
-        asked = chunk, part.start, itemsize, part.shape, part.strides
-        data, sent = await self._cluster.ask("passing", "gather", *asked, patience=MOVING)
-        return received(data, sent, f"chunk {chunk}")
+    async def _part(self, wanted: ChunkElements) -> bytes:
+        data, sent = await self._cluster.ask("passing", "gather", wanted, patience=MOVING)
+        return received(data, sent, f"chunk {wanted.chunk}")
 
 
 log = logging.getLogger("jmars.web")

@@ -22,12 +22,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from jmars.actors import remote_method
 from jmars.errors import ClusterError
 from jmars.memory.buffer_manager import AllocationRequest
-from jmars.storage.chunks import checksum, received
+from jmars.storage.chunks import ChunkElements, checksum, received
 from jmars.worker.execution import ExecutionActor
 
 
@@ -172,19 +170,15 @@ class ChunkTransferActor:
             self._store.unpin(ticket)
 
     @remote_method
-    async def gather(
-        self, chunk: int, start: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]
-    ) -> tuple[bytes, bytes]:
-        """Elements of a chunk in C order, at `strides` bytes from byte `start` on, and their checksum.
-
-        So a tenth of the chunk is sent for every tenth column.
-        """
+    async def gather(self, asked: Sequence[Any]) -> tuple[bytes, bytes]:
+        """`ChunkElements`, and their checksum: a tenth of the chunk is sent for every tenth column."""
+        wanted = ChunkElements(*asked)
         ticket = f"gather-{secrets.token_hex(8)}"
         try:
-            (offset,) = await self._store.pin(ticket, [chunk])
-            last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-            self._check(chunk, start, start + last + itemsize if min(strides, default=0) >= 0 else -1)
-            data = np.ndarray(shape, f"V{itemsize}", self._memory, offset + start, strides).tobytes()
+            (offset,) = await self._store.pin(ticket, [wanted.chunk])
+            size = self._store.size(wanted.chunk)
+            wanted.check(size)
+            data = wanted.cut(memoryview(self._memory)[offset : offset + size])
             return data, checksum(data)
         finally:
             self._store.unpin(ticket)

@@ -38,11 +38,11 @@ class Roster:
 def test_a_chunk_that_moved_while_its_host_left_is_read_where_it_is_now():
     roster = Roster({1: ClusterLostError("host 1 was evacuated"), 2: (b"data", b"sum")})
     roster.moves_to = 2
-    assert asyncio.run(HostsChunks(roster).gather(7, 0, 8, (1,), (8,))) == (b"data", b"sum")
+    assert asyncio.run(HostsChunks(roster).gather((7, 0, 8, (1,), (8,)))) == (b"data", b"sum")
     assert roster.asked == [1, 2]
 
 
 def test_a_chunk_that_no_host_has_any_more_is_lost():
     roster = Roster({1: ClusterLostError("host 1 is gone")})
     with pytest.raises(ChunkLostError, match=r"host 1 is gone.*compute it again"):
-        asyncio.run(HostsChunks(roster).gather(7, 0, 8, (1,), (8,)))
+        asyncio.run(HostsChunks(roster).gather((7, 0, 8, (1,), (8,))))

@@ -23,6 +23,7 @@ from jmars.engines.dask import DaskEngine
 from jmars.engines.engine import EngineWorker, GroupTask, Result
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import Failure
+from jmars.storage.chunks import ChunkElements
 
 
 def run_spec(
@@ -140,7 +141,7 @@ def group(name: str, function: str, *args: Any, inputs: list[Result] = (), outpu
 
 
 async def whole(engine: DaskEngine, result: Result) -> np.ndarray[Any, Any]:
-    return np.frombuffer(await engine.read(result, 0, 8, (4, 4), (32, 8))).reshape(4, 4)
+    return np.frombuffer(await engine.read(result, ChunkElements(0, 0, 8, (4, 4), (32, 8)))).reshape(4, 4)
 
 
 Test = Callable[[Client], Coroutine[Any, Any, None]]

@@ -33,6 +33,7 @@ from jmars.engines.ray import RayEngine
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, JobCancelledError
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import Failure
+from jmars.storage.chunks import ChunkElements
 from tests.engines.dask_groups import Recorded
 
 SMALL_RAY = {"num_cpus": 2, "object_store_memory": 200_000_000, "include_dashboard": False}
@@ -90,7 +91,7 @@ def group(name: str, function: Any, *args: Any, inputs: Any = (), outputs: int =
 
 
 async def whole(engine: RayEngine, result: Result) -> np.ndarray[Any, Any]:
-    return np.frombuffer(await engine.read(result, 0, 8, (4, 4), (32, 8))).reshape(4, 4)
+    return np.frombuffer(await engine.read(result, ChunkElements(0, 0, 8, (4, 4), (32, 8)))).reshape(4, 4)
 
 
 async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
@@ -135,7 +136,7 @@ async def a_part_of_a_large_chunk_is_cut_out_by_a_task(shared: Shared) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for is_near in (True, False):
             patch.setattr("jmars.engines.ray._is_near", lambda *_, near=is_near: near)
-            got = await engine.read(Result("large", 0), 80, 8, (3,), (16,))
+            got = await engine.read(Result("large", 0), ChunkElements(0, 80, 8, (3,), (16,)))
             assert np.array_equal(np.frombuffer(got), [10.0, 12.0, 14.0])
 
 
@@ -144,15 +145,15 @@ async def arrays_that_were_put_are_read_with_strides(shared: Shared) -> None:
     data = np.arange(24, dtype="<i4").reshape(4, 6)
     await engine.put("x", data.tobytes(), workers[0].key)
     part = data[1::2, 4:1:-2]
-    got = await engine.read(Result("x", 0), 24 + 16, 4, part.shape, part.strides)
+    got = await engine.read(Result("x", 0), ChunkElements(0, 24 + 16, 4, part.shape, part.strides))
     assert np.array_equal(np.frombuffer(got, "<i4").reshape(part.shape), part)
     engine.submit(group("of x", add, inputs=[Result("x", 0)]))
     await engine.put("y", b"abc", "")
-    assert await engine.read(Result("y", 0), 0, 1, (3,), (1,)) == b"abc"
+    assert await engine.read(Result("y", 0), ChunkElements(0, 0, 1, (3,), (1,))) == b"abc"
     engine.release([Result("y", 0), Result("x", 0)])
     await events.until(lambda: "of x" in events.ends)
     with pytest.raises(ChunkLostError, match="chunk 0 of y"):
-        await engine.read(Result("y", 0), 0, 1, (3,), (1,))
+        await engine.read(Result("y", 0), ChunkElements(0, 0, 1, (3,), (1,)))
 
 
 async def many_small_groups_run_ahead(shared: Shared) -> None:
@@ -220,7 +221,7 @@ async def a_group_runs_again_when_its_process_is_killed(shared: Shared) -> None:
     os.kill(int(pids.read_text()), signal.SIGKILL)
     await events.until(lambda: "victim" in events.ends)
     first, second = map(int, pids.read_text().split())
-    data = await engine.read(Result("victim", 0), 0, 8, (1,), (8,))
+    data = await engine.read(Result("victim", 0), ChunkElements(0, 0, 8, (1,), (8,)))
     assert first != second == np.frombuffer(data, np.int64)[0] and "victim" not in events.losses
 
 

@@ -21,6 +21,7 @@ from jmars.engines.dask_worker import RESOURCE
 from jmars.engines.engine import Result
 from jmars.errors import ChunkLostError
 from jmars.kernels.group_run import GroupReport
+from jmars.storage.chunks import ChunkElements
 from tests.engines.dask_groups import group, in_head, started, whole
 
 
@@ -77,13 +78,13 @@ async def test_arrays_that_were_put_are_read_with_strides(client):
         data = np.arange(24, dtype="<i4").reshape(4, 6)
         await engine.put("x", data.tobytes(), workers[0].key)
         part = data[1::2, 4:1:-2]
-        got = await engine.read(Result("x", 0), 24 + 16, 4, part.shape, part.strides)
+        got = await engine.read(Result("x", 0), ChunkElements(0, 24 + 16, 4, part.shape, part.strides))
         assert np.array_equal(np.frombuffer(got, "<i4").reshape(part.shape), part)
         await engine.put("y", b"abc", "")
-        assert await engine.read(Result("y", 0), 0, 1, (3,), (1,)) == b"abc"
+        assert await engine.read(Result("y", 0), ChunkElements.first(0, 3)) == b"abc"
         engine.release([Result("y", 0)])
         with pytest.raises(ChunkLostError, match="chunk 0 of y"):
-            await engine.read(Result("y", 0), 0, 1, (3,), (1,))
+            await engine.read(Result("y", 0), ChunkElements.first(0, 3))
 
 
 @in_head

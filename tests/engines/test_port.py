@@ -29,6 +29,7 @@ from jmars.model.messages import (
     WorkerLost,
     WorkerMoved,
 )
+from jmars.storage.chunks import ChunkElements
 from tests.engines.noted_port import Port, chain, run
 
 
@@ -183,12 +184,12 @@ async def test_a_chunk_that_is_given_up_while_it_comes_is_freed(port):
 async def test_a_chunk_that_cannot_be_read_is_lost(port):
     await port.put(7, b"abc")
     with pytest.raises(ClusterError, match="no part of chunk 7"):
-        await port.read(7, 1, 1, (3,), (1,))
+        await port.read(ChunkElements(7, 1, 1, (3,), (1,)))
     with pytest.raises(ChunkLostError):
-        await port.read(7, 0, 1, (3,), (1,))
+        await port.read(ChunkElements(7, 0, 1, (3,), (1,)))
     assert await port.told() == [ChunksLost([7], "it is gone")]
     with pytest.raises(ChunkLostError, match="no longer"):
-        await port.read(7, 0, 1, (3,), (1,))
+        await port.read(ChunkElements(7, 0, 1, (3,), (1,)))
 
 
 @run
@@ -196,10 +197,10 @@ async def test_a_chunk_whose_bytes_were_reported_is_read_without_the_engine(port
     port.open_job(chain((0, 1), n=2))
     told = bytes(range(80))
     port.ended(port.task(0, 1), GroupReport("k0", [1, 1], values={0: told}))
-    assert await port.read(101, 1, 1, (2, 3), (40, 2)) == bytes([1, 3, 5, 41, 43, 45])
-    assert await port.read(101, 0, 8, (10,), (8,)) == told
+    assert await port.read(ChunkElements(101, 1, 1, (2, 3), (40, 2))) == bytes([1, 3, 5, 41, 43, 45])
+    assert await port.read(ChunkElements(101, 0, 8, (10,), (8,))) == told
     with pytest.raises(ClusterError, match="no part of chunk 101"):
-        await port.read(101, 79, 2, (1,), (2,))
+        await port.read(ChunkElements(101, 79, 2, (1,), (2,)))
 
 
 def test_reported_bytes_are_kept_up_to_a_bound(monkeypatch):

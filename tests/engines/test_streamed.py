@@ -44,7 +44,7 @@ class FakeConnection:
                 self.chunks[chunk] = bytes(self.coming.pop(chunk))
             return None
         assert method == "gather"
-        chunk, start, _, shape, _ = args
+        ((chunk, start, _, shape, _),) = args
         data = self.chunks[chunk][start : start + shape[0]]
         return data, checksum(data) if self.fails is None else b"wrong"
 

@@ -22,7 +22,7 @@ from jmars.deploy.hosts_head import HostsHead
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.errors import ClusterError
 from jmars.model.status import OperandState as S
-from jmars.storage.chunks import checksum, received
+from jmars.storage.chunks import ChunkElements, checksum, received
 from tests.sim import checks
 from tests.sim.client import Wrong
 from tests.sim.executor import Executor
@@ -198,7 +198,8 @@ class HostsWorld(World):
         import numpy as np
 
         strides = np.empty(shape, dtype).strides
-        data, sent = await self.head.chunks.gather(chunk, 0, np.dtype(dtype).itemsize, shape, strides)
+        wanted = ChunkElements(chunk, 0, np.dtype(dtype).itemsize, shape, strides)
+        data, sent = await self.head.chunks.gather(wanted)
         return np.frombuffer(received(data, sent, f"chunk {chunk}"), dtype).reshape(shape)
 
     # -- checks

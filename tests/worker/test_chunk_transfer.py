@@ -10,7 +10,7 @@ import pytest
 
 from jmars.errors import ClusterError, StorageError
 from jmars.storage.arena import SLAB
-from jmars.storage.chunks import checksum
+from jmars.storage.chunks import ChunkElements, checksum
 from jmars.worker.store import ChunkTransferActor
 from tests.memory.buffer_host import Host
 from tests.worker.test_store import store_of
@@ -24,10 +24,10 @@ def test_what_is_put_is_read_in_parts_and_nothing_stays_held():
             passing = ChunkTransferActor(store, memory)
             data = bytes(range(256)) * (SLAB // 256)
             await passing.put(3, data, checksum(data))
-            assert await passing.gather(3, 0, 1, (SLAB,), (1,)) == (data, checksum(data))
+            assert await passing.gather(ChunkElements(3, 0, 1, (SLAB,), (1,))) == (data, checksum(data))
             assert await passing.read(3, 250, 300) == data[250:300]
             table = np.frombuffer(data, "<u2").reshape(-1, 64)
-            told, _ = await passing.gather(3, 2 * 64 * 2 + 8, 2, (5, 3), (2 * 128, 20))
+            told, _ = await passing.gather(ChunkElements(3, 2 * 64 * 2 + 8, 2, (5, 3), (2 * 128, 20)))
             assert np.array_equal(np.frombuffer(told, "<u2").reshape(5, 3), table[2:12:2, 4:34:10])
         assert execution.memory.active.clients == 0 and not host.chunks.pins
 
@@ -39,7 +39,7 @@ def test_a_chunk_that_is_not_there_is_an_error_and_holds_nothing():
         host = Host()
         store, execution = store_of(host)
         with pytest.raises(StorageError, match="chunk 5 is not on this host"), mmap.mmap(-1, SLAB) as memory:
-            await ChunkTransferActor(store, memory).gather(5, 0, 1, (1,), (1,))
+            await ChunkTransferActor(store, memory).gather(ChunkElements(5, 0, 1, (1,), (1,)))
         assert execution.memory.active.clients == 0 and not host.buffers.queue
 
     asyncio.run(ask())
