@@ -21,7 +21,7 @@ from jmars.client import cluster_link
 from jmars.client.arrays import arrays_of
 from jmars.client.cluster_link import FloatWarnings
 from jmars.client.connection import Connection, patient_connection, reason, refuse_forked
-from jmars.client.engine_clusters import LEASE, ClusterHost, EngineClusters, checked_lease, whole_number
+from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, whole_number
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry, attach, descriptors_of, outputs_of
@@ -30,7 +30,7 @@ from jmars.client.recovery import fetch_each, with_recovery
 from jmars.client.sent_graphs import Retained, SentGraphs, Uploads, move_here
 from jmars.client.serving import WebGateway, close_gateways
 from jmars.config import checked_schedulers, config
-from jmars.deploy import AttachedHost, LocalHost
+from jmars.deploy.control_process import ClusterProcess, attached, local
 from jmars.deploy.memory import usable_cores
 from jmars.devices.find import gpu_names
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
@@ -111,16 +111,16 @@ class Cluster(EngineClusters, HostClusters):
         if detach and name:
             refuse_twin(name)
         spill, names, lives = None if spill_dir is None else os.fspath(spill_dir), gpu_names(gpus), checked_lease(lease)
-        self._use(LocalHost(workers, threads, memory_limit, spill, name, detach, lives, load_local_runs, apart, names))
+        self._use(local(workers, threads, memory_limit, spill, name, detach, lives, load_local_runs, apart, names))
 
     @classmethod
-    def of_host(cls, host: ClusterHost) -> Self:
+    def of_host(cls, host: ClusterProcess) -> Self:
         """The cluster that runs there already; see `jmars.connect`."""
         cluster = cls.__new__(cls)
         cluster._use(host)
         return cluster
 
-    def _use(self, host: ClusterHost) -> None:
+    def _use(self, host: ClusterProcess) -> None:
         """Connect to the cluster of `host`; close the host where that fails."""
         self._pid = os.getpid()
         self._facts: dict[str, Any] = {}
@@ -151,9 +151,9 @@ class Cluster(EngineClusters, HostClusters):
             if connection is not None:
                 connection.close()
             self._host.close()
-            if not isinstance(error, ClusterLostError) or isinstance(host, AttachedHost):
+            if not isinstance(error, ClusterLostError) or not host.words:
                 raise
-            raise ClusterStartError(f"the cluster did not come up; its last words:\n{self._host.words}") from error
+            raise ClusterStartError(f"the cluster did not come up; its last words:\n{host.words}") from error
         cluster_link.add(self)
 
     # -- what users call
@@ -442,4 +442,4 @@ def connect(name: str = "", *, python: str | None = None) -> Cluster:
         return Cluster.of_host(FarHost(name, python))
     if separator:
         raise ClusterLostError(f'{name!r} is no place of a cluster; give a name, an id, or "ssh://user@host/name"')
-    return Cluster.of_host(AttachedHost(find_entry(name)))
+    return Cluster.of_host(attached(find_entry(name)))

@@ -20,10 +20,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, connect
-from jmars.deploy.control_process import ended_within, is_stopped
+from jmars.deploy.control_process import ClusterProcess, ended_within, is_stopped
 from jmars.errors import ClusterClosedError, ClusterError, ClusterLostError
 from jmars.model.collector import free_in_child
 from jmars.units import format_seconds
@@ -246,24 +246,7 @@ class Connection:
             return False
 
 
-class _Listener(Protocol):
-    """A cluster to connect to."""
-
-    token: str
-
-    @property
-    def id(self) -> str:
-        """Eight hexadecimal digits."""
-
-    @property
-    def socket(self) -> Path:
-        """Path of the socket."""
-
-    def is_alive(self) -> bool:
-        """Whether the cluster may listen yet."""
-
-
-def patient_connection(host: _Listener, mailbox: Mailbox, lost: Callable[[], None]) -> Connection:
+def patient_connection(host: ClusterProcess, mailbox: Mailbox, lost: Callable[[], None]) -> Connection:
     """Connect as soon as the control process listens."""
     while True:
         try:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.notebook_views import ClusterFacts, Shown
+from jmars.deploy.control_process import ClusterProcess
 from jmars.errors import ClusterStartError
 
 if TYPE_CHECKING:
@@ -24,34 +24,6 @@ LEASE = 3600.0  # seconds
 
 MODES = ("tasks", "inside", "auto")
 ASKED = "mode={!r} was given"
-
-
-class ClusterHost(Protocol):
-    """The processes of a cluster as its `Cluster` holds them; see `LocalHost`."""
-
-    id: str
-    name: str
-    token: str
-    limit: int
-    pid: int
-    janitor: int
-    arena: int
-    detached: bool
-    far: bool  # on another machine, whose process ids mean nothing here
-    words: str
-
-    @property
-    def socket(self) -> Path:
-        """Where the cluster listens."""
-
-    def is_alive(self) -> bool:
-        """Whether another attempt to connect may succeed."""
-
-    def hang_up(self) -> None:
-        """Let go of the cluster, which runs on."""
-
-    def close(self) -> None:
-        """Wait until the cluster has ended."""
 
 
 class EngineClusters(Shown):
@@ -155,10 +127,10 @@ class EngineClusters(Shown):
         except ImportError as error:
             raise _not_installed("Dask", "dask", error) from error
 
-        def inside(probe: bool, why: str) -> ClusterHost:
-            from jmars.deploy.hosts_host import InsideHost
+        def inside(probe: bool, why: str) -> ClusterProcess:
+            from jmars.deploy.hosts_host import inside_head
 
-            return InsideHost("dask", way_to(client), name, probe, why)
+            return inside_head("dask", way_to(client), name, probe, why)
 
         return cls.of_host(_chosen(mode, inside, lambda why: _tasks(DaskEngine(client), name, why)))
 
@@ -186,11 +158,11 @@ class EngineClusters(Shown):
         except ImportError as error:
             raise _not_installed("Ray", "ray", error) from error
 
-        def inside(probe: bool, why: str) -> ClusterHost:
-            from jmars.deploy.hosts_host import InsideHost
+        def inside(probe: bool, why: str) -> ClusterProcess:
+            from jmars.deploy.hosts_host import inside_head
 
             found, hang_up = RayConnection.way(address)
-            return InsideHost("ray", {"address": found}, name, probe, why, hang_up)
+            return inside_head("ray", {"address": found}, name, probe, why, hang_up)
 
         return cls.of_host(_chosen(mode, inside, lambda why: _tasks(RayEngine(address), name, why)))
 
@@ -250,7 +222,9 @@ class EngineClusters(Shown):
         return self._facts
 
 
-def _chosen(mode: str, inside: Callable[[bool, str], ClusterHost], tasks: Callable[[str], ClusterHost]) -> ClusterHost:
+def _chosen(
+    mode: str, inside: Callable[[bool, str], ClusterProcess], tasks: Callable[[str], ClusterProcess]
+) -> ClusterProcess:
     """The host of a mode; for "auto" of the mode that works."""
     if mode == "tasks":
         return tasks(ASKED.format(mode))
@@ -262,7 +236,7 @@ def _chosen(mode: str, inside: Callable[[bool, str], ClusterHost], tasks: Callab
         return tasks(f"hosts did not work inside: {error}")
 
 
-def _tasks(engine: Any, name: str, why: str) -> ClusterHost:
+def _tasks(engine: Any, name: str, why: str) -> ClusterProcess:
     from jmars.deploy.engine_head import EngineHost
 
     return EngineHost(engine, name, "tasks", why)

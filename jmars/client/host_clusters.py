@@ -100,7 +100,7 @@ class HostClusters:
         ...     float(mt.arange(10, chunk_size=4).sum())
         45.0
         """
-        from jmars.deploy.hosts_host import HostsHost, host_name
+        from jmars.deploy.hosts_host import host_name, hosts_head
 
         if isinstance(places, str) or not places:
             raise ValueError(f"places is {places!r}; give a list with a place for each host: ['local', 'local']")
@@ -119,7 +119,7 @@ class HostClusters:
             "gpus": [_gpus(one) for one in _by_place("gpus", gpus, places, 0)],
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return cls.of_host(HostsHost(rows, name, same_bits, detach, checked_lease(lease), ucx=_ucx(ucx)))
+        return cls.of_host(hosts_head(rows, name, same_bits, detach, checked_lease(lease), ucx=_ucx(ucx)))
 
     def evacuate(self, *hosts: str) -> None:
         """Have hosts leave a cluster of several hosts; returns when the hosts have left.
@@ -204,7 +204,7 @@ class HostClusters:
             in no job of SLURM.
         """
         from jmars.deploy.batch import own_command
-        from jmars.deploy.hosts_host import HostsHost
+        from jmars.deploy.hosts_host import hosts_head
 
         if isinstance(command, str):
             raise ValueError(f"command is {command!r}; give a list of words: {shlex.split(command)}")
@@ -222,7 +222,7 @@ class HostClusters:
         }
         if name:
             refuse_twin(name)
-        return cls.of_host(HostsHost([], name, same_bits, batch=order, ucx=_ucx(ucx)))
+        return cls.of_host(hosts_head([], name, same_bits, batch=order, ucx=_ucx(ucx)))
 
     def ticket(
         self,

@@ -17,8 +17,8 @@ host_machine.py  workers, store and memory of one machine, within its control pr
 host.py      the control process: workers, their store, and a scheduler
 engine_head.py  the head of a cluster on an engine: scheduler and clients, in a thread of the kernel
 host_facts.py  versions and CPU features of hosts, and how hosts compute the same bits
-control_process.py  starts and ends a control process
-hosts_host.py   the head of a cluster of several hosts, as the kernel holds it
+control_process.py  a cluster as the program that uses it holds it (ClusterProcess)
+hosts_host.py   starts the head of a cluster of several hosts
 host_processes.py  processes of a remote host: whether they run, and their end
 launch.py    starts and watches the process of a remote host
 launch_ssh.py  a launcher by ssh
@@ -39,7 +39,6 @@ commands.py  lists and ends clusters from a shell
 operand_runner.py  runs an operand without a cluster
 """
 
-from jmars.deploy.control_process import AttachedHost, LocalHost
 from jmars.deploy.folders import Folders
 
-__all__ = ["AttachedHost", "Folders", "LocalHost"]
+__all__ = ["Folders"]

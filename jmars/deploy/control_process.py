@@ -1,24 +1,21 @@
-"""ControlProcess: starts a control process from this process, and sees it end.
+"""ClusterProcess: a cluster as the program that uses it holds it: how to reach it, whether it runs, how it ends.
 
-It is up in 20 ms. `LocalHost` and `HostsHost` are its two kinds.
+A cluster that another program started is a plain ClusterProcess (`attached`). `ControlProcess` starts a control process
+on this machine, in 20 ms: of workers here (`local`), of several hosts, or of hosts in the workers of an engine
+(hosts_host.py). `ClusterThread` is a thread of this process: the head of a cluster on an engine (engine_head.py), or
+the way to a cluster on another machine (far_host.py).
 
 Waits for processes of a cluster that are no children of this process.
 
 Environment of a process that computes: how freed memory is kept, and how many threads libraries may use.
-
-LocalHost: the control process of a cluster on this machine, with the memory that it shares with the kernel.
-
-A host is up in 20 ms, the executors in 100.
-
-AttachedHost: a running cluster, started by another process, as a client holds it.
-
-Found by the registry file; the shared memory comes over the authenticated socket. A cluster on an engine has none.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import logging
 import math
 import os
 import secrets
@@ -26,6 +23,8 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,60 +34,152 @@ from jmars.actors.channel import received
 from jmars.actors.registry import Entry
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.memory import chosen_limit
-from jmars.errors import ClusterStartError, MemoryLimitError
+from jmars.errors import ClusterStartError, MemoryLimitError, text_of
 from jmars.model.versions import refuse_other_versions
+
+log = logging.getLogger("jmars.host")
 
 START_SECONDS = 30.0
 END_SECONDS = 5.0
+THREAD_SECONDS = 30.0  # for an engine to free our results, or a connection to end
 
 
-class ControlProcess:
-    """A cluster's control process on this machine.
+class ClusterProcess:
+    """A cluster: as such one that another process has started, and that goes on when this process ends.
 
     Attributes
     ----------
-    arena
-        Descriptor of the shared memory, ours to close; -1 for none.
     token
         The cluster's secret.
+    socket
+        Where the cluster listens.
+    arena
+        Descriptor of the shared memory, ours to close; -1 for none.
+    limit, pid, janitor
+        Bytes of memory, and processes, as the cluster tells them; 0 before.
     detached
         Whether it outlives this process.
+    far
+        Whether it is on another machine, whose process ids mean nothing here.
     words
-        What it said last, once it has ended.
+        What it said last, once it has ended; "" for a cluster that this process did not start.
     """
 
-    command: Sequence[str]  # of `python -m jmars`
-    start_seconds = START_SECONDS
     far = False
+    words = ""
 
-    def __init__(self, name: str, kind: str, spill_dir: str | None, detached: bool = False) -> None:
-        if sys.platform != "linux":
-            raise ClusterStartError(
-                f"clusters run on Linux only so far, and this is {sys.platform}: they need memfd, pidfd and /proc; use "
-                'the cluster of a Linux machine: jmars.connect("ssh://user@machine/name")'
-            )
-        sweep()
-        self.id = secrets.token_hex(4)
-        self.name = name or f"{kind}-{self.id}"
-        self.detached = detached
-        self.token = new_token()
-        self.folders = Folders.make(self.id, spill_dir)
-        self.arena = self._log = -1
+    def __init__(self, id: str, name: str, token: str, socket: Path, detached: bool = True) -> None:
+        self.id, self.name, self.token, self.socket, self.detached = id, name, token, socket, detached
+        self.arena = -1
         self.limit = self.pid = self.janitor = 0
-        self.words = ""
 
-    def _begin(self, orders: dict[str, Any], threads: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Start the process; an exception leaves nothing behind."""
+    def is_alive(self) -> bool:
+        """Whether another attempt to connect may succeed."""
+        return False
+
+    def hang_up(self) -> None:
+        """Let go of the cluster, which runs on."""
+        if self.arena >= 0:
+            os.close(self.arena)
+            self.arena = -1
+
+    def close(self) -> None:
+        """Wait until all processes of a cluster that was told to end have ended."""
         try:
+            if self.pid:
+                end_control(self.pid, self.janitor, END_SECONDS)
+        finally:
+            self.hang_up()
+
+
+def attached(entry: Entry) -> ClusterProcess:
+    """A cluster that the registry names; its shared memory comes over the authenticated socket.
+
+    Raises
+    ------
+    ClusterLostError
+        If it does not answer, or has other versions of jmars, NumPy or Python than this process.
+    AuthenticationError
+        If it has another token than its registry file says.
+    """
+    refuse_other_versions(f"the cluster {entry.id}", entry.versions)
+    found = ClusterProcess(entry.id, entry.name, entry.token, Path(entry.socket))
+    found.far = entry.far
+    if not entry.engine:
+        found.arena = received(entry.socket, entry.token, "host", "descriptor")
+    return found
+
+
+class ControlProcess(ClusterProcess):
+    """A cluster whose control process on this machine is started here.
+
+    Parameters
+    ----------
+    command
+        Words of `python -m jmars`.
+    kind
+        Begins the name of a cluster without one.
+    orders
+        For the process, beside what all control processes are told.
+    threads
+        That libraries in the process may use.
+    memory_limit, shares_memory
+        Of the cluster, as of `Cluster`, where the processes share memory with this one.
+    seconds
+        For its first word.
+    meanwhile
+        Called while the process starts.
+    ended
+        Called once when the cluster has ended, or did not come up.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        kind: str,
+        orders: dict[str, Any],
+        name: str = "",
+        *,
+        threads: int = 1,
+        shares_memory: bool = False,
+        memory_limit: str | int | None = None,
+        spill_dir: str | None = None,
+        detached: bool = False,
+        seconds: float = START_SECONDS,
+        meanwhile: Callable[[], None] | None = None,
+        ended: Callable[[], None] | None = None,
+    ) -> None:
+        with contextlib.ExitStack() as undo:
+            if ended is not None:
+                undo.callback(ended)
+            if sys.platform != "linux":
+                raise ClusterStartError(
+                    f"clusters run on Linux only so far, and this is {sys.platform}: they need memfd, pidfd and /proc; "
+                    'use the cluster of a Linux machine: jmars.connect("ssh://user@machine/name")'
+                )
+            sweep()
+            number = secrets.token_hex(4)
+            self.folders = Folders.make(number, spill_dir)
+            undo.callback(self.folders.remove)
+            super().__init__(number, name or f"{kind}-{number}", new_token(), self.folders.socket, detached)
+            self._log = -1
+            undo.callback(self.hang_up)
+            if shares_memory:
+                self.limit = chosen_limit(memory_limit)
+                self.arena = os.memfd_create(f"jmars-{number}", os.MFD_CLOEXEC)
+                orders = {**orders, "limit": self.limit, "arena": self.arena}
             self._log = os.open(self.folders.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            self._process = self._start(orders, threads, meanwhile)
-        except BaseException:
-            self._close_files()
-            self.folders.remove()
-            raise
+            self._process = self._start(command, orders, threads, seconds, meanwhile)
+            undo.pop_all()
+        self._ended = ended
 
     def _start(
-        self, orders: dict[str, Any], threads: int, meanwhile: Callable[[], None] | None
+        self,
+        command: Sequence[str],
+        orders: dict[str, Any],
+        threads: int,
+        seconds: float,
+        meanwhile: Callable[[], None] | None,
     ) -> subprocess.Popen[bytes]:
         orders = {
             "id": self.id,
@@ -101,7 +192,7 @@ class ControlProcess:
             **orders,
         }
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "jmars", *self.command],
+            [sys.executable, "-P", "-m", "jmars", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -115,17 +206,17 @@ class ControlProcess:
             process.stdin.flush()
             if meanwhile is not None:
                 meanwhile()
-            answer = json.loads(self._first_line(process))
+            answer = json.loads(_first_line(process, seconds))
         except (OSError, ValueError) as error:
-            self._kill(process)
+            _kill(process)
             raise ClusterStartError(
                 f"the control process did not come up ({error}); its last words:\n{self.last_words()}"
             ) from error
         except BaseException:
-            self._kill(process)
+            _kill(process)
             raise
         if "error" in answer:
-            self._kill(process)
+            _kill(process)
             raise (MemoryLimitError if answer.get("kind") != "start" else ClusterStartError)(answer["error"])
         self.pid, self.janitor = answer["pid"], answer["janitor"]
         if self.detached:  # what we started has made the control process and ended; that one is nobody's child
@@ -133,25 +224,10 @@ class ControlProcess:
             process.wait()
         return process
 
-    def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
-        assert process.stdout is not None
-        poll = select.poll()
-        poll.register(process.stdout, select.POLLIN)
-        if not poll.poll(self.start_seconds * 1000):
-            raise TimeoutError(f"no word for {self.start_seconds:.0f} s")
-        line = process.stdout.readline()
-        process.stdout.close()
-        return line
-
     def last_words(self) -> str:
         """The end of the cluster's log."""
         size = os.fstat(self._log).st_size
         return os.pread(self._log, 2000, max(0, size - 2000)).decode(errors="replace") or "(none)"
-
-    @property
-    def socket(self) -> Path:
-        """Where the cluster listens."""
-        return self.folders.socket
 
     def is_alive(self) -> bool:
         """Whether the control process runs."""
@@ -159,48 +235,184 @@ class ControlProcess:
 
     def hang_up(self) -> None:
         """Close the descriptors of a detached cluster, which runs on."""
-        self._close_files()
+        super().hang_up()
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
 
     def close(self) -> None:
         """Wait until all processes of the cluster have ended, by force if need be, with their files and memory
         removed.
         """
-        if self.detached:
-            try:
+        try:
+            if self.detached:
                 end_control(self.pid, self.janitor, END_SECONDS)
-                self.words = self.last_words()
-                self.folders.remove()
-            finally:
-                self._close_files()
-            return
+            else:
+                self._end_child()
+            self.words = self.last_words()
+            self.folders.remove()
+        finally:  # who is interrupted here has let go of the memory all the same
+            self.hang_up()
+            ended, self._ended = self._ended, None
+            if ended is not None:
+                ended()
+
+    def _end_child(self) -> None:
         process = self._process
         assert process.stdin is not None
         with contextlib.suppress(OSError):
             process.stdin.close()  # the kernel's end, to the control process
         try:
-            try:
-                process.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._kill(process)
-            ended_within(self.janitor, END_SECONDS)  # it ends last, when the whole process group is gone
-            self.words = self.last_words()
-            self.folders.remove()
-        finally:  # who is interrupted here has let go of the memory all the same
-            self._close_files()
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+        ended_within(self.janitor, END_SECONDS)  # it ends last, when the whole process group is gone
 
-    def _close_files(self) -> None:
-        for fd in (self.arena, self._log):
-            if fd >= 0:
-                os.close(fd)
-        self.arena = self._log = -1
 
-    def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
+    assert process.stdout is not None
+    poll = select.poll()
+    poll.register(process.stdout, select.POLLIN)
+    if not poll.poll(seconds * 1000):
+        raise TimeoutError(f"no word for {seconds:.0f} s")
+    line = process.stdout.readline()
+    process.stdout.close()
+    return line
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def local(
+    workers: int,
+    threads: int,
+    memory_limit: str | int | None,
+    spill_dir: str | None,
+    name: str,
+    detached: bool = False,
+    lease: float = math.inf,
+    meanwhile: Callable[[], None] | None = None,
+    schedulers: int = 0,
+    gpus: Sequence[str] = (),
+) -> ControlProcess:
+    """Start a cluster on this machine, which shares memory with this process.
+
+    Parameters
+    ----------
+    lease
+        Seconds that a detached cluster lives on when nobody uses it.
+    schedulers
+        Processes that schedule; 0: the control process does.
+    gpus
+        Names of the GPUs to use (`devices.find`).
+    meanwhile
+        Called while the process starts.
+    """
+    orders: dict[str, Any] = {"workers": workers, "threads": threads, "lease": lease, "schedulers": schedulers}
+    if gpus:
+        orders["gpus"] = list(gpus)
+    return ControlProcess(
+        ("host",),
+        "local",
+        orders,
+        name,
+        threads=threads,
+        shares_memory=True,
+        memory_limit=memory_limit,
+        spill_dir=spill_dir,
+        detached=detached,
+        meanwhile=meanwhile,
+    )
+
+
+class ClusterThread(ClusterProcess):
+    """A cluster whose head, or the way to it, is a thread of this process with an event loop of its own.
+
+    Parameters
+    ----------
+    kind
+        Ends the thread's name.
+    name
+        What lists of clusters show; "" for one of its id.
+    token
+        The cluster's secret; "" where the thread learns it.
+    """
+
+    def __init__(self, kind: str, name: str, token: str) -> None:
+        sweep()
+        number = secrets.token_hex(4)
+        self.folders = Folders.make(number, None)
+        super().__init__(number, name or f"{kind}-{number}", token, self.folders.socket)
+        self._lock = self.folders.lock()  # others see by it that the cluster lives
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._error: BaseException | None = None
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"jmars-{kind}", daemon=True)
+
+    def _begin(self, seconds: float | None, late: str = "") -> None:
+        """Start the thread, and return when it listens; raises its error, or ClusterStartError after `seconds`."""
+        self._thread.start()
+        try:
+            if not self._listening.wait(seconds):
+                raise ClusterStartError(late)
+            if self._error is not None:
+                raise self._error
+        except BaseException:
+            self.hang_up()
+            raise
+
+    @abstractmethod
+    async def _serve(self) -> None:
+        """Serve in the thread; sets `_listening`."""
+
+    def _stop(self) -> None:
+        """Have `_serve` end; called in its loop."""
+        assert self._task is not None
+        self._task.cancel()
+
+    def _failure(self, error: BaseException) -> Exception:
+        """The error of a start that failed."""
+        return error if isinstance(error, Exception) else ClusterStartError(f"{type(error).__name__} ended it")
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._run_loop())
+        except BaseException as error:
+            log.debug("the thread of %s ended", self.name, exc_info=error)
+            if not isinstance(error, asyncio.CancelledError):
+                self.words = f"{type(error).__name__}: {text_of(error)}"
+            if not self._listening.is_set():
+                self._error = self._failure(error)
+        finally:
+            self.folders.remove()  # nobody finds it any more, whether or not its owner hears of the end
+            self._listening.set()
+
+    async def _run_loop(self) -> None:
+        self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+        await self._serve()
+
+    def hang_up(self) -> None:
+        """End the thread."""
+        if self._loop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # its loop has just closed
+                self._loop.call_soon_threadsafe(self._stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(THREAD_SECONDS)
+        self.folders.remove()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def close(self) -> None:
+        """End the cluster."""
+        self.hang_up()
 
 
 def ended_within(pid: int, seconds: float) -> bool:
@@ -259,105 +471,3 @@ def process_settings(threads: int) -> dict[str, str]:
 def process_environment(threads: int) -> dict[str, str]:
     """Environment of a process whose libraries may use so many threads."""
     return {**os.environ, **process_settings(threads)}
-
-
-class LocalHost(ControlProcess):
-    """A cluster's processes on this machine.
-
-    Parameters
-    ----------
-    lease
-        Seconds that a detached cluster lives on when nobody uses it.
-    schedulers
-        Processes that schedule; 0: the control process does.
-    gpus
-        Names of the GPUs to use (`devices.find`).
-    meanwhile
-        Called while the process starts.
-    """
-
-    command = ("host",)
-
-    def __init__(
-        self,
-        workers: int,
-        threads: int,
-        memory_limit: str | int | None,
-        spill_dir: str | None,
-        name: str,
-        detached: bool = False,
-        lease: float = math.inf,
-        meanwhile: Callable[[], None] | None = None,
-        schedulers: int = 0,
-        gpus: Sequence[str] = (),
-    ) -> None:
-        super().__init__(name, "local", spill_dir, detached)
-        try:
-            self.limit = limit = chosen_limit(memory_limit)
-            self.arena = os.memfd_create(f"jmars-{self.id}", os.MFD_CLOEXEC)
-        except BaseException:
-            self.folders.remove()
-            raise
-        orders: dict[str, Any] = {
-            "workers": workers,
-            "threads": threads,
-            "limit": limit,
-            "arena": self.arena,
-            "lease": lease,
-        }
-        orders["schedulers"] = schedulers
-        if gpus:
-            orders["gpus"] = list(gpus)
-        self._begin(orders, threads, meanwhile)
-
-
-class AttachedHost:
-    """A cluster of another process; has the interface of `LocalHost`.
-
-    Parameters
-    ----------
-    entry
-        What the registry says of it.
-
-    Raises
-    ------
-    ClusterLostError
-        If it does not answer, or has other versions of jmars, NumPy or Python than this process.
-    AuthenticationError
-        If it has another token than its registry file says.
-    """
-
-    detached = True  # it does not end with us
-    words = ""
-
-    def __init__(self, entry: Entry) -> None:
-        refuse_other_versions(f"the cluster {entry.id}", entry.versions)
-        self.id, self.name, self.token = entry.id, entry.name, entry.token
-        self._socket = Path(entry.socket)
-        self.limit = 0  # bytes; told by the cluster, as the processes
-        self.pid = self.janitor = 0
-        self.far = entry.far
-        self.arena = -1 if entry.engine else received(entry.socket, entry.token, "host", "descriptor")
-
-    @property
-    def socket(self) -> Path:
-        """Where the cluster listens."""
-        return self._socket
-
-    def is_alive(self) -> bool:
-        """Whether another attempt to connect may succeed."""
-        return False
-
-    def hang_up(self) -> None:
-        """Close the descriptor of the shared memory."""
-        if self.arena >= 0:
-            os.close(self.arena)
-            self.arena = -1
-
-    def close(self) -> None:
-        """Wait until all processes of a cluster that was told to end have ended."""
-        try:
-            if self.pid:
-                end_control(self.pid, self.janitor, END_SECONDS)
-        finally:
-            self.hang_up()

@@ -33,7 +33,7 @@ class ElasticHosts:
     Parameters
     ----------
     places
-        Settings of hosts by place, as HostsHost's: at most one host runs at a place.
+        Settings of hosts by place, as of `hosts_host.hosts_head`: at most one host runs at a place.
     is_coming
         Tells whether a client is sending a chunk to a host.
     demand

@@ -18,25 +18,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from jmars.actors import new_token, remote_method
 from jmars.deploy import memory
-from jmars.deploy.folders import Folders, sweep
+from jmars.deploy.control_process import ClusterThread
+from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead, WhyService
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.dispatch.ledger import SAVE_SECONDS, save_costs
 from jmars.engines.engine import START_SECONDS, TaskEngine
 from jmars.engines.port import EngineRow, EngineWorkers, engine_status
 from jmars.engines.results import BANDWIDTH
-from jmars.errors import ClusterError, ClusterStartError, JmarsError, text_of
+from jmars.errors import ClusterError, JmarsError
 from jmars.model import events
 from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
@@ -352,11 +350,10 @@ def _no_shared_memory() -> ClusterError:
 
 THREADS = 4  # that prepare graphs
 DEADLINE = 2.5 * START_SECONDS  # until the head listens: the steps of an engine's start have deadlines of their own
-END_SECONDS = 30.0  # for an engine to free our results
 
 
-class EngineHost:
-    """A cluster on an engine; has the interface of `LocalHost`.
+class EngineHost(ClusterThread):
+    """A cluster on an engine.
 
     Parameters
     ----------
@@ -373,49 +370,16 @@ class EngineHost:
         If the engine does not start, or the head does not listen within DEADLINE seconds.
     """
 
-    arena = -1  # no memory is shared
-    detached = far = False
-
     def __init__(self, engine: TaskEngine, name: str = "", mode: str = "tasks", why: str = "") -> None:
-        sweep()
-        self.id = secrets.token_hex(4)
-        self.name = name or f"{engine.kind}-{self.id}"
-        self.token = new_token()
-        self.limit = self.janitor = 0
-        self.pid = os.getpid()
-        self.words = ""  # why it ended
-        self.folders = Folders.make(self.id, None)
-        self._lock = self.folders.lock()  # others see by it that the cluster lives
+        super().__init__(engine.kind, name, new_token())
+        self.detached, self.pid = False, os.getpid()
         self._engine, self._mode, self._why = engine, mode, why
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._head: EngineHead | None = None
-        self._error: BaseException | None = None
-        self._listening = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"jmars-{engine.kind}", daemon=True)
-        self._thread.start()
-        try:
-            if not self._listening.wait(DEADLINE):
-                raise ClusterStartError(
-                    f"the {engine.kind.title()} cluster at {engine.address} did not start within {DEADLINE:.0f} s; "
-                    "look whether it and its workers answer (its dashboard and logs tell), and try again"
-                )
-            if self._error is not None:
-                raise self._error
-        except BaseException:
-            self.close()
-            raise
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            log.debug("the head ended", exc_info=error)
-            self.words = f"{type(error).__name__}: {text_of(error)}"
-            if not self._listening.is_set():
-                self._error = error if isinstance(error, Exception) else ClusterStartError(self.words)
-        finally:
-            self.folders.remove()  # nobody finds it any more, whether or not its owner hears of the end
-            self._listening.set()
+        late = (
+            f"the {engine.kind.title()} cluster at {engine.address} did not start within {DEADLINE:.0f} s; "
+            "look whether it and its workers answer (its dashboard and logs tell), and try again"
+        )
+        self._begin(DEADLINE, late)
 
     async def _serve(self) -> None:
         orders = {
@@ -427,40 +391,16 @@ class EngineHost:
             "mode": self._mode,
             "why": self._why,
         }
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(THREADS, f"jmars-{self._engine.kind}"))
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, f"jmars-{self._engine.kind}"))
         self._head = EngineHead(orders, self.folders, self._engine)
         await self._head.run(self._listening.set)
-
-    @property
-    def socket(self) -> Path:
-        """Where the cluster listens."""
-        return self.folders.socket
 
     def is_alive(self) -> bool:
         """Whether the head runs."""
         return self._thread.is_alive()
 
-    def hang_up(self) -> None:
-        """No effect: the head ends with this process."""
-
-    def close(self) -> None:
-        """End the head and free our results on the engine."""
-        if self._loop is not None and self._thread.is_alive():
-            try:
-                self._loop.call_soon_threadsafe(self._end)
-            except RuntimeError:  # its loop has just closed
-                pass
-        if threading.current_thread() is not self._thread:
-            self._thread.join(END_SECONDS)
-        self.folders.remove()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-    def _end(self) -> None:
+    def _stop(self) -> None:
         if self._head is not None and self._listening.is_set():
             self._head.stop(f"by the program that started it (process {os.getpid()})")
         else:  # it starts still
-            for task in asyncio.all_tasks():
-                task.cancel()
+            super()._stop()

@@ -17,16 +17,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import socket
 import sys
-import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from jmars.actors.registry import find_entry
-from jmars.deploy.folders import Folders, sweep
+from jmars.deploy.control_process import ClusterThread
 from jmars.deploy.launch import no_answer, printable
 from jmars.deploy.launch_ssh import LOGIN_SECONDS, FarPlace, SshRoute, remote_command
 from jmars.errors import ClusterLostError, ClusterStartError, text_of
@@ -36,8 +33,8 @@ ANSWER_SECONDS = 60.0  # for a first import from a slow disk there
 END_SECONDS = 10.0
 
 
-class FarHost:
-    """A cluster of another machine; has the interface of `LocalHost`.
+class FarHost(ClusterThread):
+    """A cluster of another machine.
 
     Parameters
     ----------
@@ -52,54 +49,12 @@ class FarHost:
         If nobody can log in, jmars is missing or of another version there, or no such cluster runs.
     """
 
-    arena = -1  # no memory is shared
-    detached = True  # it does not end with us
     far = True
 
     def __init__(self, url: str, python: str | None = None) -> None:
         self._place, self._python = FarPlace.parse(url), python or "python3"
-        sweep()
-        self.id = secrets.token_hex(4)  # in lists of this machine
-        self.name, self.token, self.words = url, "", ""
-        self.limit = self.pid = self.janitor = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._error: BaseException | None = None
-        self._listens = threading.Event()
-        self.folders = Folders.make(self.id, None)
-        self._lock = self.folders.lock()  # others see by it that we live
-        self._thread = threading.Thread(target=self._run, name="jmars-ssh", daemon=True)
-        self._thread.start()
-        try:
-            self._listens.wait()  # all steps have deadlines of their own
-            if self._error is not None:
-                raise self._error
-        except BaseException:
-            self.hang_up()
-            raise
-
-    @property
-    def socket(self) -> Path:
-        """Where ssh listens for us."""
-        return self.folders.socket
-
-    def is_alive(self) -> bool:
-        """Whether another attempt to connect may succeed."""
-        return False
-
-    def hang_up(self) -> None:
-        """End the ssh connection; the cluster goes on."""
-        if self._loop is not None and self._thread.is_alive():
-            try:
-                self._loop.call_soon_threadsafe(self._cancel)
-            except RuntimeError:  # its loop has just closed
-                pass
-        if threading.current_thread() is not self._thread:
-            self._thread.join(END_SECONDS)
-        self.folders.remove()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        super().__init__("ssh", url, "")
+        self._begin(None)  # all steps have deadlines of their own
 
     def close(self) -> None:
         """Wait until a cluster that was told to end answers no more, and end the ssh connection."""
@@ -123,24 +78,12 @@ class FarHost:
             except OSError:
                 return False
 
-    def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
     # -- the thread
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._forward())
-        except (asyncio.CancelledError, Exception) as error:
-            self.words = text_of(error)
-            self._error = error if isinstance(error, ClusterLostError) else _lost(error)
-        finally:
-            self.folders.remove()
-            self._listens.set()
+    def _failure(self, error: BaseException) -> Exception:
+        return error if isinstance(error, ClusterLostError) else _lost(error)
 
-    async def _forward(self) -> None:
+    async def _serve(self) -> None:
         """Log in, find the cluster, and forward connections until cancelled or the ssh connection ends."""
-        self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
         place = self._place
         route = SshRoute(place.ssh, None, None, None, failure="cannot be reached")
         connection = await route.connect(f"the cluster at {place}", LOGIN_SECONDS)
@@ -152,7 +95,7 @@ class FarHost:
             await connection.forward_local_path(str(self.socket), there["socket"])
             os.chmod(self.socket, 0o600)
             self._register()
-            self._listens.set()
+            self._listening.set()
             await connection.wait_closed()
             self.words = f"the ssh connection to {place.machine} ended"
         finally:

@@ -37,7 +37,7 @@ log = logging.getLogger("jmars.host")
 
 
 class Host(ClusterHead):
-    """The objects of the control process. `orders` are LocalHost's."""
+    """The objects of the control process. `orders` are those of `control_process.local`."""
 
     def __init__(self, orders: dict[str, Any], folders: Folders, zygote: Zygote, janitor: int, arena: Arena):
         super().__init__(orders, folders)

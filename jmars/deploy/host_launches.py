@@ -36,7 +36,7 @@ class HostLaunches:
     cluster
         Id of the cluster.
     places
-        HostsHost's.
+        As of `hosts_host.hosts_head`.
     port
         Where the head listens for the hosts at `places`.
     far_port

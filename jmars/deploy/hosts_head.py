@@ -65,7 +65,7 @@ RETURN_SECONDS = 45.0  # for a silent host: the rest of its lease after it was g
 
 
 class HostsHead(ClusterHead):
-    """Scheduler, clients and roster; `orders` are HostsHost's."""
+    """Scheduler, clients and roster; `orders` are those of `hosts_host.hosts_head`."""
 
     hosts_start_again = True  # with other variables of the environment
 

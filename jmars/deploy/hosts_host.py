@@ -1,7 +1,4 @@
-"""HostsHost: the head of a cluster of several hosts, as the kernel that started it holds it.
-
-InsideHost: the head of a cluster in the workers of an engine, as the kernel holds it.
-"""
+"""Starts the head of a cluster of several hosts, with processes of its own or in the workers of an engine."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ from typing import Any
 from jmars.deploy.control_process import ControlProcess
 from jmars.deploy.launch_ssh import SshPlace
 
+HOSTS_SECONDS = 160.0  # a login, an answer, and a second start with the CPU features that all hosts have
+INSIDE_SECONDS = 150.0
 QUEUE_SECONDS = 7 * 24 * 3600.0  # jobs wait in queues for days
 LOCAL = "local"  # a place: a host on this machine
 
@@ -21,8 +20,16 @@ def host_name(number: int, place: str) -> str:
     return f"host-{number}" if place == LOCAL else f"host-{number}-{SshPlace.parse(place).host}"
 
 
-class HostsHost(ControlProcess):
-    """A cluster's head on this machine; the hosts are its to start and to end.
+def hosts_head(
+    places: Sequence[dict[str, Any]],
+    name: str = "",
+    same_bits: bool = True,
+    detached: bool = False,
+    lease: float = math.inf,
+    batch: dict[str, Any] | None = None,
+    ucx: str = "no",
+) -> ControlProcess:
+    """Start a cluster's head on this machine; the hosts are the head's to start and to end.
 
     Parameters
     ----------
@@ -46,29 +53,20 @@ class HostsHost(ControlProcess):
     ClusterStartError
         If a host does not come up.
     """
-
-    command = ("head",)
-    start_seconds = 160.0  # a login, an answer, and a second start with the CPU features that all hosts have
-
-    def __init__(
-        self,
-        places: Sequence[dict[str, Any]],
-        name: str = "",
-        same_bits: bool = True,
-        detached: bool = False,
-        lease: float = math.inf,
-        batch: dict[str, Any] | None = None,
-        ucx: str = "no",
-    ) -> None:
-        super().__init__(name, "hosts", None, detached)
-        if batch is not None:
-            self.start_seconds = QUEUE_SECONDS
-        orders = {"hosts": list(places), "same_bits": same_bits, "lease": lease, "batch": batch, "ucx": ucx}
-        self._begin(orders, threads=1)
+    orders = {"hosts": list(places), "same_bits": same_bits, "lease": lease, "batch": batch, "ucx": ucx}
+    seconds = HOSTS_SECONDS if batch is None else QUEUE_SECONDS
+    return ControlProcess(("head",), "hosts", orders, name, detached=detached, seconds=seconds)
 
 
-class InsideHost(ControlProcess):
-    """A cluster's head on this machine, with hosts in the workers of an engine.
+def inside_head(
+    kind: str,
+    engine: dict[str, Any],
+    name: str = "",
+    probe: bool = False,
+    why: str = "",
+    ended: Callable[[], None] | None = None,
+) -> ControlProcess:
+    """Start a cluster's head on this machine, with hosts in the workers of an engine.
 
     Parameters
     ----------
@@ -82,7 +80,7 @@ class InsideHost(ControlProcess):
         Whether two hosts must come up and reach each other within seconds.
     why
         Why the hosts are inside, for `Cluster.info`.
-    closed
+    ended
         Called once when the cluster has ended, or did not come up.
 
     Raises
@@ -90,36 +88,5 @@ class InsideHost(ControlProcess):
     ClusterStartError
         If the engine does not answer, or no host comes up.
     """
-
-    start_seconds = 150.0
-
-    def __init__(
-        self,
-        kind: str,
-        engine: dict[str, Any],
-        name: str = "",
-        probe: bool = False,
-        why: str = "",
-        closed: Callable[[], None] | None = None,
-    ) -> None:
-        super().__init__(name, kind, None)
-        self.command = ("head", kind)
-        self._closed = closed
-        orders = {"engine": engine, "probe": probe, "why": why, "hosts": [], "same_bits": True, "lease": math.inf}
-        try:
-            self._begin(orders, threads=1)
-        except BaseException:
-            self._tell_closed()
-            raise
-
-    def close(self) -> None:
-        """End the cluster; see `ControlProcess.close`."""
-        try:
-            super().close()
-        finally:
-            self._tell_closed()
-
-    def _tell_closed(self) -> None:
-        closed, self._closed = self._closed, None
-        if closed is not None:
-            closed()
+    orders = {"engine": engine, "probe": probe, "why": why, "hosts": [], "same_bits": True, "lease": math.inf}
+    return ControlProcess(("head", kind), kind, orders, name, seconds=INSIDE_SECONDS, ended=ended)

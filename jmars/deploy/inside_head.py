@@ -38,7 +38,7 @@ PROBE_SECONDS = 10.0  # for two hosts to come up and to reach each other
 
 
 class InsideHead(HostsHead):
-    """Scheduler, clients and roster; `orders` are InsideHost's.
+    """Scheduler, clients and roster; `orders` are those of `hosts_host.inside_head`.
 
     Parameters
     ----------

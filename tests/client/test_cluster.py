@@ -119,8 +119,8 @@ def test_a_cluster_may_be_closed_by_a_callback_and_by_many_threads():
 def test_a_control_process_that_dies_while_the_default_cluster_starts_is_a_clear_error(monkeypatch):
     monkeypatch.setattr(cluster_link, "_open", [])
     started = []
-    make = module.LocalHost
-    monkeypatch.setattr(module, "LocalHost", lambda *how: started.append(make(*how)) or started[-1])
+    make = module.local
+    monkeypatch.setattr(module, "local", lambda *how: started.append(make(*how)) or started[-1])
     ask = Connection.ask
 
     def ask_a_dying_one(self, *message, **how):
