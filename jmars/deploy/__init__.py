@@ -17,7 +17,7 @@ host_machine.py  workers, store and memory of one machine, within its control pr
 host.py      the control process: workers, their store, and a scheduler
 engine_head.py  the head of a cluster on an engine: scheduler and clients, in a thread of the kernel
 host_facts.py  versions and CPU features of hosts, and how hosts compute the same bits
-control_process.py  a cluster as the program that uses it holds it (ClusterProcess)
+control_process.py  a cluster in the hands of a client program (ClusterProcess)
 hosts_host.py   starts the head of a cluster of several hosts
 host_processes.py  processes of a remote host: whether they run, and their end
 launch.py    starts and watches the process of a remote host

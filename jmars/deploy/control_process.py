@@ -1,4 +1,4 @@
-"""ClusterProcess: a cluster as the program that uses it holds it: how to reach it, whether it runs, how it ends.
+"""ClusterProcess: a cluster in the hands of a client program: address, life and end of the cluster's processes.
 
 A cluster that another program started is a plain ClusterProcess (`attached`). `ControlProcess` starts a control process
 on this machine, in 20 ms: of workers here (`local`), of several hosts, or of hosts in the workers of an engine
@@ -45,7 +45,7 @@ THREAD_SECONDS = 30.0  # for an engine to free our results, or a connection to e
 
 
 class ClusterProcess:
-    """A cluster: as such one that another process has started, and that goes on when this process ends.
+    """A running cluster; the class itself stands for a cluster of another program, which outlives this process.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class ClusterProcess:
     arena
         Descriptor of the shared memory, ours to close; -1 for none.
     limit, pid, janitor
-        Bytes of memory, and processes, as the cluster tells them; 0 before.
+        Bytes of memory, and process ids, as reported by the cluster; 0 before.
     detached
-        Whether it outlives this process.
+        Whether the cluster outlives this process.
     far
-        Whether it is on another machine, whose process ids mean nothing here.
+        Whether the cluster is on another machine, whose process ids mean nothing here.
     words
-        What it said last, once it has ended; "" for a cluster that this process did not start.
+        Last output of an ended cluster; "" for a cluster of another program.
     """
 
     far = False
@@ -332,7 +332,7 @@ def local(
 
 
 class ClusterThread(ClusterProcess):
-    """A cluster whose head, or the way to it, is a thread of this process with an event loop of its own.
+    """A cluster with a head, or a connection to the head, in a thread of this process; the thread has an event loop.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ class ClusterThread(ClusterProcess):
         self._thread = threading.Thread(target=self._run, name=f"jmars-{kind}", daemon=True)
 
     def _begin(self, seconds: float | None, late: str = "") -> None:
-        """Start the thread, and return when it listens; raises its error, or ClusterStartError after `seconds`."""
+        """Start the thread and wait until it listens; raises the thread's error, ClusterStartError after `seconds`."""
         self._thread.start()
         try:
             if not self._listening.wait(seconds):

@@ -48,7 +48,7 @@ class Elsewhere(NamedTuple):
 
 
 class ChunkRange(NamedTuple):
-    """Bytes [start, stop) of a chunk of other hosts, and where they go: one record from operand to lane."""
+    """Bytes [start, stop) of a chunk of other hosts, to be read into the arena."""
 
     chunk: int
     start: int
@@ -58,7 +58,7 @@ class ChunkRange(NamedTuple):
 
 
 class ChunkElements(NamedTuple):
-    """Elements of a chunk in C order, at `strides` bytes from byte `start` on; only they travel.
+    """Elements of a chunk in C order, at `strides` bytes from byte `start` on, as clients read chunks.
 
     Examples
     --------

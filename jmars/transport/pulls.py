@@ -35,7 +35,7 @@ MOST_BREAKS = 3  # of connections under the ranges of one pull at one holder
 
 @dataclass(eq=False, slots=True)
 class PullOrder:
-    """A range that is wanted, and how far its pull is."""
+    """A range to pull, and the state of the pull."""
 
     ticket: int
     wanted: ChunkRange
@@ -61,7 +61,7 @@ class PullOrder:
 
     @property
     def urgency(self) -> int:
-        """The urgency as hosts tell it each other: an operand of an earlier job goes first, whatever its rank."""
+        """Urgency as a number, as hosts send it: operands of earlier jobs go first, whatever their ranks."""
         job, rank = self.wanted.urgency
         return (job << 32) + rank
 
