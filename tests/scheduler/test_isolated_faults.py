@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 import jmars.tensor as mt
-from jmars.errors import InternalError
+from jmars.errors import ClusterError, InternalError
 from jmars.model.messages import (
     Failed,
     Failure,
@@ -15,11 +15,12 @@ from jmars.model.messages import (
     Interrupted,
     JobBroken,
     JobClosed,
+    Refused,
     Spilled,
     Started,
     WorkerLost,
 )
-from jmars.scheduler import prepare
+from jmars.scheduler import graph_actor, prepare
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.stage_run import StageRun
 from tests.scheduler.test_stage_run import Apart, chain, ran, submitted, told
@@ -100,6 +101,18 @@ def test_a_fault_at_its_end_leaves_no_result(monkeypatch, name):
         assert one.meta.tensors == {} and one.meta.held() == [] and set(port.tables[job].chunk) <= set(port.freed)
 
     told(story)
+
+
+def test_workers_that_refused_a_stage_are_not_asked_to_close_it_after_a_fault(monkeypatch):
+    """They do not know the job, so they would never report its end."""
+
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        monkeypatch.setattr(graph_actor, "blame_operand", lambda *_: {}["injected"])
+        one.report(Refused(job, -1, Failure.of(ClusterError("too many jobs"))))
+        assert is_ours(ended[0]) and port.stopped == port.closing == [] and one.meta.held() == []
+
+    told(story, Apart())
 
 
 @pytest.mark.parametrize("name", ["run", "_begin", "cancel"])
