@@ -176,7 +176,7 @@ class GraphActor:
         try:
             self._port.open_job(table)
         except Exception:
-            prepared.pool.release(stage.operands.counters)
+            stage.close()
             raise
         self._meta.hold(given.values())
         if stages is not None:

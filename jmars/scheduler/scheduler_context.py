@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jmars.errors import ChunkLostError
 from jmars.model.messages import WorkerPort
@@ -24,6 +24,9 @@ from jmars.scheduler.prepare import Prepared
 from jmars.scheduler.ranking import Machine, raise_limit
 from jmars.scheduler.shards import RemotePlace
 from jmars.tensor.operand import Splits
+
+if TYPE_CHECKING:
+    from jmars.scheduler.graph_actor import GraphActor
 
 log = logging.getLogger("jmars.scheduler")
 
@@ -40,7 +43,7 @@ class SchedulerContext:
     log: EventLog
     plans: Plans
     take_chunks: Callable[[int], int]  # (count) -> the first of `count` fresh chunk numbers
-    ended: Callable[[Any], None]  # called once with the GraphActor of each ended job
+    ended: Callable[[GraphActor], None]  # called once with the GraphActor of each ended job
     machine: Callable[[], Machine] | None = None  # the machine to plan for; None: plans predict nothing
     read_chunk: ReadChunk | None = None  # bytes of small chunks, for stages that a value decides
     places: Mapping[str, RemotePlace] | None = None  # other scheduler processes, by name

@@ -350,7 +350,7 @@ class StageRun:
         return self._release_inputs()
 
     def close(self) -> None:
-        """Give the counters back: the workers report nothing more."""
+        """Close the shards and give the counters back: the workers report nothing more."""
         self.ready.prepared.pool.release(self.operands.close())
 
     def abandon(self) -> list[int]:
@@ -358,7 +358,7 @@ class StageRun:
         free = self._release_inputs()
         made = [chunk for row, chunk in zip(self.table.program, self.table.chunk, strict=True) if row >= 0]
         if self.known is not RegistrationState.CLOSED:
-            self.ready.prepared.pool.release(self.operands.counters)
+            self.close()
         return free + [chunk for chunk in made if not self._meta.is_held(chunk)]
 
     def _release_inputs(self) -> list[int]:
