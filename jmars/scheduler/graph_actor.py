@@ -392,18 +392,13 @@ class GraphActor:
         """The stages of this job, none begun."""
         return stages_of(self._context, self.job, cloudpickle.loads(submission.graph), submission.settings, self._check)
 
-    async def open_behind(self, stages: Stages, values: Mapping[int, Any] | None) -> None:
+    async def resume_stage(self, stages: Stages, values: Mapping[int, Any] | None) -> None:
         """Open the next stage of a job whose earlier stages ended under an earlier scheduler; `values` decide it."""
         self._stages = stages
-        found: Any
-        try:
-            found = await asyncio.to_thread(self.phases.run, stages.prepare, values)
-        except Exception as error:
-            found = error
-        self.run(found)
+        self.run(await asyncio.to_thread(self.phases.run, stages.prepare, values))
 
-    def go_on_behind(self, stages: Stages) -> None:
-        """Go on behind a stage that ended under an earlier scheduler, and that the workers have forgotten."""
+    def resume_between(self, stages: Stages) -> None:
+        """Prepare the next stage; the last one ended under an earlier scheduler, and the workers have forgotten it."""
         self._stages = stages
         self._move(JobState.RUNNING)
         self._going_on = asyncio.ensure_future(self._go_on(stages))

@@ -3,7 +3,7 @@
 The journal is replayed without side effects: graphs of jobs that have not ended are compiled again, and their
 journaled reports are acted on again, failures and dead workers too. Then the host's work since is added, and missing
 orders are sent: ready operands that the host does not have, chunks to free, chunks to compute again. So no finished
-operand runs again. Stages that had ended are not compiled again: a job goes on behind them. A job begins anew if the
+operand runs again. Stages that had ended are not compiled again: a job goes on with the next. A job begins anew if the
 compiled graph differs from the journaled graph, or if the job never reached the host.
 Source: docs/decisions/0027-scheduler-apart.md.
 
@@ -15,6 +15,7 @@ Source: docs/decisions/0027-scheduler-apart.md; docs/explanation/seeds.md, "Arch
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,9 +44,10 @@ from jmars.model.messages import (
 from jmars.model.status import OperandState as S
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.journal import JournaledSession, digest_of_table
+from jmars.scheduler.scheduler_context import EndedStage
 from jmars.scheduler.session_actor import SessionActor
 from jmars.scheduler.stage_run import StageRun
-from jmars.scheduler.stages import StagesBehind
+from jmars.scheduler.stages import Stages
 from jmars.tensor.structure import Bindings
 from jmars.tensor.tensor_graph import Stored
 
@@ -85,7 +87,7 @@ class Resuming:
         self._base: dict[str, int] = {}
         self._held: dict[str, list[int]] = {}  # input chunks of jobs that may begin anew
         self._unheard: set[str] = set()  # jobs that the host has not opened yet
-        self._unfolding: dict[str, StagesBehind] = {}  # ended stages of jobs with several stages
+        self._unfolding: dict[str, FinishedStages] = {}  # ended stages of jobs with several stages
 
     async def run(self, records: Iterable[tuple[Any, ...]], host: Mapping[str, Any]) -> None:
         """Replay `records`; `host` is the recovery snapshot of the workers' host."""
@@ -99,7 +101,7 @@ class Resuming:
                 self._ended.add(record[1]["job"])
         for kind, *told in story:
             if kind in ("stage", "values") and self._told.get(told[0], (0,))[0] == told[1]:
-                self._unfolding.setdefault(told[0], StagesBehind()).note(kind, told[2], told[3])
+                self._unfolding.setdefault(told[0], FinishedStages()).note(kind, told[2], told[3])
         self._workers.muted = True
         try:
             for record in story:
@@ -114,7 +116,7 @@ class Resuming:
         self._order_the_rest(host, running)
         if gone:  # last, because it orders the operands that make these chunks
             self._noted.report(ChunksLost(gone, WHY))
-        self._go_on_behind()
+        self._resume_between()
         self._begin_anew()
         for ticket in self._withdrawn:
             self._session.withdraw(ticket)
@@ -190,8 +192,8 @@ class Resuming:
         if job in self._anew:
             return
         submission = self._whole(job)
-        behind = self._unfolding.setdefault(job, StagesBehind()) if submission.bindings is None else None
-        if behind is not None and not self._skipped(job, behind):
+        finished = self._unfolding.setdefault(job, FinishedStages()) if submission.bindings is None else None
+        if finished is not None and not self._skipped(job, finished):
             return
         context = self._session.context
         take = context.take_chunks
@@ -205,8 +207,8 @@ class Resuming:
         context.take_chunks, self._workers.opening = lambda _: base, compare
         jobs_ended, context.ended = context.ended, lambda graph: None
         try:
-            if behind is not None and behind.stages is not None:
-                await graph.open_behind(behind.stages, behind.values_before())
+            if finished is not None and finished.stages is not None:
+                await graph.resume_stage(finished.stages, finished.values_before())
             else:
                 await graph.submit(submission)
         finally:
@@ -219,19 +221,19 @@ class Resuming:
                 bindings = Bindings(*submission.bindings)
                 self._hold(job, [bindings.key(name) for name in _names_of_leaves(submission.graph)])
 
-    def _skipped(self, job: str, behind: StagesBehind) -> bool:
-        """Whether the opened stage is the last of the journal; passes over an ended stage."""
-        behind.opened += 1
-        ended = behind.ended.get(behind.opened)
+    def _skipped(self, job: str, finished: FinishedStages) -> bool:
+        """Whether the opened stage is the last of the journal; skips an ended stage."""
+        finished.opened += 1
+        ended = finished.ended.get(finished.opened)
         try:
-            if behind.opened == 1 and ended is not None:
-                behind.stages = self._begin(job).stages_of(self._whole(job))
+            if finished.opened == 1 and ended is not None:
+                finished.stages = self._begin(job).stages_of(self._whole(job))
             if ended is None:
                 return True
-            assert behind.stages is not None
-            behind.stages.skip(behind.values_before(), ended, self._session.meta)
+            assert finished.stages is not None
+            finished.stages.skip(finished.values_before(), ended, self._session.meta)
         except Exception as error:
-            log.warning("%s begins anew: stage %d cannot be passed over: %s", job, behind.opened, error)
+            log.warning("%s begins anew: stage %d cannot be skipped: %s", job, finished.opened, error)
             self._anew.add(job)
         return False
 
@@ -273,7 +275,7 @@ class Resuming:
         graph = self._session.remembers(job)
         return None if graph is None or job in self._anew else graph.stage
 
-    # -- what the host did meanwhile
+    # -- the host's work since
     def _add_what_the_host_did(self, host: Mapping[str, Any]) -> dict[str, StageRun]:
         """Add reports that no scheduler heard; returns the stages that go on, by job."""
         going: dict[str, StageRun] = {}
@@ -341,23 +343,23 @@ class Resuming:
 
     def _is_between(self, job: str) -> bool:
         """Whether the last stage of a job that was opened had ended."""
-        behind = self._unfolding.get(job)
-        return job not in self._anew and behind is not None and behind.stages is not None
+        finished = self._unfolding.get(job)
+        return job not in self._anew and finished is not None and finished.stages is not None
 
     def _leave(self, job: str) -> None:
         """Release the chunks of the stages of a job, because the job begins anew."""
-        behind, graph = self._unfolding.get(job), self._session.remembers(job)
+        finished, graph = self._unfolding.get(job), self._session.remembers(job)
         if graph is not None:
             graph.leave_stages()
-        if behind is not None and behind.stages is not None:
-            behind.stages.close(self._session.meta)
+        if finished is not None and finished.stages is not None:
+            finished.stages.close(self._session.meta)
 
-    def _go_on_behind(self) -> None:
+    def _resume_between(self) -> None:
         """Go on with jobs that were between two stages."""
-        for job, behind in self._unfolding.items():
+        for job, finished in self._unfolding.items():
             if job not in self._ended and self._stage(job) is None and self._is_between(job):
-                assert behind.stages is not None
-                self._session.graph(job).go_on_behind(behind.stages)
+                assert finished.stages is not None
+                self._session.graph(job).resume_between(finished.stages)
 
     def _begin_anew(self) -> None:
         for job in self._anew:
@@ -369,6 +371,37 @@ class Resuming:
         """A job's submission with its graph."""
         _, submission = self._told[job]
         return submission if submission.graph else replace(submission, graph=self._graphs[submission.structure])
+
+
+class FinishedStages:
+    """Stages of a job that had ended under an earlier scheduler, as the journal tells.
+
+    Attributes
+    ----------
+    ended, values
+        By number of the stage: chunks and lengths, and the values that decide the next stage.
+    opened
+        Stages opened so far.
+    stages
+        The job's, once a stage was skipped; None before.
+    """
+
+    def __init__(self) -> None:
+        self.ended: dict[int, EndedStage] = {}
+        self.values: dict[int, dict[int, Any]] = {}
+        self.opened = 0
+        self.stages: Stages | None = None
+
+    def note(self, kind: str, stage: int, blob: bytes) -> None:
+        """Take a record of the journal."""
+        if kind == "stage":
+            self.ended[stage] = EndedStage(*pickle.loads(blob))
+        else:
+            self.values[stage] = pickle.loads(blob)
+
+    def values_before(self) -> dict[int, Any] | None:
+        """Values that decide the stage opened last; None for the first."""
+        return self.values.get(self.opened - 1, {}) if self.opened > 1 else None
 
 
 def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:

@@ -4,8 +4,6 @@
 are kept under names of the job, and dropped as soon as no later stage needs them. GraphActor runs stage after stage.
 Source: Mars `services/task/supervisor/stage.py`.
 
-StagesBehind: the ended stages of a job, as a scheduler that resumes the job reads them in the journal.
-
 Compiles a submission: unpickles and prepares the graph, as a whole or stage by stage.
 
 Runs in a thread; unpickling and tiling may run the user's code, with any exception.
@@ -14,7 +12,6 @@ Runs in a thread; unpickling and tiling may run the user's code, with any except
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -175,37 +172,6 @@ class Stages:
 
     def _name(self, node: int) -> str:
         return f"{self._job}/{node}"
-
-
-class StagesBehind:
-    """Stages of a job that had ended.
-
-    Attributes
-    ----------
-    ended, values
-        By number of the stage: chunks and lengths, and the values that decide the next stage.
-    opened
-        Stages opened so far.
-    stages
-        The job's, once a stage was passed over.
-    """
-
-    def __init__(self) -> None:
-        self.ended: dict[int, EndedStage] = {}
-        self.values: dict[int, dict[int, Any]] = {}
-        self.opened = 0
-        self.stages: Stages | None = None
-
-    def note(self, kind: str, stage: int, blob: bytes) -> None:
-        """Take a record of the journal."""
-        if kind == "stage":
-            self.ended[stage] = EndedStage(*pickle.loads(blob))
-        else:
-            self.values[stage] = pickle.loads(blob)
-
-    def values_before(self) -> dict[int, Any] | None:
-        """Values that decide the stage opened last; None for the first."""
-        return self.values.get(self.opened - 1, {}) if self.opened > 1 else None
 
 
 def compile_submission(
