@@ -11,7 +11,7 @@ tls_link.py  a TLS connection of such a dialogue
 """
 
 from jmars.actors.channel import ActorChannel, connect, serve
-from jmars.actors.dialogue import ActorFactory, Mailbox, remote_method
+from jmars.actors.dialogue import ActorFactory, Mailbox, actor_proxy, remote_method
 from jmars.actors.greeting import UnixGreeting, new_token
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ActorFactory",
     "Mailbox",
     "UnixGreeting",
+    "actor_proxy",
     "connect",
     "new_token",
     "remote_method",

@@ -13,8 +13,9 @@ Source: docs/explanation/seeds.md, "Architecture" (actors); Mars `actors/core.py
 
 Mailbox: the actors of this process by name, and the methods that messages may call.
 
-Messages reach only methods that the actor's class marks with `remote_method`; other public methods are for the actor's
-own process. Source: docs/explanation/seeds.md, "Architecture" (actors).
+Messages reach only methods that the actor's class, or a base of it, marks with `remote_method`; other public methods
+are for the actor's own process. `actor_proxy` makes from such a class an object that sends the messages.
+Source: docs/explanation/seeds.md, "Architecture" (actors).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import logging
 import pickle
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, TypeVar
 
 from jmars import errors
@@ -230,20 +232,76 @@ def remote_method(method: Method) -> Method:
 
 
 def remote_methods(actor: Any) -> list[str]:
-    """Names of the methods of an actor that messages may call, sorted."""
-    kind = type(actor)
-    return sorted(name for name in dir(kind) if getattr(getattr(kind, name), "is_remote", False))
+    """Names of the methods of an actor that messages may call, sorted; an override of a remote method is remote."""
+    return _remote_names(type(actor))
+
+
+def _remote_names(kind: type) -> list[str]:
+    bases = [vars(base).items() for base in kind.__mro__]
+    return sorted({name for members in bases for name, one in members if getattr(one, "is_remote", False)})
+
+
+Actor = TypeVar("Actor")
+
+
+def actor_proxy(kind: type[Actor], name: str, ask: Callable[..., Awaitable[Any]], tell: Callable[..., None]) -> Actor:
+    """An actor of another process as an object with the remote methods of its class.
+
+    Coroutines send the call by `ask(name, method, *args)` and return the answer; other methods, which return nothing,
+    send it by `tell`. Sequences come back as tuples.
+
+    Examples
+    --------
+    >>> class Counter:
+    ...     @remote_method
+    ...     def add(self, number: int) -> None:
+    ...         pass
+    >>> actor_proxy(Counter, "mine", ask=None, tell=print).add(number=3)
+    mine add 3
+    """
+    proxy: Any = type(kind.__name__, (), {method: _message(kind, method) for method in _remote_names(kind)})()
+    proxy.send = name, ask, tell
+    return proxy  # type: ignore[no-any-return]
+
+
+def _message(kind: type, name: str) -> Callable[..., Any]:
+    """A method that sends the call of a remote method."""
+    method = getattr(kind, name)
+    signature = inspect.signature(method)
+
+    def in_order(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        if not keywords:
+            return args
+        bound = signature.bind(None, *args, **keywords)
+        bound.apply_defaults()
+        return bound.args[1:]
+
+    @wraps(method)
+    async def ask(self: Any, *args: Any, **keywords: Any) -> Any:
+        actor, send, _ = self.send
+        return await send(actor, name, *in_order(args, keywords))
+
+    @wraps(method)
+    def tell(self: Any, *args: Any, **keywords: Any) -> None:
+        actor, _, send = self.send
+        send(actor, name, *in_order(args, keywords))
+
+    if inspect.iscoroutinefunction(method):
+        return ask
+    if method.__annotations__.get("return") not in ("None", None):
+        raise TypeError(f"{kind.__name__}.{name} answers, so it must be a coroutine")
+    return tell
 
 
 class Mailbox:
     """The actors of this process by name."""
 
     def __init__(self) -> None:
-        self._actors: dict[str, Any] = {}
+        self._actors: dict[str, dict[str, Any]] = {}  # by name of the actor and of the method: who answers
 
-    def add(self, name: str, actor: Any) -> None:
-        """Make `actor` addressable as `name`."""
-        self._actors[name] = actor
+    def add(self, name: str, *actors: Any) -> None:
+        """Make an actor addressable as `name`; of several, the first that has a method answers."""
+        self._actors[name] = {method: actor for actor in reversed(actors) for method in remote_methods(actor)}
 
     def remove(self, name: str) -> None:
         """Destroy the actor's address: messages to it fail from now on; calls that have begun end as they would."""
@@ -253,16 +311,19 @@ class Mailbox:
         """Names of the actors, sorted."""
         return sorted(self._actors)
 
+    def methods(self, name: str) -> list[str]:
+        """Names of the methods that messages to an actor may call, sorted."""
+        return sorted(self._actors[name])
+
     def find(self, actor: str, method: str) -> Callable[..., Any]:
         """The method that a message names; raises ActorNotFoundError when there is none."""
-        target = self._actors.get(actor)
-        if target is None:
+        if actor not in self._actors:
             raise ActorNotFoundError(f"there is no actor {actor!r} here; there are {', '.join(self.names())}")
-        call: Any = getattr(target, method, None)
-        if not getattr(call, "is_remote", False):
-            has = ", ".join(remote_methods(target)) or "none"
+        target = self._actors[actor].get(method)
+        if target is None:
+            has = ", ".join(self.methods(actor)) or "none"
             raise ActorNotFoundError(f"actor {actor!r} has no remote method {method!r}; it has {has}")
-        return call  # type: ignore[no-any-return]
+        return getattr(target, method)  # type: ignore[no-any-return]
 
 
 FACTORY = "actors"  # the factory's own name in a mailbox

@@ -281,7 +281,7 @@ class Cluster(EngineClusters, HostClusters):
 
     def events(self, since: int = 0, job: str | None = None) -> tuple[list[Event], int]:
         """Events after number `since`, at most some thousands, and the number to read on from."""
-        found, last = self.ask("events", "read", since, job or "")
+        found, last = self.ask("session", "read", since, job or "")
         return list(found), last
 
     def serve(self, port: int = 0) -> WebGateway:

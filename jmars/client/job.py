@@ -242,7 +242,7 @@ class Job(Shown):
 
         docs/reference/events.md lists the fields.
         """
-        found, _ = self.cluster.ask("events", "read", since, self.id)
+        found, _ = self.cluster.ask("session", "read", since, self.id)
         return list(found)
 
     def operand(self, number: int) -> dict[str, Any]:

@@ -366,7 +366,7 @@ def all_events(cluster: ClusterLink, job: str) -> list[Event]:
     found: list[Event] = []
     since = 0
     while True:
-        part, upto = cluster.ask("events", "read", since, job)
+        part, upto = cluster.ask("session", "read", since, job)
         found += part
         if upto <= since:
             return found

@@ -3,13 +3,12 @@
 memory.py    measures memory of processes, and limits of the machine or container
 folders.py   the private folder, registry file and spill folder of a cluster
 fault_isolation.py  ends the jobs that run, and not the process, after a fault of jmars
-scheduler_port.py  a scheduler as the host sees a scheduler, in any process
 clients.py   the actors of clients, and their holds
 ca.py        certificate authority of a cluster of several hosts
 tickets.py   secrets by which hosts join a cluster
 beats.py     tells the head that a host lives, from beside its control process
 janitor.py   a process that removes leftovers of SIGKILL
-in_process_scheduler.py  the scheduler in the control process
+in_process_scheduler.py  the scheduler in the control process, and what a host needs of any scheduler (SchedulerPort)
 scheduler_subprocess.py  starts and watches a scheduler in a separate process
 scheduler_process.py  the scheduler's process: `python -m jmars scheduler`
 head.py      the clients' end of a cluster: connections, lease, ends of jobs

@@ -21,13 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, remote_method, serve
-from jmars.deploy.clients import ChunkStore, Client, ClientHost, Clients, ClusterActor, EventsActor, Lease
+from jmars.deploy.clients import ChunkStore, Client, Clients, Lease
 from jmars.deploy.fault_isolation import FaultIsolation
 from jmars.deploy.folders import Folders
-from jmars.deploy.scheduler_port import ReasonsPort, SchedulerPort
+from jmars.deploy.in_process_scheduler import SchedulerPort
 from jmars.errors import ClusterError, JmarsError, fault_of
 from jmars.model.status import HostStatus, Verdict
-from jmars.scheduler.why import CALM, Watchdog
+from jmars.scheduler.why import CALM, Watchdog, WhyActor
 
 log = logging.getLogger("jmars.host")
 
@@ -76,7 +76,6 @@ class ClusterHead(ABC):
         self.scheduler, self.watch = scheduler, watch
         self.clients = Clients(scheduler.session, store, self.orders["detach"])
         self._actors = {
-            "events": EventsActor(scheduler.session),
             "tasks": scheduler.tasks,
             "cluster": ClusterActor(self),
             "why": watch,
@@ -108,22 +107,27 @@ class ClusterHead(ABC):
     async def ready(self) -> dict[str, Any]:
         """Wait until workers can compute; returns the facts that a client needs."""
 
+    @remote_method
     @abstractmethod
     def descriptor(self) -> Any:
         """Descriptor of the shared memory."""
 
+    @remote_method
     @abstractmethod
     def profile(self) -> dict[str, Any]:
         """Measured costs of operands."""
 
+    @remote_method
     @abstractmethod
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
 
+    @remote_method
     async def scale(self, n: int | Sequence[str]) -> None:
         """Ask for so many workers; raises ClusterError where the number is fixed."""
         raise ClusterError(FIXED)
 
+    @remote_method
     async def adapt(self, least: int, most: int) -> None:
         """Have the number of workers follow the work; raises ClusterError where the number does not."""
         raise ClusterError(
@@ -131,10 +135,12 @@ class ClusterHead(ABC):
             "share its cores at any time: scale(n) changes their number"
         )
 
+    @remote_method
     async def evacuate(self, names: Sequence[str]) -> None:
         """Have hosts leave; raises ClusterError for a cluster that is not one of several hosts."""
         raise ClusterError("this cluster is not one of several hosts; evacuate is for clusters of jmars.Cluster.hosts")
 
+    @remote_method
     async def ticket(self, settings: dict[str, Any], hosts: int, seconds: float, addresses: list[str]) -> bytes:
         """A ticket for hosts that join; raises ClusterError where the cluster is not one of several hosts."""
         raise ClusterError("hosts join clusters of several hosts only; start one with jmars.Cluster.hosts(['local'])")
@@ -179,8 +185,8 @@ class ClusterHead(ABC):
         mailbox = Mailbox()
         for name, actor in self._actors.items():
             mailbox.add(name, actor)
-        mailbox.add("host", ClientHost(self, client))
-        mailbox.add("session", client.session)
+        mailbox.add("host", ClientHost(self, client), self)
+        mailbox.add("session", client.session, self.scheduler.session)
         mailbox.add("store", client.store)
         self._knocking[channel] = client
         return mailbox
@@ -295,6 +301,80 @@ class ClusterHead(ABC):
         """Log memory, worker processes, and jobs that do not move."""
 
 
+class ClientHost:
+    """The calls of the actor "host" of a client that concern the client; ClusterHead answers the others."""
+
+    def __init__(self, head: ClusterHead, client: Client) -> None:
+        self._head, self._client = head, client
+
+    @remote_method
+    async def ready(self) -> dict[str, Any]:
+        """Wait until workers can compute; returns the facts that a client needs. The client keeps a detached
+        cluster alive.
+
+        Raises
+        ------
+        ClusterStartError
+            If workers cannot be started.
+        """
+        self._client.is_kernel = True
+        self._head.look_at_lease()
+        return await self._head.ready()
+
+    @remote_method
+    def ping(self) -> None:
+        """Answered while this process runs."""
+
+    @remote_method
+    def close(self, by: str = "") -> None:
+        """End the cluster; `by` tells the other clients where the request came from, as in "from a terminal"."""
+        self._head.stop(str(by)[:100], self._client)
+
+
+class ClusterActor:
+    """The actor "cluster", for lists of clusters: a summary, the jobs, cancel."""
+
+    def __init__(self, head: ClusterHead) -> None:
+        self._head = head
+
+    @remote_method
+    async def summary(self) -> dict[str, Any]:
+        """Name, workers, jobs and memory in a few numbers."""
+        jobs = await self._head.scheduler.session.jobs()
+        return {
+            "id": self._head.orders["id"],
+            "name": self._head.orders["name"],
+            "workers": self._head.n_workers,
+            "hosts": self._head.n_hosts,
+            "adapt": self._head.bounds,
+            "jobs": len(jobs),
+            "active": sum(job["state"] in ("preparing", "running", "cancelling") for job in jobs),
+            "limit": self._head.limit,
+            "peak": self._head.peak,
+            "pid": os.getpid(),
+            "detached": self._head.orders["detach"],
+            "clients": self._head.kernels,
+            "processes": self._head.client_processes,
+        }
+
+    @remote_method
+    def processes(self) -> dict[str, int]:
+        """The two processes that end last."""
+        return {"pid": os.getpid(), "janitor": self._head.janitor}
+
+    @remote_method
+    async def jobs(self) -> list[dict[str, Any]]:
+        """All remembered jobs; `process` is that of the client that submitted the job, 0 where it is not known."""
+        submitters = self._head.clients.submitters
+        rows = await self._head.scheduler.session.jobs()
+        return [row | {"process": submitters.get(row["id"], 0)} for row in rows]
+
+    @remote_method
+    async def cancel(self, job: str) -> None:
+        """Stop a job."""
+        await self._head.scheduler.session.cancel(job)
+
+
 LOOK_SECONDS = 1.0  # between two looks of the watchdog
 
 
@@ -317,7 +397,7 @@ class WhyService:
         self,
         status: Callable[[], HostStatus],
         moved: Callable[[], int],
-        reasons: ReasonsPort,
+        reasons: WhyActor,
         tell: Callable[[dict[str, Any]], None],
     ) -> None:
         self._status, self._moved, self._reasons, self._tell = status, moved, reasons, tell

@@ -21,9 +21,8 @@ from jmars.deploy import memory
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import FIXED, ClusterHead, WhyService
 from jmars.deploy.host_machine import HostMachine
-from jmars.deploy.in_process_scheduler import InProcessScheduler
+from jmars.deploy.in_process_scheduler import InProcessScheduler, SchedulerPort
 from jmars.deploy.janitor import start_janitor
-from jmars.deploy.scheduler_port import SchedulerPort
 from jmars.errors import ClusterError, MemoryLimitError
 from jmars.model import events
 from jmars.scheduler import Machine

@@ -11,16 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 from jmars.deploy import memory
-from jmars.deploy.clients import executors_ready
 from jmars.deploy.folders import Folders
 from jmars.dispatch.worker_scaling import LEAVING
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
+from jmars.errors import ClusterStartError
 from jmars.model.limits import PAGE
 from jmars.model.messages import WorkerMoved
 from jmars.processes.links import Children
 from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote
 from jmars.worker.store import StoreActor
+
+START_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
 
 
 class HostMachine:
@@ -257,3 +259,21 @@ def _device(worker: Worker) -> dict[str, Any]:
         return {}
     used = worker.slots.used if worker.slots is not None else 0
     return {"device": {"name": worker.gpu_name, "memory": worker.gpu_bytes, "used": used}}
+
+
+async def executors_ready(children: Children, are_ready: Callable[[], bool]) -> None:
+    """Wait until the executors of a host are forked, and their GPUs are warm.
+
+    Raises
+    ------
+    ClusterStartError
+        If processes cannot be forked, or GPUs do not become warm.
+    """
+    end = asyncio.get_running_loop().time() + START_SECONDS
+    while not are_ready():
+        if asyncio.get_running_loop().time() > end:
+            why = children.trouble or "a GPU does not answer, see the log"
+            raise ClusterStartError(
+                f"no worker processes after {START_SECONDS:g} s: {why}; close other programs, or take fewer workers"
+            )
+        await asyncio.sleep(0.001)

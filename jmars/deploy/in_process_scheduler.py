@@ -1,17 +1,72 @@
-"""InProcessScheduler: the scheduler in the control process, for clusters that end with their kernel."""
+"""InProcessScheduler: the scheduler in the control process, for clusters that end with their kernel.
+
+SchedulerPort: what a host needs of a scheduler in any process.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jmars.model.events import Event
-from jmars.model.messages import ReportPort, Submission, WorkerPort
+from jmars.model.messages import ReportPort, WorkerPort
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor, WhyActor
 
 if TYPE_CHECKING:
     from jmars.scheduler.elastic import Demand
+
+
+class SchedulerPort(Protocol):
+    """A scheduler as the clients' host sees it, in any process: jobs, process and log.
+
+    InProcessScheduler is in the host's process, SchedulerSubprocess in a separate process, whose actors are proxies.
+    """
+
+    submitted: asyncio.Event  # set with each job; whoever waits for one clears it
+
+    @property
+    def session(self) -> SessionActor:
+        """Jobs and tensors."""
+
+    @property
+    def tasks(self) -> TaskManagerActor:
+        """Jobs as Mars's tasks."""
+
+    @property
+    def reasons(self) -> WhyActor:
+        """Why jobs stand as they do."""
+
+    def start(self) -> None:
+        """Start the scheduler's process, if there is one."""
+
+    def close(self) -> None:
+        """End the scheduler's process, if there is one."""
+
+    @property
+    def pid(self) -> int:
+        """The process that schedules; 0 while none does."""
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The scheduler's own processes, by name."""
+
+    @property
+    def state(self) -> str:
+        """State for `Cluster.info`: running or starting."""
+
+    @property
+    def active(self) -> bool:
+        """Whether a job has not ended."""
+
+    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """Log an event of the host."""
+
+    def break_jobs(self, why: str) -> None:
+        """End all jobs that run with an InternalError, for a fault of jmars."""
+
+    async def plans(self) -> dict[str, int]:
+        """Counts of kept structures, and how often they served."""
 
 
 class ConnectedWorkers(WorkerPort, Protocol):
@@ -33,14 +88,13 @@ class InProcessScheduler:
         machine: Callable[[], Machine],
         read_chunk: Callable[[int, int], Awaitable[bytes]],
     ) -> None:
-        self._session = SessionActor(execution, workers, EventLog(), job_ended, plan_bytes)
-        self._session.context.machine = machine
-        self._session.context.read_chunk = read_chunk
-        execution.connect(self._session)
-        self.session = InProcessSession(self._session)
-        self.tasks = TaskManagerActor(self._session)
-        self.reasons = WhyActor(self._session)
-        self.submitted = self._session.submitted
+        self.session = SessionActor(execution, workers, EventLog(), job_ended, plan_bytes)
+        self.session.context.machine = machine
+        self.session.context.read_chunk = read_chunk
+        execution.connect(self.session)
+        self.tasks = TaskManagerActor(self.session)
+        self.reasons = WhyActor(self.session)
+        self.submitted = self.session.submitted
 
     def start(self) -> None:
         """No effect."""
@@ -66,77 +120,26 @@ class InProcessScheduler:
     @property
     def active(self) -> bool:
         """Whether a job has not ended."""
-        return self._session.active
+        return self.session.active
 
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Log an event of the host."""
-        self._session.note(kind, job, data)
+        self.session.note(kind, job, data)
 
     def break_jobs(self, why: str) -> None:
         """End all jobs that run with an InternalError."""
-        self._session.break_jobs(why)
+        self.session.break_jobs(why)
 
     def demand(self) -> Demand:
         """Work of all running jobs that has not begun."""
-        return self._session.demand()
+        return self.session.demand()
 
     def chunk_of(self, key: str, index: int) -> int | None:
         """Number of a chunk of a kept tensor, by its place in C order; None where there is none. For any thread."""
-        chunks = self._session.meta.tensors.get(key)
+        chunks = self.session.meta.tensors.get(key)
         return chunks[index] if chunks is not None and index < len(chunks) else None
 
     async def plans(self) -> dict[str, int]:
         """Counts of kept structures, and how often they served; dropped tensors are freed by then."""
-        self._session.free_dropped()
-        return self._session.plans.counts()
-
-
-class InProcessSession:
-    """A `SessionPort` to a SessionActor of this process."""
-
-    def __init__(self, session: SessionActor) -> None:
-        self._session = session
-
-    async def submit(self, submission: Submission) -> str:
-        """As SessionActor's."""
-        return self._session.submit(submission)
-
-    async def cancel(self, job: str) -> None:
-        """As SessionActor's."""
-        self._session.cancel(job)
-
-    def withdraw(self, ticket: str) -> None:
-        """As SessionActor's."""
-        self._session.withdraw(ticket)
-
-    async def describe(self, job: str) -> dict[str, Any]:
-        """As SessionActor's."""
-        return self._session.describe(job)
-
-    async def wait(self, job: str, timeout: float | None = None) -> None:
-        """As SessionActor's."""
-        await self._session.wait(job, timeout)
-
-    async def jobs(self) -> list[dict[str, Any]]:
-        """As SessionActor's."""
-        return self._session.jobs()
-
-    async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
-        """As SessionActor's."""
-        return self._session.read(since, job, limit)
-
-    async def take_chunks(self, count: int) -> int:
-        """As SessionActor's."""
-        return self._session.take_chunks(count)
-
-    async def keep(self, key: str, first: int, count: int) -> None:
-        """As SessionActor's."""
-        self._session.keep(key, first, count)
-
-    def drop(self, keys: Sequence[str]) -> None:
-        """As SessionActor's."""
-        self._session.drop(keys)
-
-    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
-        """As SessionActor's."""
-        return self._session.chunks(keys)
+        self.session.free_dropped()
+        return self.session.plans.counts()

@@ -62,7 +62,7 @@ class SchedulerProcess:
         self._workers.opening = self._noted.opening
         self._reports = Reports(self._noted, self._workers)
         self.mailbox.add("scheduler", self)
-        self.mailbox.add("session", self._noted)
+        self.mailbox.add("session", self._noted, self._session)
         self.mailbox.add("reports", self._reports)
         self.mailbox.add("tasks", TaskManagerActor(self._session))
         self.mailbox.add("why", WhyActor(self._session, self._noted.unreported))

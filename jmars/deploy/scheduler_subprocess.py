@@ -4,11 +4,6 @@ Clients stay connected to the host; the host relays their calls, and sends calls
 death to the next. The workers go on meanwhile. A suspended scheduler is waited for, and ended after some seconds.
 Source: docs/decisions/0027-scheduler-apart.md.
 
-Relays: the scheduler's actors in another process, method by method as messages.
-
-Classes implement the ports of the same names in `scheduler_port`; `ask` sends a call and gives the answer, `submit` and
-`tell` send submissions and calls without an answer.
-
 ShardHolders: the scheduler processes of a cluster that hold shards of jobs, beside the scheduler that leads.
 
 Each is `python -m jmars scheduler` with a socket in the cluster's private folder. One that ends is started again; until
@@ -29,17 +24,15 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from jmars.actors import ActorChannel, Mailbox, UnixGreeting, new_token, remote_method
+from jmars.actors import ActorChannel, Mailbox, UnixGreeting, actor_proxy, new_token, remote_method
 from jmars.deploy.control_process import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.model import events
-from jmars.model.events import Event
-from jmars.model.messages import JobClosed, Report, Submission
-from jmars.model.status import HostStatus, Verdict
-from jmars.scheduler import Machine
+from jmars.model.messages import JobClosed, Report
+from jmars.scheduler import Machine, SessionActor, TaskManagerActor, WhyActor
 from jmars.worker import ExecutionActor
 from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 
@@ -93,8 +86,9 @@ class SchedulerSubprocess:
             self._orders["holders"] = self._holders.orders
         self._job_ended, self._machine, self._besides, self._hopeless = job_ended, machine, besides, hopeless
         self.submitted = asyncio.Event()
-        self.session = RelayedSession(self.ask, self._submit, self._tell)
-        self.tasks, self.reasons = RelayedTasks(self.ask), RelayedReasons(self.ask)
+        self.session = actor_proxy(SessionActor, "session", self._ask_session, self._tell)
+        self.tasks = actor_proxy(TaskManagerActor, "tasks", self.ask, self._tell)
+        self.reasons = actor_proxy(WhyActor, "why", self.ask, self._tell)
         self._execution = execution
         self._known = RecoverySnapshot(execution.chunks)
         self._reports = RemoteScheduler(self._report, self._known)
@@ -192,12 +186,14 @@ class SchedulerSubprocess:
                     raise  # the scheduler's own answer
                 await asyncio.sleep(0)  # its end is acted on first
 
-    async def _submit(self, submission: Submission) -> str:
-        """Submit; the cluster is in use until the job has ended."""
+    async def _ask_session(self, actor: str, method: str, *args: Any) -> Any:
+        """`ask`; from the submission of a job to the job's end the cluster is in use."""
+        if method != "submit":
+            return await self.ask(actor, method, *args)
         self._submitting += 1
         self.submitted.set()
         try:
-            job: str = await self.ask("session", "submit", submission)
+            job: str = await self.ask(actor, method, *args)
         finally:
             self._submitting -= 1
         if job and job not in self._over:
@@ -358,141 +354,6 @@ def _heard(asked: asyncio.Future[Any]) -> None:
     """Retrieve the exception of a call whose channel ended."""
     if not asked.cancelled():
         asked.exception()
-
-
-Ask = Callable[..., Awaitable[Any]]  # (actor, method, *args) -> the answer
-
-
-class RelayedSession:
-    """A `SessionPort` to the actor "session"."""
-
-    def __init__(self, ask: Ask, submit: Callable[[Submission], Awaitable[str]], tell: Callable[..., None]) -> None:
-        self._ask, self._submit, self._tell = ask, submit, tell
-
-    async def submit(self, submission: Submission) -> str:
-        """As SessionActor's."""
-        return await self._submit(submission)
-
-    async def cancel(self, job: str) -> None:
-        """As SessionActor's."""
-        await self._ask("session", "cancel", job)
-
-    def withdraw(self, ticket: str) -> None:
-        """As SessionActor's."""
-        self._tell("session", "withdraw", ticket)
-
-    async def describe(self, job: str) -> dict[str, Any]:
-        """As SessionActor's."""
-        return dict(await self._ask("session", "describe", job))
-
-    async def wait(self, job: str, timeout: float | None = None) -> None:
-        """As SessionActor's."""
-        await self._ask("session", "wait", job, timeout)
-
-    async def jobs(self) -> list[dict[str, Any]]:
-        """As SessionActor's."""
-        return list(await self._ask("session", "jobs"))
-
-    async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
-        """As SessionActor's."""
-        found, last = await self._ask("session", "read", since, job, limit)
-        return list(found), last
-
-    async def take_chunks(self, count: int) -> int:
-        """As SessionActor's."""
-        return int(await self._ask("session", "take_chunks", count))
-
-    async def keep(self, key: str, first: int, count: int) -> None:
-        """As SessionActor's."""
-        await self._ask("session", "keep", key, first, count)
-
-    def drop(self, keys: Sequence[str]) -> None:
-        """As SessionActor's."""
-        self._tell("session", "drop", list(keys))
-
-    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
-        """As SessionActor's."""
-        return [list(one) for one in await self._ask("session", "chunks", list(keys))]
-
-
-class RelayedTasks:
-    """A `TasksPort` to the actor "tasks"; itself the actor "tasks" of the host."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-
-    @remote_method
-    async def results(self) -> list[dict[str, Any]]:
-        """As TaskManagerActor's."""
-        return list(await self._ask("tasks", "results"))
-
-    @remote_method
-    async def result(self, task: str) -> dict[str, Any]:
-        """As TaskManagerActor's."""
-        return dict(await self._ask("tasks", "result", task))
-
-    @remote_method
-    async def wait(self, task: str, timeout: float | None = None) -> dict[str, Any]:
-        """As TaskManagerActor's."""
-        return dict(await self._ask("tasks", "wait", task, timeout))
-
-    @remote_method
-    async def progress(self, task: str) -> float:
-        """As TaskManagerActor's."""
-        return float(await self._ask("tasks", "progress", task))
-
-    @remote_method
-    async def last_idle_time(self) -> float | None:
-        """As TaskManagerActor's."""
-        found: float | None = await self._ask("tasks", "last_idle_time")
-        return found
-
-    @remote_method
-    async def tileable_graph(self, task: str) -> dict[str, Any]:
-        """As TaskManagerActor's."""
-        return dict(await self._ask("tasks", "tileable_graph", task))
-
-    @remote_method
-    async def tileable_details(self, task: str) -> dict[str, Any]:
-        """As TaskManagerActor's."""
-        return dict(await self._ask("tasks", "tileable_details", task))
-
-    @remote_method
-    async def tileable_subtasks(self, task: str, tileable: str, with_input_output: bool) -> dict[str, Any]:
-        """As TaskManagerActor's."""
-        return dict(await self._ask("tasks", "tileable_subtasks", task, tileable, with_input_output))
-
-
-class RelayedReasons:
-    """A `ReasonsPort` to the actor "why"."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-
-    async def job(self, job: str, host: HostStatus) -> Verdict:
-        """As WhyActor's."""
-        found: Verdict = await self._ask("why", "job", job, host)
-        return found
-
-    async def cluster(self, host: HostStatus) -> str:
-        """As WhyActor's."""
-        return str(await self._ask("why", "cluster", host))
-
-    async def operand(self, job: str, operand: int) -> dict[str, Any]:
-        """As WhyActor's."""
-        return dict(await self._ask("why", "operand", job, operand))
-
-    async def pulses(self) -> dict[str, list[Any]]:
-        """As WhyActor's."""
-        return dict(await self._ask("why", "pulses"))
-
-    async def expect(self) -> None:
-        """As WhyActor's."""
-        await self._ask("why", "expect")
-
-    async def stalled(self, job: str, verdict: Verdict, seconds: float) -> None:
-        """As WhyActor's."""
-        await self._ask("why", "stalled", job, verdict, seconds)
 
 
 LOOK_SECONDS = 0.2  # between two looks whether a process has ended

@@ -288,7 +288,7 @@ def _reader(job: Job) -> Any:
     """Reads events of the job: see `Sampler`."""
 
     def read(since: int, of: str) -> tuple[list[Event], int]:
-        found, last = job.cluster.ask("events", "read", since, of)
+        found, last = job.cluster.ask("session", "read", since, of)
         return list(found), last
 
     return read

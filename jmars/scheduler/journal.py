@@ -32,7 +32,6 @@ import msgpack
 
 from jmars.actors import remote_method
 from jmars.errors import StorageError
-from jmars.model.events import Event
 from jmars.model.messages import (
     ChunksLost,
     Failed,
@@ -229,7 +228,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class JournaledSession:
-    """The actor "session" of a scheduler in a process of its own; hands all calls and reports to the SessionActor."""
+    """Calls of the actor "session", and reports, that a next scheduler needs; SessionActor answers the other calls."""
 
     def __init__(self, session: SessionActor, journal: Journal) -> None:
         self._session, self._journal = session, journal
@@ -249,16 +248,16 @@ class JournaledSession:
             return await self._written(self.tickets[submission.ticket])
         if not submission.graph and submission.structure not in self.structures:
             return ""  # the next scheduler could not run it again
-        job = self._session.submit(submission)
+        job = await self._session.submit(submission)
         if job:
             self._note_job(job, submission)
         return await self._written(job)
 
     @remote_method
-    def cancel(self, job: str) -> None:
+    async def cancel(self, job: str) -> None:
         """As SessionActor's."""
         self._journal.note("cancel", job)
-        self._session.cancel(job)
+        await self._session.cancel(job)
 
     @remote_method
     def withdraw(self, ticket: str) -> None:
@@ -271,7 +270,7 @@ class JournaledSession:
         """As SessionActor's; the same chunks may come twice."""
         if self._session.meta.tensors.get(key) != list(range(first, first + count)):
             self._journal.note("keep", key, first, count)
-            self._session.keep(key, first, count)
+            await self._session.keep(key, first, count)
         await self._written(key)
 
     @remote_method
@@ -279,36 +278,6 @@ class JournaledSession:
         """As SessionActor's."""
         self._journal.note("drop", list(keys))
         self._session.drop(keys)
-
-    @remote_method
-    def describe(self, job: str) -> dict[str, Any]:
-        """As SessionActor's."""
-        return self._session.describe(job)
-
-    @remote_method
-    async def wait(self, job: str, timeout: float | None = None) -> None:
-        """As SessionActor's."""
-        await self._session.wait(job, timeout)
-
-    @remote_method
-    def jobs(self) -> list[dict[str, Any]]:
-        """As SessionActor's."""
-        return self._session.jobs()
-
-    @remote_method
-    def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[Event], int]:
-        """As SessionActor's."""
-        return self._session.read(since, job, limit)
-
-    @remote_method
-    def take_chunks(self, count: int) -> int:
-        """As SessionActor's."""
-        return self._session.take_chunks(count)
-
-    @remote_method
-    def chunks(self, keys: Sequence[str]) -> list[list[int]]:
-        """As SessionActor's."""
-        return self._session.chunks(keys)
 
     # -- what workers report
     def report(self, report: Report) -> None:

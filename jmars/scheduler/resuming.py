@@ -141,7 +141,7 @@ class Resuming:
             case "report", (report,):
                 self._report(report)
             case "keep", (key, first, count):
-                session.keep(key, first, count)
+                await session.keep(key, first, count)
             case "drop", (keys,):
                 session.drop(keys)
             case "cancel", (job,):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError, fault_of
 from jmars.model import events
 from jmars.model.limits import REMEMBERED_JOBS
@@ -63,7 +64,7 @@ class SessionActor:
         self.meta = ChunkMetaActor()
         self.plans = Plans(plan_bytes)
         self._workers = list(workers)  # names by number; numbers are never used again
-        self.context = SchedulerContext(self._workers, port, self.meta, log, self.plans, self.take_chunks, self._ended)
+        self.context = SchedulerContext(self._workers, port, self.meta, log, self.plans, self.fresh_chunks, self._ended)
         self.log = log
         log.standing = self._standing
         self._port, self._job_ended = port, job_ended
@@ -83,7 +84,8 @@ class SessionActor:
         self.submitted = asyncio.Event()  # set at each submission; cleared by the caller that waits
 
     # -- for clients
-    def submit(self, submission: Submission) -> str:
+    @remote_method
+    async def submit(self, submission: Submission) -> str:
         """Start a job; returns the job's id at once.
 
         Returns "" for a submission without a graph if the structure is not kept any more.
@@ -101,11 +103,13 @@ class SessionActor:
             graph.isolate_faults(graph.run, Ready(prepared, bound))
         return graph.job
 
-    def cancel(self, job: str) -> None:
+    @remote_method
+    async def cancel(self, job: str) -> None:
         """Stop a job; no effect on an ended job."""
         graph = self.graph(job)
         graph.isolate_faults(graph.cancel)
 
+    @remote_method
     def withdraw(self, ticket: str) -> None:
         """Stop the job of an interrupted submission, if it came, and drop the results; the client knows no
         job id.
@@ -120,10 +124,12 @@ class SessionActor:
         for graph in list(self._jobs.values()):
             graph.broken(why)
 
-    def describe(self, job: str) -> dict[str, Any]:
+    @remote_method
+    async def describe(self, job: str) -> dict[str, Any]:
         """State, counts of operands by state, progress, seconds, error."""
         return self.graph(job).describe()
 
+    @remote_method
     async def wait(self, job: str, timeout: float | None = None) -> None:
         """Return when the job has ended, or `timeout` seconds have passed."""
         if self.graph(job).state not in TERMINAL:
@@ -134,23 +140,32 @@ class SessionActor:
             finally:
                 self._no_longer_waits(job, ended)
 
-    def jobs(self) -> list[dict[str, Any]]:
+    @remote_method
+    async def jobs(self) -> list[dict[str, Any]]:
         """All jobs that are remembered, oldest first."""
         return [job.describe() for job in self._jobs.values()]
 
-    def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[events.Event], int]:
+    @remote_method
+    async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[events.Event], int]:
         """Events after `since`; see EventLog.read."""
         return self.log.read(since, job, limit)
 
-    def take_chunks(self, count: int) -> int:
+    @remote_method
+    async def take_chunks(self, count: int) -> int:
         """The first of `count` fresh chunk numbers."""
+        return self.fresh_chunks(count)
+
+    def fresh_chunks(self, count: int) -> int:
+        """The first of `count` fresh chunk numbers, for operands."""
         first, self._chunk = self._chunk, self._chunk + count
         return first
 
-    def keep(self, key: str, first: int, count: int) -> None:
-        """Chunks that a client has stored are the tensor `key`."""
+    @remote_method
+    async def keep(self, key: str, first: int, count: int) -> None:
+        """Make chunks that a client has stored the tensor `key`; the same chunks may come twice."""
         self._port.free_chunks(self.meta.keep(key, range(first, first + count)))
 
+    @remote_method
     def drop(self, keys: Sequence[str]) -> None:
         """Free tensors that no client needs any more; of many chunks some in each turn of the loop, so that no answer
         waits behind all of them.
@@ -170,7 +185,8 @@ class SessionActor:
         if self._dropped:
             asyncio.get_running_loop().call_soon(self._free_some)
 
-    def chunks(self, keys: Sequence[str]) -> list[list[int]]:
+    @remote_method
+    async def chunks(self, keys: Sequence[str]) -> list[list[int]]:
         """Chunk numbers of kept tensors, each in C order of the grid; raises ChunkLostError of the first lost."""
         return [self.meta.chunks(key) for key in keys]
 

@@ -37,7 +37,7 @@ class TaskManagerActor:
     @remote_method
     async def results(self) -> list[dict[str, Any]]:
         """`result` of all remembered jobs, oldest first."""
-        return [await self.result(job["id"]) for job in self._session.jobs()]
+        return [await self.result(job["id"]) for job in await self._session.jobs()]
 
     @remote_method
     async def result(self, task: str) -> dict[str, Any]:

@@ -342,7 +342,7 @@ class WhyActor:
     @remote_method
     async def cluster(self, host: HostStatus) -> str:
         """Explains the states of running jobs, line by line, and the recent ends of workers."""
-        found = [self._session.graph(told["id"]) for told in self._session.jobs()]
+        found = [self._session.graph(told["id"]) for told in await self._session.jobs()]
         told = of_cluster([self._stands(graph) for graph in found], named(host, self._words))
         waits = self._unreported("")
         return f"{told}\nwhat clients ask waits: {waits}" if waits else told
@@ -367,7 +367,7 @@ class WhyActor:
     async def pulses(self) -> dict[str, list[Any]]:
         """A value for each running job; two equal values mean that the job has not moved."""
         found = {}
-        for told in self._session.jobs():
+        for told in await self._session.jobs():
             if told["state"] in _MOVING or self._unreported(told["id"]):
                 graph = self._session.graph(told["id"])
                 found[told["id"]] = [told["state"], *told["counts"].values(), graph.phases.now]
@@ -376,7 +376,7 @@ class WhyActor:
     @remote_method
     async def expect(self) -> None:
         """Log the remaining seconds of each running job."""
-        for told in self._session.jobs():
+        for told in await self._session.jobs():
             if told["eta"] is not None:
                 self._session.log.append(events.EXPECTED, told["id"], {"left": told["eta"]})
 

@@ -371,7 +371,7 @@ class EventsHandler(BaseGraphHandler):
         _, one = self.find(session, graph)
         since = int(self.number("since", 0, 0, 2**53))
         limit = int(self.number("limit", AT_ONCE, 1, AT_ONCE))
-        found, upto = await self.gateway.cluster.ask("events", "read", since, one.id, limit)
+        found, upto = await self.gateway.cluster.ask("session", "read", since, one.id, limit)
         self.set_header("Content-Type", "application/x-ndjson")
         self.set_header("X-Jmars-Next", str(upto))
         for event in found:
@@ -413,7 +413,7 @@ class EventStreamHandler(websocket.WebSocketHandler, BaseGraphHandler):
         try:
             while True:
                 ended = graph.ended  # read first, so that events before the end are still sent
-                found, upto = await self.gateway.cluster.ask("events", "read", since, graph.id)
+                found, upto = await self.gateway.cluster.ask("session", "read", since, graph.id)
                 await self._send(found)
                 if upto > since:
                     since = upto

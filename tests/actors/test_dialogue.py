@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from jmars.actors import Mailbox, remote_method
-from jmars.actors.dialogue import Dialogue, describe, revive
+from jmars.actors import Mailbox, actor_proxy, remote_method
+from jmars.actors.dialogue import Dialogue, describe, remote_methods, revive
 from jmars.actors.frames import pack, unpack
-from jmars.errors import ClusterError, ClusterLostError, MemoryLimitError, ProtocolError
+from jmars.errors import ActorNotFoundError, ClusterError, ClusterLostError, MemoryLimitError, ProtocolError
 
 
 class Speaker(Dialogue):
@@ -114,3 +114,59 @@ def test_errors_travel_as_themselves_or_as_their_text():
     assert isinstance(revive(describe(MemoryLimitError("too much"))), MemoryLimitError)
     revived = revive(describe(Local("inner")))
     assert type(revived) is ClusterError and str(revived) == "Local: inner"
+
+
+class Register:
+    def __init__(self):
+        self.rows = []
+
+    @remote_method
+    def note(self, row: str) -> None:
+        self.rows += [row]
+
+    @remote_method
+    async def read(self, first: int = 0, count: int = 9) -> list[str]:
+        """Rows from `first`."""
+        return self.rows[first : first + count]
+
+    def clear(self):
+        self.rows = []
+
+
+def test_a_proxy_has_the_remote_methods_of_a_class_and_sends_their_calls():
+    async def test():
+        here, _ = await pair()
+        register = Register()
+        here.other.mailbox.add("rows", register)
+        proxy = actor_proxy(Register, "rows", here.ask, here.tell)
+        for row in "abc":
+            proxy.note(row)
+        assert await proxy.read(1) == ("b", "c") and await proxy.read(count=1) == ("a",)
+        assert proxy.read.__doc__ == "Rows from `first`." and not hasattr(proxy, "clear")
+        assert remote_methods(proxy) == ["note", "read"], "it may stand in a mailbox itself"
+
+    run(test())
+
+
+def test_a_remote_method_without_a_coroutine_cannot_answer_a_proxy():
+    class Answers:
+        @remote_method
+        def size(self) -> int:
+            return 1
+
+    with pytest.raises(TypeError, match=r"Answers.size answers, so it must be a coroutine"):
+        actor_proxy(Answers, "one", None, None)
+
+
+def test_the_first_of_several_actors_that_has_a_method_answers():
+    class Adds(Counter):
+        @remote_method
+        def add(self, number):
+            return -number
+
+    mailbox, register = Mailbox(), Register()
+    mailbox.add("one", Adds(), register)
+    assert mailbox.find("one", "add")(3) == -3 and mailbox.find("one", "note").__self__ is register
+    assert mailbox.methods("one") == ["add", "never", "note", "odd", "read"]
+    with pytest.raises(ActorNotFoundError, match="it has add, never, note, odd, read"):
+        mailbox.find("one", "clear")

@@ -12,7 +12,7 @@ from jmars.model.messages import Submission
 
 
 class Session:
-    """A SessionPort that knows one job and notes what is dropped."""
+    """A session that knows one job and notes what is dropped."""
 
     def __init__(self):
         self.dropped = []

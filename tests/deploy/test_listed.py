@@ -6,13 +6,13 @@ import pytest
 
 from jmars.actors.dialogue import Mailbox, remote_method, remote_methods
 from jmars.client.job_registry import JobRegistry
-from jmars.deploy.clients import ClientHost, ClientSession, ClientStore, ClusterActor, EventsActor
-from jmars.deploy.head import WhyService
+from jmars.deploy.clients import ClientSession, ClientStore
+from jmars.deploy.head import ClientHost, ClusterActor, ClusterHead, WhyService
+from jmars.deploy.host import Host
 from jmars.deploy.hosts_chunks import HostsChunks
 from jmars.deploy.member import MemberActor
 from jmars.deploy.roster import Seat
 from jmars.deploy.scheduler_process import SchedulerProcess
-from jmars.deploy.scheduler_subprocess import RelayedTasks
 from jmars.errors import ActorNotFoundError
 from jmars.notebook.server.discovery import _Reports
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
@@ -21,13 +21,14 @@ from jmars.web.results import _Jobs
 from jmars.worker.chunk_exchange import PeersActor, ServingActor
 from jmars.worker.store import ChunkPiecesActor, ChunkTransferActor
 
-SESSION = "submit cancel withdraw describe wait jobs take_chunks keep drop chunks"
+SESSION = "submit cancel withdraw describe wait jobs read take_chunks keep drop chunks"
 LISTED = {
-    ClientSession: f"{SESSION} attach forget call_me",
+    SessionActor: SESSION,
+    ClientSession: "submit attach forget call_me take_chunks keep drop",
     ClientStore: "reserve seal abandon pin unpin",
-    ClientHost: "ready descriptor ping info profile scale adapt evacuate ticket close",
+    ClientHost: "ready ping close",
+    Host: "descriptor info profile scale adapt evacuate ticket",
     ClusterActor: "summary processes jobs cancel",
-    EventsActor: "read",
     WhyService: "job cluster operand",
     ChunkTransferActor: "gather put",
     ChunkPiecesActor: "gather put put_piece abandon",
@@ -37,9 +38,8 @@ LISTED = {
     Seat: "join listens take carried costs warm read",
     PeersActor: "begin add dial drop",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
-    RelayedTasks: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",
-    JournaledSession: f"{SESSION} read",
+    JournaledSession: "submit cancel withdraw keep drop",
     SchedulerProcess: "resume machine note plans ping",
     JobRegistry: "ended stalled scaled broken stopped",
 }
@@ -60,6 +60,7 @@ def test_an_actor_answers_what_it_lists(actor):
     [
         "begin_chunks",
         "register_job",
+        "free_dropped",
         "remember",
         "prepare",
         "report",
@@ -70,7 +71,7 @@ def test_an_actor_answers_what_it_lists(actor):
         "_session",
     ],
 )
-@pytest.mark.parametrize("actor", [*LISTED, SessionActor], ids=lambda actor: actor.__name__)
+@pytest.mark.parametrize("actor", LISTED, ids=lambda actor: actor.__name__)
 def test_what_is_for_the_schedulers_own_process_is_not_reached(actor, method):
     mailbox = Mailbox()
     mailbox.add("one", object.__new__(actor))
@@ -85,13 +86,31 @@ def test_an_attribute_that_happens_to_be_callable_is_no_method():
         mailbox.find("one", "call")
 
 
-def test_a_method_of_a_base_class_stays_listed():
+def test_an_override_of_a_remote_method_is_remote():
     class Base:
         @remote_method
         def ask(self):
             return 1
 
     class Derived(Base):
-        pass
+        def ask(self):
+            return 2
 
     assert remote_methods(Derived()) == ["ask"]
+
+
+def test_a_client_reaches_its_own_calls_and_those_that_concern_no_client():
+    class Head(ClusterHead):
+        n_workers = limit = 0
+        descriptor = profile = info = look = ready = None
+
+        def __init__(self):
+            self._actors, self._knocking = {}, {}
+            self.clients = SimpleNamespace(come=lambda: SimpleNamespace(session=session, store=SimpleNamespace()))
+            self.scheduler = SimpleNamespace(session=object.__new__(SessionActor))
+
+    session = object.__new__(ClientSession)
+    mailbox = Head()._mailbox(None)
+    assert mailbox.methods("session") == sorted(f"{SESSION} attach forget call_me".split())
+    assert mailbox.methods("host") == sorted(f"{LISTED[ClientHost]} {LISTED[Host]}".split())
+    assert mailbox.find("session", "drop").__self__ is session, "a client ends its own holds alone"

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from jmars.deploy import clients
-from jmars.deploy.clients import ClientHost, executors_ready
+from jmars.deploy import host_machine
+from jmars.deploy.head import ClientHost
+from jmars.deploy.host_machine import executors_ready
 from jmars.errors import ClusterStartError
 
 
@@ -21,7 +22,7 @@ def host(forked, **besides):
 
 
 def test_executors_that_cannot_be_forked_are_an_error_with_the_reason(monkeypatch):
-    monkeypatch.setattr(clients, "START_SECONDS", 0.01)
+    monkeypatch.setattr(host_machine, "START_SECONDS", 0.01)
     with pytest.raises(ClusterStartError, match="out of processes"):
         asyncio.run(ClientHost(host(1), SimpleNamespace(is_kernel=False)).ready())
 

@@ -24,7 +24,7 @@ def kept(*counts):
     workers = Workers()
     session = SessionActor(workers, ["a"], EventLog(), lambda report: None)
     for number, count in enumerate(counts):
-        session.keep(f"tensor-{number}", session.take_chunks(count), count)
+        asyncio.run(session.keep(f"tensor-{number}", session.fresh_chunks(count), count))
     return session, workers
 
 
@@ -42,7 +42,7 @@ def test_an_answer_does_not_wait_until_many_chunks_are_freed():
     session, workers = kept(MANY)
 
     async def ask():
-        workers.told.append(session.read(0))
+        workers.told.append(await session.read(0))
 
     async def drop_and_ask():
         session.drop(["tensor-0"])

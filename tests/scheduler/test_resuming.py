@@ -186,10 +186,10 @@ def test_a_job_that_was_over_on_the_host_ends(tmp_path):
         (_, key) = "", first.session.graph("job-1").results[0]
         await second.resume(standing([], [result], closed=[("job-1", MEASURED)]))
         assert [report["state"] for report in second.reports] == ["succeeded"]
-        assert second.session.chunks([key]) == [[result]]
+        assert await second.session.chunks([key]) == [[result]]
         third = life()  # and now it is written that it has
         assert [report["job"] for report in await third.resume(standing([], [result]))] == ["job-1"]
-        assert third.session.chunks([key]) == [[result]]
+        assert await third.session.chunks([key]) == [[result]]
         third.noted.drop([key])
         assert FreeChunks([result]) in third.orders
 
@@ -236,10 +236,10 @@ def test_asks_that_come_twice_are_one(tmp_path):
         await second.resume(standing([table]))
         assert await second.noted.submit(Submission(b"bad", "", {}, "mine", b"s", [])) == "job-1"
         assert await second.noted.submit(Submission(b"", "", {}, "mine", b"s", [])) == "job-1"
-        first_chunk = second.session.take_chunks(2)
+        first_chunk = second.session.fresh_chunks(2)
         await second.noted.keep("key", first_chunk, 2)
         await second.noted.keep("key", first_chunk, 2)
-        assert second.session.chunks(["key"]) == [[first_chunk, first_chunk + 1]]
+        assert await second.session.chunks(["key"]) == [[first_chunk, first_chunk + 1]]
         assert not [order for order in second.orders if isinstance(order, FreeChunks)]
 
     lives(tmp_path, test)
@@ -249,7 +249,7 @@ def test_a_cancel_is_not_forgotten(tmp_path):
     async def test(life):
         first = life()
         table = await first.submit(tree())
-        first.noted.cancel("job-1")
+        await first.noted.cancel("job-1")
         second = life()
         await second.resume(standing([table]))
         assert StopExecution("job-1") in second.orders
@@ -264,7 +264,7 @@ def test_a_long_journal_is_made_short_when_nothing_runs(tmp_path):
         table = await first.submit(tree(), "tree")
         first.noted.compact()
         assert len(list(read_journal(str(tmp_path / "journal")))) > 2  # a job runs
-        first.noted.cancel("job-1")
+        await first.noted.cancel("job-1")
         first.noted.report(Interrupted("job-1", first.enqueued(), -1))
         first.noted.report(JobClosed("job-1", MEASURED))
         await first.noted.keep("key", 500, 2)
@@ -274,7 +274,7 @@ def test_a_long_journal_is_made_short_when_nothing_runs(tmp_path):
         second = life()
         await second.resume(standing([], [500, 501]))
         assert second.session.graph("job-1").describe()["state"] == "cancelled"
-        assert second.session.chunks(["key"]) == [[500, 501]]
+        assert await second.session.chunks(["key"]) == [[500, 501]]
         assert table.job == "job-1"
 
     lives(tmp_path, test)
@@ -294,8 +294,8 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
         first = life()
         table = await first.submit(tree(), "long")
         for number in range(REMEMBERED_JOBS + 2):
-            first.noted.cancel(await first.noted.submit(Submission(b"bad", ticket=f"t{number}")))
-        first.noted.cancel("job-1")
+            await first.noted.cancel(await first.noted.submit(Submission(b"bad", ticket=f"t{number}")))
+        await first.noted.cancel("job-1")
         first.noted.report(Interrupted("job-1", first.enqueued(), -1))
         first.noted.report(JobClosed("job-1", MEASURED))
         assert first.reports[-1]["job"] == table.job == "job-1"
@@ -303,7 +303,7 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
         second = life()
         reports = await second.resume(standing())
         assert len(reports) == REMEMBERED_JOBS and reports[-1]["job"] == "job-1"
-        assert len(second.session.jobs()) == REMEMBERED_JOBS and second.session.idle_since is not None
+        assert len(await second.session.jobs()) == REMEMBERED_JOBS and second.session.idle_since is not None
 
     lives(tmp_path, test)
 
@@ -311,7 +311,7 @@ def test_a_job_that_outlives_many_others_is_told_and_remembered(tmp_path):
 def test_a_job_that_ended_as_it_began_does_not_run_again(tmp_path):
     async def test(life):
         first = life()
-        first.noted.cancel(await first.noted.submit(Submission(b"bad", ticket="t")))
+        await first.noted.cancel(await first.noted.submit(Submission(b"bad", ticket="t")))
         second = life()
         second.records.sort(key=lambda record: record[0] != "end")  # so it is written where a structure runs again
         assert [report["job"] for report in await second.resume(standing())] == ["job-1"]
@@ -326,7 +326,7 @@ def test_a_job_that_was_stopped_for_an_error_runs_again_for_it(tmp_path, cancell
         first = life()
         table = await first.submit(tree())
         if cancelled:
-            first.noted.cancel("job-1")
+            await first.noted.cancel("job-1")
         second = life()
         await second.resume(standing([table], stopped=True))
         assert second.given_up == ([] if cancelled else ["job-1"])

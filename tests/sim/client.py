@@ -7,6 +7,7 @@ it: any other end, and any other value, is a `Wrong`.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -88,7 +89,8 @@ class Client:
         """What the session answers, wherever it is."""
         if self.world.apart is not None:
             return await self.world.apart.ask(method, *args)
-        return getattr(self.world.session, method)(*args)
+        answer = getattr(self.world.session, method)(*args)
+        return await answer if inspect.isawaitable(answer) else answer
 
     async def _program(self, one: Program) -> None:
         await asyncio.sleep(self.random.expovariate(10))
@@ -117,7 +119,7 @@ class Client:
         try:
             report = await asyncio.wait_for(ended, PATIENCE)
         except TimeoutError:
-            raise Wrong(f"{job} has not ended after {PATIENCE:g} s: {world.session.describe(job)}") from None
+            raise Wrong(f"{job} has not ended after {PATIENCE:g} s: {await world.session.describe(job)}") from None
         world.trace(f"{job} has ended: {report['state']} {report['error'] or ''}")
         await self._ask("drop", uploaded)
         if report["state"] != JobState.SUCCEEDED:

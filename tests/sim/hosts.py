@@ -136,7 +136,7 @@ class HostsWorld(World):
             self._make(number)
         await asyncio.gather(*[host.join() for host in self.hosts])
         scheduler = self.head.begin()
-        self._session = scheduler._session
+        self._session = scheduler.session
         self._session.log._now = self.loop.time  # type: ignore[attr-defined]
         self.tap(self._session.log)
         self.head.hosts.connect(Reports(self))

@@ -214,7 +214,7 @@ class Scale:
             self.told.open = time.thread_time() - began
 
         self.hosts.open_job = open_job  # type: ignore[method-assign]
-        job = self.session.submit(submission)
+        job = await self.session.submit(submission)
         running = self.session.graph(job)
         while running.state is JobState.PREPARING:
             await asyncio.sleep(0.01)

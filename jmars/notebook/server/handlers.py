@@ -240,7 +240,7 @@ async def recorded(handler: JupyterHandler, cluster: str, job: str) -> tuple[str
     if job not in names:
         raise web.HTTPError(404, f"no job {job} is known")
     events, since = [], 0
-    while (part := await ask(handler, cluster, "events", "read", since, job))[1] > since:
+    while (part := await ask(handler, cluster, "session", "read", since, job))[1] > since:
         found, since = part
         events += found
     return str(names[job] or ""), events
@@ -306,7 +306,7 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
         finder: ClusterFinder = self.settings[FINDER]
 
         async def read(since: int, job: str) -> tuple[list[Any], int]:
-            events, upto = await finder.ask(cluster, "events", "read", since, job)
+            events, upto = await finder.ask(cluster, "session", "read", since, job)
             return events, upto
 
         self._stream = stream = JobStream(read)

@@ -39,7 +39,7 @@ class Cluster:
 
 
 class Events:
-    """The actor "events"."""
+    """The actor "session"."""
 
     def __init__(self, events: list[Any]) -> None:
         self.events = events
@@ -61,7 +61,7 @@ class FakeCluster:
         self.registry = runtime_dir / f"{name}.json"
         self._mailbox = Mailbox()
         self._mailbox.add("cluster", self.actor)
-        self._mailbox.add("events", self.events)
+        self._mailbox.add("session", self.events)
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._work)
