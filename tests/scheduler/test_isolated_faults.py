@@ -23,6 +23,7 @@ from jmars.model.messages import (
 from jmars.scheduler import graph_actor, prepare
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.stage_run import StageRun
+from tests.scheduler.answers import answer
 from tests.scheduler.test_stage_run import Apart, chain, ran, submitted, told
 
 
@@ -80,7 +81,7 @@ def test_it_ends_when_the_workers_have_forgotten_it_and_later_reports_change_not
         operand = ran(one, port, job)
         assert port.stopped == port.closing == [job] and ended == [] and port.freed == [], "it may still run"
         one.report(Finished(job, [operand], 0))
-        one.cancel(job)
+        answer(one.cancel(job))
         one.report(Interrupted(job, [1], -1))
         assert ended == [] and port.closing == [job]
         one.report(JobClosed(job, {}))
@@ -123,7 +124,7 @@ def test_a_fault_before_it_runs_is_told_too(monkeypatch, name):
             await submitted(one, chain())
         await asyncio.sleep(0)
         if name == "cancel":
-            one.cancel("job-1")
+            answer(one.cancel("job-1"))
         assert [is_ours(report) for report in ended] == [True] and not one.active
         again = await submitted(one, chain())
         port.run(one, again)

@@ -15,6 +15,7 @@ from jmars.plan import Workers as PlanWorkers
 from jmars.scheduler import EventLog, Machine, SessionActor
 from jmars.scheduler.host_links import links_of
 from jmars.scheduler.prepare import LEAST_SECONDS
+from tests.scheduler.answers import answer
 from tests.scheduler.test_plans import Workers, again, submitted, wire
 
 
@@ -84,7 +85,7 @@ def test_a_plan_for_a_host_that_is_gone_when_it_is_made_is_not_kept() -> None:
 
         one, _ = _hosts(machine)
         blob, structure, bound = wire(mt.ones(400, chunk_size=2) + 1)
-        one.submit(Submission(blob, "", {}, "", structure, bound))
+        answer(one.submit(Submission(blob, "", {}, "", structure, bound)))
         await asyncio.to_thread(asked.wait, 10)
         one.note(HOST_MOVED, "", {"host": 3, "name": "host-3", "state": "lost", "why": "it ended"})
         goes_on.set()

@@ -30,6 +30,7 @@ from jmars.scheduler.session_actor import PICTURES, SHOWN
 from jmars.tensor.spawn import spawn
 from jmars.tensor.structure import bindings, canonical, digest_of
 from jmars.tensor.tensor_graph import TensorGraph
+from tests.scheduler.answers import answer
 
 
 class Workers:
@@ -88,7 +89,7 @@ def wire(tensor):
 
 async def submitted(one, tensor, ticket=""):
     blob, structure, bound = wire(tensor)
-    job = one.submit(Submission(blob, "", {}, ticket, structure, bound))
+    job = answer(one.submit(Submission(blob, "", {}, ticket, structure, bound)))
     await asyncio.gather(*one._tasks)
     return job
 
@@ -96,7 +97,7 @@ async def submitted(one, tensor, ticket=""):
 def again(one, tensor):
     """Submit only the structure."""
     _, structure, bound = wire(tensor)
-    return one.submit(Submission(b"", structure=structure, bindings=bound))
+    return answer(one.submit(Submission(b"", structure=structure, bindings=bound)))
 
 
 def cell():
@@ -141,7 +142,7 @@ def test_a_job_that_ends_badly_gives_its_instance_back_clean(how):
             one.report(Refused(job, operand, Failure.of(ValueError("no"))))
             one.report(Interrupted(job, [operand], worker))
         else:
-            one.cancel(job)
+            answer(one.cancel(job))
             if how == "cancelled while it runs":
                 assert not ended  # what runs may report still, so the instance is not lent to anybody else
                 one.report(Finished(job, [operand], worker))
@@ -241,9 +242,9 @@ def test_what_an_ended_job_is_remembered_by_is_no_graph():
         x = mt.arange(6, chunk_size=2)
         one.context.read_chunk = None
         blob = cloudpickle.dumps(TensorGraph.of([x[x > 1].data]))
-        job = one.submit(Submission(blob))
+        job = answer(one.submit(Submission(blob)))
         await asyncio.gather(*one._tasks)
-        one.cancel(job)
+        answer(one.cancel(job))
         while one.active:
             port.run(one, job)
         graph = one.graph(job)
@@ -405,7 +406,7 @@ def test_a_running_job_is_planned_again_for_a_host_that_comes_and_for_one_that_g
         here.remove(0)
         gone = [WorkerMoved(0, "a/worker-0", 0, "lost"), WorkerMoved(1, "a/worker-1", 0, "lost")]
         assert await changed(*gone) <= {2, 4}
-        told = [event[4]["why"] for event in one.read(0)[0] if event[2] == "Replanned"]
+        told = [event[4]["why"] for event in answer(one.read(0))[0] if event[2] == "Replanned"]
         assert told == ["c joined", "a is lost"]
 
     asyncio.run(story())

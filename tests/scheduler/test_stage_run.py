@@ -28,6 +28,7 @@ from jmars.model.status import OperandState as S
 from jmars.scheduler import EventLog, SessionActor, operand_rows, prepare
 from jmars.scheduler.operand_rows import MOST_LOSSES
 from jmars.tensor.tensor_graph import TensorGraph
+from tests.scheduler.answers import answer
 from tests.scheduler.test_plans import Workers
 
 SETTINGS = {"fuse_enabled": False, "fuse_tileable": False}
@@ -57,7 +58,7 @@ def told(story, port=None):
 
 async def submitted(one, *tensors, held=()):
     graph = TensorGraph.of([tensor.data for tensor in tensors], held)
-    job = one.submit(Submission(cloudpickle.dumps(graph), "", SETTINGS))
+    job = answer(one.submit(Submission(cloudpickle.dumps(graph), "", SETTINGS)))
     await asyncio.gather(*one._tasks)
     return job
 
@@ -105,7 +106,7 @@ def test_a_job_ends_when_the_workers_have_closed_it_and_a_cancel_comes_too_late_
         job = await submitted(one, chain())
         port.run(one, job)
         assert port.closing == [job] and not ended and one.graph(job).state is JobState.RUNNING
-        one.cancel(job)
+        answer(one.cancel(job))
         one.report(JobClosed(job, {"makespan": 1.0, "peak": 5, "spilled": 0, "moved": 0}))
         one.report(JobClosed(job, {"makespan": 9.0, "peak": 5, "spilled": 0, "moved": 0}))  # told twice
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
@@ -118,7 +119,7 @@ def test_a_worker_that_took_an_operand_before_it_heard_of_the_cancel_leaves_no_c
     async def story(one, port, ended):
         job = await submitted(one, chain())
         (operand, worker) = port.queued[job][0]
-        one.cancel(job)
+        answer(one.cancel(job))
         assert port.closing == [job] and not ended
         one.report(Started(job, [operand], worker))  # it was on its way
         one.report(Finished(job, [operand], worker))
@@ -155,7 +156,7 @@ def test_what_is_lost_runs_again_with_what_was_freed_before_it_and_nothing_else(
         assert states(one, job)[reader] == S.UNSCHEDULED
         port.run(one, job)
         assert ended[0]["state"] == JobState.SUCCEEDED
-        (lost,) = [event[4] for event in one.read(0, job)[0] if event[2] == "ChunksLost"]
+        (lost,) = [event[4] for event in answer(one.read(0, job))[0] if event[2] == "ChunksLost"]
         assert lost == {
             "chunks": [chunk, port.tables[job].chunk[first]],
             "operands": [second, first],
@@ -190,7 +191,7 @@ def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
     async def story(one, port, ended):
         x = mt.ones(4, chunk_size=4)
         port.run(one, await submitted(one, x))
-        ((chunk,),) = one.chunks([x.data.key])
+        ((chunk,),) = answer(one.chunks([x.data.key]))
         if when == "before":
             one.report(ChunksLost([chunk], "a bad file"))
         job = await submitted(one, mt.cumsum(mt.cumsum(x)), held={x.data.key})
@@ -207,10 +208,10 @@ def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
         if when != "when it was let go of":
             assert error.keys == [x.data.key]
             with pytest.raises(ChunkLostError, match="was lost; compute it again"):
-                one.chunks([x.data.key])
+                answer(one.chunks([x.data.key]))
         one.drop([x.data.key])
         port.run(one, await submitted(one, x))
-        assert one.chunks([x.data.key]) != [[chunk]]
+        assert answer(one.chunks([x.data.key])) != [[chunk]]
 
     told(story)
 
@@ -220,7 +221,7 @@ def test_a_stored_tensor_that_is_itself_a_result_may_be_lost_while_the_job_runs(
         x = mt.ones(4, chunk_size=4)
         port.run(one, await submitted(one, x))
         job = await submitted(one, x, chain(), held={x.data.key})
-        one.report(ChunksLost(one.chunks([x.data.key])[0], "a bad file"))
+        one.report(ChunksLost(answer(one.chunks([x.data.key]))[0], "a bad file"))
         assert ended[-1]["state"] == JobState.FAILED and ended[-1]["job"] == job
         assert ended[-1]["error"].unpickled().keys == [x.data.key]
 
@@ -261,7 +262,7 @@ def test_an_operand_that_ends_its_workers_is_fatal_and_what_ran_beside_it_is_can
         assert type(error) is kind
         with pytest.raises(kind, match=says):
             raise error
-        counts = one.describe(job)["counts"]
+        counts = answer(one.describe(job))["counts"]
         assert counts["running"] == counts["cancelling"] == 0 and counts["fatal"] >= 1
 
     told(story)
@@ -297,7 +298,7 @@ def test_a_cancel_while_an_operand_waits_for_its_next_try_ends_at_once(monkeypat
         (operand, worker) = port.queued[job].pop()
         one.report(Started(job, [operand], worker))
         one.report(Failed(job, operand, worker, Failure("OSError", "no", is_transient=True)))
-        one.cancel(job)
+        answer(one.cancel(job))
         assert ended[0]["state"] == JobState.CANCELLED
         for _ in range(3):
             await asyncio.sleep(0)  # the try that was planned finds nothing to do
@@ -314,7 +315,7 @@ def test_all_that_are_to_blame_for_a_death_are_fatal_and_named():
             one.report(Started(job, lost, 0))
             one.report(WorkerLost(job, lost, 0, "ended by signal 11: worker-0 (pid 7)"))
         told_states = dict.fromkeys(operands)
-        for _, _, kind, _, data in one.read(0, job)[0]:
+        for _, _, kind, _, data in answer(one.read(0, job))[0]:
             if kind == "OperandsMoved":
                 told_states |= dict.fromkeys(np.frombuffer(data["ids"], "<u4").tolist(), S(data["state"]))
         assert [told_states[operand] for operand in operands] == [S.FATAL, S.FATAL, S.CANCELLED]
