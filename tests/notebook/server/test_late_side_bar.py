@@ -34,11 +34,11 @@ def test_the_clock_and_the_counts_are_those_of_the_cell():
         assert (now["counts"], now["n"]) == (full["counts"], full["n"])
         assert (now["counts"][S.SPILLED], now["counts"][S.FINISHED]) == (2, 3)
         assert now["elapsed"] >= 8.9
-        assert one.describe(job)["counts"]["spilled"] == 2
+        assert (await one.describe(job))["counts"]["spilled"] == 2
         port.run(one, job)
         full, now = shown(one, job, one.log.read(0, job)[0]), late()
         assert (now["state"], now["counts"]) == (full["state"], full["counts"])
-        assert now["counts"][S.SPILLED] == 2 and abs(now["elapsed"] - one.describe(job)["elapsed"]) < 0.1
+        assert now["counts"][S.SPILLED] == 2 and abs(now["elapsed"] - (await one.describe(job))["elapsed"]) < 0.1
 
     told(story)
 
