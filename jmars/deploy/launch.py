@@ -54,7 +54,7 @@ class Launcher(Protocol):
         name
             The host's name, for errors.
         environment
-            Variables that the process gets beside those that it has there; not for secrets.
+            Variables that the process gets beside those of the place; not for secrets.
 
         Raises
         ------

@@ -1,20 +1,14 @@
-"""Tickets: a JSON document by which one host can join a cluster once, or each of several hosts.
+"""Tickets: JSON documents by which hosts join a cluster, and how a host with a ticket gets its certificate.
 
-A launcher writes it as one line to the host's standard input; by hand it is a file that only the user can read. Its
-secret proves the host to the head until the host has a certificate; it is in no argument, environment,
-log or repr.
+A ticket admits a single host, or several hosts that share the secret and get numbers as they come. A launcher writes a
+ticket as a line to the host's standard input; a ticket made by hand is a file that only the user can read. The secret
+proves the host to the head until the host has a certificate; no argument, environment, log or repr has the secret.
 
-JoinTickets: tickets for hosts that people or batch systems start while the cluster lives.
-
-A ticket is for a single host or for several hosts, which share the secret and get numbers as they come.
-
-Enrolment: how a host with a ticket gets its certificate.
-
-The host makes its own key and connects without a certificate; such a connection reaches the actor "enrolment" and
-nothing else. The host proves the secret of its ticket by an HMAC over its certificate request, and the head answers
-with the certificate. A secret is valid for a while, and for a single host or for a number of hosts: the head numbers
-hosts of a common ticket as they come. A request is answered again where the answer was lost: the certificate is of no
-use without the key of the request. Source: RFC 2104.
+Enrolment: the host makes its own key and connects without a certificate; such a connection reaches the actor
+"enrolment" alone. The host proves the secret of its ticket by an HMAC over its certificate request, and the head
+answers with the certificate. A secret is valid for a while, and for a single host or for a number of hosts: the head
+numbers hosts of a common ticket as they come. A request is answered again where the answer was lost: the certificate is
+of no use without the key of the request. Source: RFC 2104.
 
     host   enrol(host, incarnation, request, HMAC)         ─▶  head
     host   ◀─  host, incarnation, certificate, hosts left      head
@@ -57,7 +51,7 @@ AGAIN = "let the cluster make a new ticket"
 
 @dataclass(frozen=True)
 class Ticket:
-    """What a host must know to join.
+    """All that a host must know to join.
 
     Attributes
     ----------
@@ -84,7 +78,7 @@ class Ticket:
     gpus
         GPUs of the host, as of `Cluster`: "auto" for all that the host has, a number, or names.
     lease
-        Seconds after which a host ends itself that hears nothing of the head.
+        Seconds of silence of the head after which the host ends.
     """
 
     cluster: str
@@ -143,7 +137,7 @@ def read_ticket(source: str, stdin: BinaryIO | None = None) -> Ticket:
     AuthenticationError
         If the file is another user's, or others may read or write it.
     ProtocolError
-        If it is no ticket.
+        If the file holds no ticket.
     """
     if source == "-":
         text = (stdin or sys.stdin.buffer).readline(LARGEST + 1)
@@ -315,7 +309,7 @@ class JoinTickets:
         settings
             Of the hosts: limit, workers, threads, spill and gpus; None for a host's defaults.
         hosts
-            How many may join by it.
+            Number of hosts that may join.
         seconds
             For how long.
         addresses
@@ -445,11 +439,11 @@ class Enrolment:
         Parameters
         ----------
         identity
-            Whom a host says to be that enrols by the secret.
+            Identity of the host that enrols by the secret.
         hosts
-            Number of hosts that may enrol by it.
+            Number of hosts that may enrol.
         seat
-            Gives each of them its identity; None where it is `identity`.
+            Gives each host an identity; None where all have `identity`.
 
         Raises
         ------
