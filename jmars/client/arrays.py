@@ -24,10 +24,11 @@ import mmap
 import os
 import secrets
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,7 +43,7 @@ Array = np.ndarray[Any, Any]
 Splits = tuple[tuple[int, ...], ...]
 
 
-class Arrays(Protocol):
+class Arrays(ABC):
     """The arrays of a cluster, for a client.
 
     Attributes
@@ -53,21 +54,52 @@ class Arrays(Protocol):
 
     same_machine: ClassVar[bool]
 
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
     def upload(self, key: str, array: Array, splits: Splits) -> None:
         """Store `array` in chunks of `splits` as the tensor `key`, with the present values."""
-
-    def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
-        """A copy of the tensor `key`."""
-
-    def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
-        """The tensor `key`: owned, or with `copy=False` read-only."""
-
-    def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
-        """Owned values of several tensors, given by key, dtype and chunks; small values travel together."""
+        refuse_pointers(array.dtype)
+        places = list(boxes(splits))
+        self._store(key, len(places), (array[whole(box)] for box in places))
 
     def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
         """Copy a tensor `key` of another cluster to this cluster."""
+        refuse_pointers(dtype)
+        self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
 
+    def _store(self, key: str, count: int, parts: Iterable[Array]) -> None:
+        """Make `count` fresh chunks the tensor `key`; whatever goes wrong, an interrupt too, leaves none behind."""
+        connection = self._connection
+        first = connection.ask("session", "take_chunks", count)
+        try:
+            self._write(first, parts)
+            connection.ask("session", "keep", key, first, count)
+        except BaseException:
+            connection.tell("session", "drop", [key])
+            connection.tell("store", "abandon", first, count)
+            raise
+
+    @abstractmethod
+    def _write(self, first: int, parts: Iterable[Array]) -> None:
+        """Store fresh chunks, numbered from `first` on."""
+
+    @abstractmethod
+    def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
+        """A copy of the tensor `key`, assembled here chunk by chunk."""
+
+    def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
+        """The tensor `key`: owned, or with `copy=False` read-only."""
+        value = self.download(key, dtype, splits)
+        if not copy:
+            value.flags.writeable = False
+        return value if splits or not copy else value[()]
+
+    @abstractmethod
+    def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
+        """Owned values of several tensors, given by key, dtype and chunks; small values travel together."""
+
+    @abstractmethod
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, in turn, in C order."""
 
@@ -75,8 +107,9 @@ class Arrays(Protocol):
         """Read-only views of the chunks of the tensor `key`, in C order, valid until the function is called; None
         where no memory is shared.
         """
+        return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Let go of the cluster's memory."""
 
 
@@ -115,7 +148,7 @@ PIN_WAIT = 1.0  # seconds that `pin` waits at most
 BATCH = 1000  # tensors with chunks pinned at the same time
 
 
-class SharedMemory:
+class SharedMemory(Arrays):
     """The client's mapping of a cluster's arena.
 
     Parameters
@@ -129,18 +162,12 @@ class SharedMemory:
     same_machine: ClassVar[bool] = True
 
     def __init__(self, connection: Connection, fd: int, size: int, capacity: int) -> None:
-        self._connection = connection
+        super().__init__(connection)
         try:
             self._mapped: mmap.mmap | None = mmap.mmap(fd, size)  # stays mapped as long as a view of it lives
         finally:
             os.close(fd)
         self._window = max(1, capacity // 4)
-
-    def upload(self, key: str, array: Array, splits: Splits) -> None:
-        """Store `array` in chunks of `splits` as the tensor `key`, with the present values."""
-        refuse_pointers(array.dtype)
-        places = list(boxes(splits))
-        self._store(key, len(places), (array[whole(box)] for box in places))
 
     def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
         """A copy of the tensor `key`, assembled here chunk by chunk."""
@@ -158,10 +185,7 @@ class SharedMemory:
         """The tensor `key`: owned; with `copy=False` read-only, a view of a single chunk."""
         if not copy and all(len(axis) == 1 for axis in splits):
             return self.view(key, dtype, tuple(map(sum, splits)))
-        value = self.download(key, dtype, splits)
-        if not copy:
-            value.flags.writeable = False
-        return value if splits or not copy else value[()]
+        return super().fetch(key, dtype, splits, copy)
 
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
         """Owned values of several tensors, given by key, dtype and chunks; small values travel together."""
@@ -182,11 +206,6 @@ class SharedMemory:
                     found.append(value if splits else value[()])
         return found
 
-    def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
-        """Copy a tensor `key` of another cluster to this cluster."""
-        refuse_pointers(dtype)
-        self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
-
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, in turn, in C order."""
         (numbers,) = chunk_numbers(self._connection, [key])
@@ -198,20 +217,11 @@ class SharedMemory:
         with self._pinned([chunk]) as (offset,):
             return np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset).copy()
 
-    def _store(self, key: str, count: int, parts: Iterable[Array]) -> None:
-        """Make `count` fresh chunks the tensor `key`; whatever goes wrong, an interrupt too, leaves none behind."""
-        connection = self._connection
-        first = connection.ask("session", "take_chunks", count)
-        try:
-            for chunk, part in enumerate(parts, start=first):
-                offset = connection.ask("store", "reserve", chunk, part.nbytes)
-                np.ndarray(part.shape, part.dtype, self._memory, offset)[...] = part
-                connection.ask("store", "seal", chunk)
-            connection.ask("session", "keep", key, first, count)
-        except BaseException:
-            connection.tell("session", "drop", [key])
-            connection.tell("store", "abandon", first, count)
-            raise
+    def _write(self, first: int, parts: Iterable[Array]) -> None:
+        for chunk, part in enumerate(parts, start=first):
+            offset = self._connection.ask("store", "reserve", chunk, part.nbytes)
+            np.ndarray(part.shape, part.dtype, self._memory, offset)[...] = part
+            self._connection.ask("store", "seal", chunk)
 
     @contextmanager
     def _pinned(self, chunks: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -312,8 +322,8 @@ Call = tuple[int, tuple[Any, ...]]
 Part = tuple[int, np.dtype[Any], tuple[int, ...]]  # of a tensor: number, dtype and shape of a chunk
 
 
-class StreamedArrays:
-    """Arrays of a cluster over a connection; has the methods of SharedMemory that `Arrays` lists.
+class StreamedArrays(Arrays):
+    """Arrays of a cluster over a connection.
 
     Parameters
     ----------
@@ -324,13 +334,8 @@ class StreamedArrays:
     same_machine: ClassVar[bool] = False
 
     def __init__(self, connection: Connection, piece: int = PIECE) -> None:
-        self._connection, self._piece = connection, piece
-
-    def upload(self, key: str, array: Array, splits: Splits) -> None:
-        """Store `array` in chunks of `splits` as the tensor `key`, with the present values."""
-        refuse_pointers(array.dtype)
-        places = list(boxes(splits))
-        self._store(key, len(places), (array[whole(box)] for box in places))
+        super().__init__(connection)
+        self._piece = piece
 
     def download(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Array:
         """A copy of the tensor `key`, assembled here chunk by chunk."""
@@ -339,13 +344,6 @@ class StreamedArrays:
         for box, chunk in zip(boxes(splits), self.chunks(key, dtype, splits), strict=True):
             result[whole(box)] = chunk
         return result
-
-    def fetch(self, key: str, dtype: np.dtype[Any], splits: Splits, copy: bool) -> Any:
-        """The tensor `key`: owned, or with `copy=False` read-only; a copy in both cases."""
-        value = self.download(key, dtype, splits)
-        if not copy:
-            value.flags.writeable = False
-        return value if splits or not copy else value[()]
 
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
         """Owned values of several tensors; a request does not wait for earlier requests."""
@@ -362,23 +360,11 @@ class StreamedArrays:
             found.append(value if splits else value[()])
         return found
 
-    def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
-        """Copy a tensor `key` of another cluster to this cluster."""
-        refuse_pointers(dtype)
-        self._store(key, math.prod(map(len, splits)), source.chunks(key, dtype, splits))
-
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, in turn, in C order."""
         refuse_pointers(dtype)
         (numbers,) = chunk_numbers(self._connection, [key])
         return self._read(self._parts(numbers, dtype, splits))
-
-    def pin(self, key: str, dtype: np.dtype[Any], splits: Splits) -> tuple[list[Array], Callable[[], None]] | None:
-        """None: no memory is shared."""
-        return None
-
-    def close(self) -> None:
-        """No effect: nothing is held here."""
 
     def _parts(self, numbers: Sequence[int], dtype: np.dtype[Any], splits: Splits) -> list[Part]:
         shapes = [tuple(one.stop - one.start for one in box) for box in boxes(splits)]
@@ -403,19 +389,10 @@ class StreamedArrays:
             length = min(self._piece, size - start)
             yield length, ("passing", "gather", ChunkElements.first(chunk, length, start))
 
-    def _store(self, key: str, count: int, parts: Iterable[Array]) -> None:
-        """Make `count` fresh chunks the tensor `key`; whatever goes wrong, an interrupt too, leaves none behind."""
-        connection = self._connection
-        first = connection.ask("session", "take_chunks", count)
+    def _write(self, first: int, parts: Iterable[Array]) -> None:
         calls = (call for chunk, part in enumerate(parts, start=first) for call in self._writes(chunk, part))
-        try:
-            for _ in connection.ask_each(calls, UNDER_WAY):
-                pass
-            connection.ask("session", "keep", key, first, count)
-        except BaseException:
-            connection.tell("session", "drop", [key])
-            connection.tell("store", "abandon", first, count)
-            raise
+        for _ in self._connection.ask_each(calls, UNDER_WAY):
+            pass
 
     def _writes(self, chunk: int, part: Array) -> Iterator[Call]:
         """Calls that store a chunk: a single call, or one for each piece of a large chunk."""
