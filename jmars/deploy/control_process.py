@@ -269,6 +269,25 @@ class ControlProcess(ClusterProcess):
         ended_within(self.janitor, END_SECONDS)  # it ends last, when the whole process group is gone
 
 
+def take_orders() -> tuple[dict[str, Any], int, int]:
+    """Be a control process: the orders of `ControlProcess`, and descriptors of the client's end and for the answer.
+
+    What users print goes to the log from now on. A detached process outlives the client that started it.
+    """
+    orders: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
+    if orders["detach"] and os.fork():
+        os._exit(0)  # the client waits for this process, and is no parent of the child, which stays
+    if orders["detach"]:
+        os.setsid()
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    sys.path[:] = orders["path"]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    return orders, kernel_end, answer
+
+
 def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:
     assert process.stdout is not None
     poll = select.poll()

@@ -11,13 +11,13 @@ import asyncio
 import json
 import logging
 import os
-import sys
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from jmars.actors.channel import Descriptor
 from jmars.deploy import memory
+from jmars.deploy.control_process import take_orders
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import FIXED, ClusterHead, WhyService
 from jmars.deploy.host_machine import HostMachine
@@ -197,17 +197,7 @@ class Host(ClusterHead):
 
 def main() -> None:
     """Be a control process until the cluster ends."""
-    orders = json.loads(sys.stdin.buffer.readline())
-    kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
-    if orders["detach"] and os.fork():
-        os._exit(0)  # whoever started us waits for this process, and is no parent of the one that stays
-    if orders["detach"]:
-        os.setsid()
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # what users print goes to the log
-    sys.path[:] = orders["path"]
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    orders, kernel_end, answer = take_orders()
     set_engine(NoComputeEngine(orders["limit"], orders["workers"]))  # tensors are built here where a graph unfolds
     folders = Folders(**orders["folders"])
     arena_fd = orders["arena"]

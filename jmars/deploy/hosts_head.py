@@ -20,7 +20,6 @@ import asyncio
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -34,6 +33,7 @@ from jmars.deploy.batch import BatchLaunch
 from jmars.deploy.beats import beats_door
 from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.common_bits import CommonBits
+from jmars.deploy.control_process import take_orders
 from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead, WhyService
@@ -403,17 +403,7 @@ class HostsHead(ClusterHead):
 
 def main(make: Callable[[dict[str, Any], Folders, int], HostsHead] = HostsHead) -> None:
     """Be a head, which `make` gives, until the cluster ends."""
-    orders = json.loads(sys.stdin.buffer.readline())
-    kernel_end, answer = os.dup(0), os.dup(1)  # nobody else reads the first or writes the second
-    if orders["detach"] and os.fork():
-        os._exit(0)  # whoever started us waits for this process, and is no parent of the one that stays
-    if orders["detach"]:
-        os.setsid()
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)
-    sys.path[:] = orders["path"]
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    orders, kernel_end, answer = take_orders()
     folders = Folders(**orders["folders"])
     lock = folders.lock()  # held until both the janitor and this process have ended
     janitor, alive = start_janitor(folders, orders["kernel"], [kernel_end, answer])
