@@ -236,6 +236,17 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def format_address(host: str, port: int) -> str:
+    """An address of host and port, as `parse_address` reads it.
+
+    Examples
+    --------
+    >>> format_address("10.0.0.7", 4711), format_address("::1", 4711)
+    ('10.0.0.7:4711', '[::1]:4711')
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 async def connect_tls(channel: LastingChannel, addresses: Sequence[str], context: ssl.SSLContext, cluster: str) -> None:
     """Connect a channel to its peer, and dial again in the background until the channel has ended.
 

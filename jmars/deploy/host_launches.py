@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from jmars.actors.tls_link import format_address
 from jmars.deploy.control_process import process_settings
 from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.launch import Launched, Launcher, LocalLauncher
@@ -117,7 +118,7 @@ class HostLaunches:
             self._cluster,
             name,
             *identity,
-            tuple(f"[{one}]:{port}" if ":" in one else f"{one}:{port}" for one in addresses),
+            tuple(format_address(one, port) for one in addresses),
             self._enrolment.authority.certificate,
             self._enrolment.invite(identity, time.monotonic()),
             place["limit"],

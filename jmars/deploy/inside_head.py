@@ -25,6 +25,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from jmars.actors.tls import Identity
+from jmars.actors.tls_link import format_address
 from jmars.deploy.control_process import process_settings
 from jmars.deploy.folders import Folders
 from jmars.deploy.hosts_head import HostsHead
@@ -362,7 +363,7 @@ class InsideLaunches:
             self._cluster,
             name,
             *identity,
-            tuple(f"[{one}]:{self._port}" if ":" in one else f"{one}:{self._port}" for one in self._hosting.heads()),
+            tuple(format_address(one, self._port) for one in self._hosting.heads()),
             self._enrolment.authority.certificate,
             None,
             berth.memory,

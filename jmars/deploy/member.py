@@ -19,7 +19,7 @@ from typing import Any
 from jmars.actors import Mailbox, remote_method
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import Credentials
-from jmars.actors.tls_link import parse_address
+from jmars.actors.tls_link import format_address, parse_address
 from jmars.deploy.folders import Folders
 from jmars.deploy.host_facts import own_facts
 from jmars.deploy.host_machine import HostMachine
@@ -143,8 +143,7 @@ class Member:
         self._begin(ucx)
 
     def _listening(self, port: int) -> None:
-        address = f"[{self._address}]" if ":" in self._address else self._address
-        self.link.tell("roster", "listens", f"{address}:{port}")
+        self.link.tell("roster", "listens", format_address(self._address, port))
 
     def _pull_by_head(
         self, wanted: ChunkRange, hosts: Sequence[int], done: Callable[[str], None]

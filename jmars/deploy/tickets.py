@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name, names_of
-from jmars.actors.tls_link import VISITOR, TlsClientGreeting, TlsServer, dial_tls, parse_address
+from jmars.actors.tls_link import VISITOR, TlsClientGreeting, TlsServer, dial_tls, format_address, parse_address
 from jmars.deploy.ca import CertificateAuthority, check_request, new_request
 from jmars.errors import AuthenticationError, ClusterLostError, ClusterStartError, HostRefusedError, ProtocolError
 
@@ -321,7 +321,7 @@ class JoinTickets:
             self._cluster,
             "a host that joins",
             *asked,
-            tuple(f"[{one}]:{port}" if ":" in one else f"{one}:{port}" for one in addresses or own_addresses()),
+            tuple(format_address(one, port) for one in addresses or own_addresses()),
             self._enrolment.authority.certificate,
             secret,
             settings["limit"],

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from jmars.actors import remote_method
 from jmars.actors.tls import Credentials
-from jmars.actors.tls_link import parse_address
+from jmars.actors.tls_link import format_address, parse_address
 from jmars.errors import ChunkLostError, ClusterError, JmarsError, StorageError, text_of
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager
 from jmars.memory.gathering import Pull
@@ -309,7 +309,7 @@ class CarrierLink:
         ucx
             "no", "auto" or "always".
         """
-        self._address = f"[{address}]" if ":" in address else address
+        self._address = address
         self._identity = {
             "cluster": cluster,
             "host": host,
@@ -486,7 +486,7 @@ class CarrierLink:
         if self._closed or not self._identity:
             return
         process = self._process = self._start()
-        process.send(("begin", {**self._identity, "bind": f"{self._address}:{self._port}"}))
+        process.send(("begin", {**self._identity, "bind": format_address(self._address, self._port)}))
         for (host, incarnation), address in self._peers.items():
             process.send(("peer", host, incarnation, address))
         for holder in self._gone:
