@@ -12,7 +12,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -28,7 +27,7 @@ from jmars.model.messages import JobClosed, Report
 from jmars.storage import Arena
 from jmars.storage.chunks import ChunkRange, received
 from jmars.worker import Zygote
-from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, ChunkKeepingActor, PeersActor, ServingActor
+from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, ChunkKeepingActor, ServingActor
 from jmars.worker.host_status import host_status
 from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 from jmars.worker.store import ChunkPiecesActor
@@ -86,7 +85,7 @@ class Member:
         self.mailbox.add("serving", ServingActor(execution, arena.memory, folders.spill))
         self.mailbox.add("member", MemberActor(self))
         self.mailbox.add("keeping", ChunkKeepingActor(execution))
-        self.mailbox.add("peers", PeersActor(self.exchange, self._begin_carrier))
+        self.mailbox.add("peers", self.exchange)
         self.break_jobs = self._orders.break_jobs
         self._gathered: list[Report] = []
         self._told_costs = 0.0
@@ -134,13 +133,8 @@ class Member:
     # -- chunks of other hosts
     def joined(self, ticket: Ticket, credentials: Credentials) -> None:
         """The host has joined as the ticket says."""
-        address = own_address(ticket.head)
-        begin = self.exchange.begin
-        self._begin = partial(begin, ticket.cluster, *ticket.identity, credentials, address)
-        self._address = address
-
-    def _begin_carrier(self, ucx: str) -> None:
-        self._begin(ucx)
+        self._address = own_address(ticket.head)
+        self.exchange.joined(ticket.cluster, *ticket.identity, credentials, self._address)
 
     def _listening(self, port: int) -> None:
         self.link.tell("roster", "listens", format_address(self._address, port))

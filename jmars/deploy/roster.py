@@ -240,7 +240,7 @@ class Roster:
         if len(self.links) > 1:
             self.tell_all("peers", "begin", self.ucx)
         for other, address in self.addresses.items():
-            link.channel.tell("peers", "add", other, self.channels[other].peer.incarnation, address)
+            link.channel.tell("peers", "add_peer", other, self.channels[other].peer.incarnation, address)
         peer, before = self.channels[number].peer, self._lost.pop(number, "")
         why = f"it is back as incarnation {peer.incarnation}; {before}" if before else ""
         if before:
@@ -256,7 +256,7 @@ class Roster:
             self.two_listen.set()
         for other, link in self.links.items():
             if other != number:
-                link.channel.tell("peers", "add", number, self.channels[number].peer.incarnation, address)
+                link.channel.tell("peers", "add_peer", number, self.channels[number].peer.incarnation, address)
 
     def left(self, number: int) -> None:
         """A host leaves; further hosts keep the chunks."""
@@ -277,7 +277,7 @@ class Roster:
         if self.links.pop(number, None) is not None:
             log.warning("host %d (%s) is gone: %s", number, self.names[number], why)
             self.addresses.pop(number, None)
-            self.tell_all("peers", "drop", *self.channels[number].peer)
+            self.tell_all("peers", "drop_peer", *self.channels[number].peer)
             self.hosts.lost(number, why, state)
             self._lost[number] = why
             self.changed(number, state, why)

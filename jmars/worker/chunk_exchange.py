@@ -51,7 +51,7 @@ log = logging.getLogger("jmars.worker")
 
 
 class ChunkExchange:
-    """Chunks to and from other hosts.
+    """Chunks to and from other hosts; the actor "peers", to which the head tells of other hosts.
 
     Parameters
     ----------
@@ -78,25 +78,47 @@ class ChunkExchange:
         self._watch = execution.processes.watch
         self._buffers.pull_by(self.pull)
         self._incarnations: dict[int, int] = {}  # of peers
+        self._joined: tuple[str, int, int, Credentials, str] | None = None
         self._begun = False
         self.relayed = 0  # pulls that the head passed on
         self.carrier = CarrierLink(
             self._start, serve=self._serve, served=self._served, damaged=self._buffers.bad_file, listening=listening
         )
 
-    def begin(
-        self, cluster: str, host: int, incarnation: int, credentials: Credentials, address: str, ucx: str = "no"
-    ) -> None:
-        """Start the carrier, which listens at `address`; no effect the second time."""
+    def joined(self, cluster: str, host: int, incarnation: int, credentials: Credentials, address: str) -> None:
+        """This host has joined a cluster; other hosts reach it at `address`."""
+        self._joined = cluster, host, incarnation, credentials, address
+
+    @remote_method
+    def begin(self, ucx: str) -> None:
+        """Start the carrier, which listens for other hosts; takes "no", "auto" or "always" for UCX.
+
+        No effect the second time.
+        """
+        assert self._joined is not None
         if not self._begun:
             self._begun = True
-            self.carrier.begin(cluster, host, incarnation, credentials, address, ucx)
+            self.carrier.begin(*self._joined, ucx)
 
+    @remote_method
     def add_peer(self, host: int, incarnation: int, address: str) -> None:
         """Chunks of a host can be read at "address:port"."""
         if self.carrier.add_peer(host, incarnation, address):
             self._incarnations[host] = incarnation
 
+    @remote_method
+    async def dial(self, address: str) -> str:
+        """Why this host cannot reach "address:port"; empty where a connection comes up."""
+        where, port = parse_address(address)
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                _, writer = await asyncio.open_connection(where, port)
+        except OSError as error:  # TimeoutError, too
+            return text_of(error) or f"no connection within {DIAL_SECONDS:g} s"
+        writer.close()
+        return ""
+
+    @remote_method
     def drop_peer(self, host: int, incarnation: int) -> None:
         """A host is gone."""
         if self._incarnations.get(host) == incarnation:  # else it is back already
@@ -177,46 +199,6 @@ def source_of(chunks: Chunks, buffers: BufferManager, chunk: int) -> int | Spill
     if file is None:
         raise ChunkLostError(f"chunk {chunk} is not on this host; compute its tensor again")
     return file
-
-
-class PeersActor:
-    """The actor "peers": the head tells of other hosts.
-
-    Parameters
-    ----------
-    begin
-        Starts the carrier of this host; takes "no", "auto" or "always" for UCX.
-    """
-
-    def __init__(self, exchange: ChunkExchange, begin: Callable[[str], None]) -> None:
-        self._exchange, self._begin = exchange, begin
-
-    @remote_method
-    def begin(self, ucx: str) -> None:
-        """There are other hosts: listen for them."""
-        self._begin(ucx)
-
-    @remote_method
-    def add(self, host: int, incarnation: int, address: str) -> None:
-        """A host listens."""
-        self._exchange.add_peer(host, incarnation, address)
-
-    @remote_method
-    async def dial(self, address: str) -> str:
-        """Why this host cannot reach "address:port"; empty where a connection comes up."""
-        where, port = parse_address(address)
-        try:
-            async with asyncio.timeout(DIAL_SECONDS):
-                _, writer = await asyncio.open_connection(where, port)
-        except OSError as error:  # TimeoutError, too
-            return text_of(error) or f"no connection within {DIAL_SECONDS:g} s"
-        writer.close()
-        return ""
-
-    @remote_method
-    def drop(self, host: int, incarnation: int) -> None:
-        """A host is gone."""
-        self._exchange.drop_peer(host, incarnation)
 
 
 MARKED = 16  # pulls whose marks are kept between two reports

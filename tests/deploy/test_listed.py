@@ -18,7 +18,7 @@ from jmars.notebook.server.discovery import _Reports
 from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journal import JournaledSession
 from jmars.web.results import _Jobs
-from jmars.worker.chunk_exchange import PeersActor, ServingActor
+from jmars.worker.chunk_exchange import ChunkExchange, ServingActor
 from jmars.worker.store import ChunkPiecesActor, ChunkTransferActor
 
 SESSION = "submit cancel withdraw describe wait jobs read take_chunks keep drop chunks"
@@ -36,7 +36,7 @@ LISTED = {
     ServingActor: "read",
     MemberActor: "start_again look info rest end",
     Seat: "join listens take carried costs warm read",
-    PeersActor: "begin add dial drop",
+    ChunkExchange: "begin add_peer dial drop_peer",
     TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",
     JournaledSession: "submit cancel withdraw keep drop",

@@ -8,6 +8,7 @@ tests/actors/test_delivery.py and the wire of tests/sim/wire.py show.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from jmars.model import messages
@@ -41,6 +42,7 @@ class Echoes:
         handle, loop, share = getattr(owner, name), self._world.loop, self._world.faults.echoes
         called = what or f"{type(owner).__name__}.{name}"
 
+        @wraps(handle)  # it may be a remote method
         def heard(*args: Any) -> Any:
             found = handle(*args)
             if share and loop.random.random() < share:

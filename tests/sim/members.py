@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jmars.actors.lasting import LastingChannel
@@ -120,9 +119,8 @@ class SimHost:
         self.member = SimMember(orders, folders, children, 0, arena)
         self.execution, self.store = self.member.machine.execution, self.member.machine.store
         exchange = self.member.exchange
-        self.member._begin = partial(  # type: ignore[assignment]
-            exchange.begin, CLUSTER, *self.identity, _NoCredentials(), f"10.0.0.{number}"
-        )
+        credentials: Any = _NoCredentials()
+        exchange.joined(CLUSTER, *self.identity, credentials, f"10.0.0.{number}")
         self.member._address = f"10.0.0.{number}"
         self._watch_source(exchange.carrier)
         world.echoes.of_host(self)

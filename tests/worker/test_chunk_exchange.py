@@ -25,7 +25,8 @@ def _exchange(host: Host, relayed: list[Any]) -> ChunkExchange:
         return lambda: relayed.append("withdrawn")
 
     exchange = ChunkExchange(host.execution, children, "/nowhere", relay, lambda port: None)
-    exchange.begin("cluster", 1, 1, Credentials(b"key", b"certificate", b"ca"), "127.0.0.1")
+    exchange.joined("cluster", 1, 1, Credentials(b"key", b"certificate", b"ca"), "127.0.0.1")
+    exchange.begin("no")
     exchange.add_peer(2, 1, "127.0.0.1:9")
     return exchange
 
