@@ -29,7 +29,7 @@ import numpy as np
 from jmars.errors import GraphError, text_of
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
-from jmars.tensor.ops.random.numpy_random import Generator
+from jmars.tensor.ops.random.generator import Generator
 from jmars.tensor.protocols import FUNCTIONS, call
 from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.tensor.ops.random.numpy_random import Generator, RandomState
+from jmars.tensor.ops.random.generator import Generator
+from jmars.tensor.ops.random.numpy_random import RandomState
 from jmars.tensor.ops.random.permutation import permute
 from tests.tensor.cut import same
 

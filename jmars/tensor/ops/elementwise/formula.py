@@ -22,13 +22,8 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.infer import Kind, check_dtype, kind_of, loses_imaginary, result_type, ufunc_dtypes
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.chunks.unknown_chunks import (
-    broadcast_lengths,
-    chunk_classes,
-    chunk_type,
-    length_kind,
-    run_expression,
-)
+from jmars.tensor.ops.chunks.tiling import chunk_classes
+from jmars.tensor.ops.chunks.unknown_chunks import broadcast_lengths, chunk_type, length_kind, run_expression
 from jmars.tensor.splits import agreed_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open

@@ -19,7 +19,8 @@ from jmars.kernels.program import Call, ChunkType, Combine, Program, Reduce, sin
 from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
-from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind, run_reduction
+from jmars.tensor.ops.chunks.tiling import chunk_classes
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind, run_reduction
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe, native
 from jmars.tensor.ops.out_argument import write_out
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype, trial

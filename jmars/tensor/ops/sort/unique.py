@@ -25,8 +25,8 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.dynamic import new_group
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
-from jmars.tensor.ops.chunks.tiling import corners
-from jmars.tensor.ops.chunks.unknown_chunks import chunk_classes, chunk_type, length_kind
+from jmars.tensor.ops.chunks.tiling import chunk_classes, corners
+from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.elementwise.ufuncs import astype, native
 from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.reshape import ravel
