@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jmars import array_api, remote, tensor
     from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
     from jmars.client.reporting import performance_report
-    from jmars.tensor.annotations import annotate
+    from jmars.tensor.operand import annotate
 
 __all__ = [
     "Cluster",
@@ -54,7 +54,7 @@ _HOMES = {
         ("Cluster", "Job", "Session", "connect", "dask_scheduler", "execute", "new_session", "plan_of"), "jmars.client"
     ),
     "performance_report": "jmars.client.reporting",
-    "annotate": "jmars.tensor.annotations",
+    "annotate": "jmars.tensor.operand",
 }
 
 

@@ -41,7 +41,7 @@ class Config:
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
         # predicted seconds of a value that is computed in this process; 0: none is (client/local_runs.py)
         self.local_seconds: float = _seconds("JMARS_LOCAL_SECONDS", 0.05)
-        # bytes of a tensor that another library takes as a NumPy array (tensor/implicit_arrays.py): from
+        # bytes of a tensor that another library takes as a NumPy array (tensor/from_array.py): from
         # `array_warning` on with a warning; beyond `array_limit` an error, where 0 is half of the free memory
         self.array_warning: int = _size("JMARS_ARRAY_WARNING", 256 * 2**20)
         self.array_limit: int = _size("JMARS_ARRAY_LIMIT", 0)

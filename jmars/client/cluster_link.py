@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jmars.client.arrays import Arrays
 from jmars.model.collector import free_in_child
-from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import SourceLine, raise_at, warn_user
+from jmars.tensor.operand import SourceLine, TensorData, raise_at, warn_user
 
 if TYPE_CHECKING:
     from jmars.plan import Workers

@@ -32,9 +32,8 @@ from jmars.model.collector import without_collections
 from jmars.model.events import Event
 from jmars.model.messages import Failure
 from jmars.model.status import STATE_NAMES, JobState
-from jmars.tensor.lineage import detach
-from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine, TensorData
+from jmars.tensor.structure import detach
 from jmars.units import format_seconds
 
 if TYPE_CHECKING:

@@ -23,11 +23,9 @@ from jmars.config import config
 from jmars.deploy.memory import available, default_limit, room_for_chunks, usable_cores
 from jmars.devices.find import is_gpu
 from jmars.switches import checked
-from jmars.tensor.composite import Composite
 from jmars.tensor.engine import get_engine
-from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import warn_user
+from jmars.tensor.from_array import Composite, FromArray
+from jmars.tensor.operand import TensorData, warn_user
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 

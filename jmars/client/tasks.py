@@ -31,7 +31,7 @@ from jmars.client.session import execute, plan_of
 from jmars.errors import GraphError, UnsupportedError
 from jmars.graph import Dag
 from jmars.plan import ANY, CPU, GPU, UNLIMITED, Part, PlanGraph, Workers, as_labels, depth_first, merge
-from jmars.tensor.source_line import SourceLine, source_line
+from jmars.tensor.operand import SourceLine, source_line
 from jmars.tensor.spawn import Spawned, spawn
 from jmars.units import parse_bytes
 

@@ -38,10 +38,10 @@ from jmars.notebook.cell_source import COMPUTED, LAST_VALUE, LOOKED, CellSource,
 from jmars.notebook.kernel_access import run_coroutine
 from jmars.notebook.namespace import Namespace, compute_displayed_values, tensors_in
 from jmars.notebook.numpy_names import bound_imports, lazy_names
-from jmars.tensor.composite import Composite
 from jmars.tensor.engine import Engine, current_engine, set_engine
+from jmars.tensor.from_array import Composite
+from jmars.tensor.operand import SourceLine, following_calls, raise_along
 from jmars.tensor.small_values import small_values
-from jmars.tensor.source_line import SourceLine, following_calls, raise_along
 from jmars.tensor.tensor import Tensor
 from jmars.units import parse_bytes
 

@@ -34,8 +34,7 @@ from jmars.notebook.display import CellDisplay
 from jmars.notebook.kernel_access import Pump
 from jmars.notebook.running_cell import RunningCell
 from jmars.tensor.engine import Engine
-from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import SourceLine, raise_along, source_line, users_frames
+from jmars.tensor.operand import SourceLine, TensorData, raise_along, source_line, users_frames
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
 

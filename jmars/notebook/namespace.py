@@ -25,12 +25,11 @@ from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
 from jmars.notebook.user_arrays import MaskedArrays, UserArrays, has_mask
 from jmars.tensor.buffers import PlaceState
-from jmars.tensor.composite import Composite
 from jmars.tensor.engine import get_engine
-from jmars.tensor.operand import TensorData
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.from_array import Composite
+from jmars.tensor.operand import SourceLine, TensorData
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.tensor_format import summary
+from jmars.tensor.tensor_text import summary
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

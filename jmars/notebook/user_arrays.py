@@ -23,11 +23,9 @@ from jmars import tensor as mt
 from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.notebook.view_steps import host_of, overlaps_itself, path_to, root_of, shares_memory
 from jmars.tensor.buffers import Place, View
-from jmars.tensor.composite import Composite
-from jmars.tensor.from_array import COPIED, FromArray
-from jmars.tensor.operand import TensorData
+from jmars.tensor.from_array import COPIED, Composite, FromArray
+from jmars.tensor.operand import SourceLine, TensorData
 from jmars.tensor.ops.index.setitem import SetSlice
-from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor, as_tensor
 
 Array = np.ndarray[Any, Any]

@@ -65,9 +65,8 @@ from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
 from jmars.optimize.slice_pushdown import push_down_slices
 from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.switches import TASK_DEFAULTS, checked
-from jmars.tensor.annotations import Annotation
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
-from jmars.tensor.operand import Operand
+from jmars.tensor.operand import Annotation, Operand
 from jmars.tensor.ops.blockwise.sliding_windows import SlidingWindows
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.ops.index.setitem import SetSlice, SetSlices

@@ -1,6 +1,6 @@
 """Unfolds a tensor graph with dynamic operands during the run: computes the next stage, a graph known at once.
 
-Most graphs run as submitted. A graph with dynamic operands (tensor/dynamic.py) runs in stages: a stage computes the
+Most graphs run as submitted. A graph with dynamic operands (tensor_graph.py) runs in stages: a stage computes the
 lengths and values that the next dynamic operands depend on, and all results that depend on no dynamic operand.
 `Unfolding` needs only lengths and a few values of a run and knows no worker; scheduler/stages.py drives it.
 Source: docs/decisions/0014-stages.md; Mars (`yield` inside `tile`).
@@ -20,11 +20,8 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import GraphError
-from jmars.tensor.annotations import annotated
-from jmars.tensor.dynamic import Dynamic, Placeholder
-from jmars.tensor.operand import Operand, Splits, TensorMeta
-from jmars.tensor.tensor_graph import Stored, TensorGraph
-from jmars.tensor.unknown import Origin, Unknown, axis_length, resolved
+from jmars.tensor.operand import Operand, Origin, Splits, TensorMeta, Unknown, annotated, axis_length, resolved
+from jmars.tensor.tensor_graph import Dynamic, Placeholder, Stored, TensorGraph
 
 
 class UnfoldingNodes:

@@ -65,7 +65,7 @@ from jmars.scheduler.ranking import refuse_unfit
 from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.scheduler.stage_run import RegistrationState, StageRun
 from jmars.scheduler.stages import Stages, compile_submission, stages_of
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from jmars.units import format_seconds
 
 log = logging.getLogger("jmars.scheduler")

@@ -21,7 +21,7 @@ from jmars.model.status import STATE_NAMES
 from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.operand_rows import Deaths
 from jmars.scheduler.prepare import Ready
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 
 
 def counts_by_state(states: bytes | bytearray) -> list[int]:

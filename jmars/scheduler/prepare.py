@@ -57,7 +57,7 @@ from jmars.scheduler.ranking import (
     refuse_many,
 )
 from jmars.tensor.chunk import ChunkGraph, GraphLayer
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from jmars.tensor.structure import Bindings, Slot
 from jmars.tensor.tensor_graph import TensorGraph
 

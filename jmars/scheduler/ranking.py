@@ -35,7 +35,7 @@ from jmars.plan.plan_graph import GPU_ONLY
 from jmars.plan.prediction import predict_from_simulation
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from jmars.units import format_bytes
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from jmars.scheduler.progress import Eta
 from jmars.scheduler.replanning import Replanning
 from jmars.scheduler.scheduler_context import SchedulerContext
 from jmars.scheduler.shards import Shards, make_rows
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 
 if TYPE_CHECKING:
     from jmars.scheduler.graph_actor import GraphActor

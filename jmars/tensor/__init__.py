@@ -2,40 +2,23 @@
 
 In reading order:
 
-- source_line.py: the line of the user's code that made an operand
-- unknown.py: lengths that only a run can tell
-- annotations.py: what a user asks for operands: a worker, no fusion
 - operand.py: `Operand`, `TensorData`, `TensorMeta`
 - chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
-- outputs.py: functions with several results, of which a graph computes those that it reads
 - from_array.py: NumPy arrays as leaves of the graph
 - tensor_graph.py: `TensorGraph`, as a client submits it
-- lineage.py: how computed tensors were made, without keeping their inputs' values
 - structure.py: a graph split into structure, which decides the plan, and bindings
-- dynamic.py: operands that are replaced by a graph during the run
 - engine.py: the engine that computes tensors
-- elements.py: elements of a tensor with a single axis, for loops
 - small_parts.py, small_values.py: small values in a cell, computed at once, without nodes
-- known_elements.py: elements of small arrays in a cell, read and written without nodes
 - splits.py: chunk sizes
-- infer.py: dtypes by NumPy's rules
-- implicit_arrays.py: warns of large tensors that other libraries take as arrays
-- ufunc_references.py: refers to ufuncs of other libraries
-- overrides.py: overrides of NumPy's functions by arguments of other libraries
 - protocols.py: the table of functions
-- tensor_format.py: formats tensors as NumPy prints arrays
-- tensor_html.py: a tensor in a notebook: facts, a picture of the chunks
+- tensor_text.py: formats tensors as NumPy prints arrays
 - buffers.py, steps.py: handles that share memory in NumPy share a buffer
-- memory_attributes.py: `base`, `strides`, `flags`
-- planned.py: `plan`, `visualize`
 - aliases.py: Dask's and Mars's names of methods
-- operators.py, methods.py, tensor.py: `Tensor`, the handle
-- composite.py: values that consist of several tensors
+- methods.py, tensor.py: `Tensor`, the handle
 - closures.py: detects tensors in users' functions
 - atomic_file.py: atomic file writes
 - ops: the operands
 - files: arrays in files of several formats
-- numpy_classes.py: NumPy's array classes inside a cell
 - numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
@@ -43,10 +26,8 @@ In reading order:
 - strings.py: functions of text, imported on first use
 - polynomial.py: the class of polynomials, imported on first use
 - array_api.py: the names of the array API standard
-- result_layouts.py: memory order of results
 - deferring.py: functions of arrays of unknown length, deferred to a later stage
 - spawn: Python functions as operands, objects as chunks
-- duck_arrays.py: detects duck arrays among arguments
 - chunk_types: chunks that are duck arrays, imported on first use
 """
 
@@ -56,7 +37,7 @@ from typing import Any
 import numpy as _np
 
 from jmars.errors import UnsupportedError as _UnsupportedError
-from jmars.tensor import array_api, deferring, files, linalg, numpy_classes, ops, result_layouts, small_values
+from jmars.tensor import array_api, deferring, files, linalg, ops, small_values
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
@@ -87,10 +68,8 @@ __all__ = [
     "files",
     "get_engine",
     "linalg",
-    "numpy_classes",
     "ops",
     "random",
-    "result_layouts",
     "set_engine",
     "small_values",
     "tensor",

@@ -2,6 +2,8 @@
 
 Users find the list in docs/reference/spellings.md.
 Source: dask.array (2025), names and defaults; Mars 0.10, `mars.tensor`.
+
+`plan` and `visualize` of a tensor: the predicted cost and the graph of a run, without the run.
 """
 
 from __future__ import annotations
@@ -20,8 +22,6 @@ from jmars.tensor.splits import ChunkSize, decide_splits
 if TYPE_CHECKING:
     from jmars.tensor.operand import Splits
     from jmars.tensor.tensor import Tensor
-
-__all__ = ["Aliases", "BlockView", "ExecutableTuple", "coarsen", "compute", "normalize_chunks", "persist"]
 
 
 class Aliases:
@@ -249,3 +249,39 @@ def coarsen(reduction: Callable[..., Any], x: Any, axes: Mapping[int, int], trim
     shape = [n for length, count in zip(whole.shape, counts) for n in (length // count, count)]
     found: Tensor = reduction(call("reshape", whole, shape), axis=tuple(range(1, len(shape), 2)), **kwargs)
     return found
+
+
+class Planned:
+    """Base class of `Tensor`."""
+
+    __slots__ = ()
+
+    def plan(self: Any, policy: str | None = None) -> Any:
+        """Predict the cost of computing the tensor, as a `jmars.client.plans.PlannedRun`; starts nothing.
+
+        Parameters
+        ----------
+        policy
+            Name of a planning policy, as for `PlannedRun.what_if`; None: the one in the settings.
+        """
+        return get_engine().plan([self.data], policy=policy)
+
+    def visualize(self, path: str | None = None, *, fusion: str = "both", colour: str = "kind") -> Any:
+        """Draw the graph of the tensor before and after fusion; starts nothing, and notebooks show the result.
+
+        Parameters
+        ----------
+        path
+            File to write: .svg, .png, .pdf, or .dot for Graphviz's text; None for none.
+        fusion
+            "before", "after" or "both".
+        colour
+            Of the operands after fusion: by "kind" or by predicted "seconds". Graphs of more than 300 operands are
+            drawn by layers.
+
+        Raises
+        ------
+        JmarsError
+            If Graphviz is not installed (`pip install "jmars[reports]"`, and the program `dot`).
+        """
+        return self.plan().visualize(path, fusion=fusion, colour=colour)

@@ -6,6 +6,8 @@ view derives the buffer's next node. Whether a reshape is a view depends on stri
 
 The buffer of a small value in a cell has its elements in this process, as `memory` (small_values.py). NumPy reads and
 writes the memory, and a node is made of the memory when the graph needs one. A write after that copies the memory.
+
+Attributes of tensors about memory: `base`, `strides`, `flags`; and their state, to take back writes.
 """
 
 from __future__ import annotations
@@ -26,22 +28,8 @@ from jmars.tensor.operand import TensorData, new_data
 from jmars.tensor.splits import decide_splits
 
 if TYPE_CHECKING:
-    from jmars.tensor.elements import ElementLoop
+    from jmars.tensor.small_parts import ElementLoop
     from jmars.tensor.tensor import Tensor
-
-__all__ = ["Buffer", "MemoryFlags", "Place", "PlaceState", "SmallValues", "View", "ViewStep"]
-__all__ += [
-    "basic_index",
-    "can_ravel",
-    "can_reshape",
-    "layout_of",
-    "normal_copy",
-    "normal_order",
-    "reshaped_layout",
-    "small_layout",
-    "strides_in_order",
-]
-__all__ += ["strides_like", "taken_strides", "unresolved"]
 
 Array = np.ndarray[Any, Any]
 _MEMORY = np.zeros(2**16, np.uint8)  # where the memory that layouts pretend to have begins
@@ -815,3 +803,46 @@ def small_layout(layout: Array, most: int = 2, is_broadcast: bool = False) -> Ar
     kept = [1 if is_broadcast and not step and n else n for n, step in zip(shape, layout.strides)]
     made = np.ones([kept[axis] for axis in order], np.int8)
     return np.broadcast_to(made.transpose(np.argsort(order)), shape) if layout.ndim else made
+
+
+class MemoryAttributes:
+    """Base class of `Tensor`."""
+
+    __slots__ = ()
+
+    @property
+    def base(self: Any) -> Any:
+        """The tensor that owns the memory of a view; None for the owner, and where the owner is gone."""
+        return self._place.buffer.owner() if isinstance(self._place, View) else None
+
+    @property
+    def strides(self: Any) -> tuple[int, ...]:
+        """Bytes between neighbours along each axis, as NumPy would have the elements in memory."""
+        _ = self.shape  # known lengths
+        layout = layout_of(self._place)
+        assert layout is not None
+        return tuple(layout.strides)
+
+    @property
+    def flags(self: Any) -> MemoryFlags:
+        """Order in memory, as NumPy would have the elements, and whether the tensor may be written."""
+        _ = self.data  # sets a view apart whose array is gone
+        return MemoryFlags(self._place)
+
+    def setflags(self: Any, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+        """Forbid or allow writes."""
+        if write is not None:
+            self.flags.writeable = write
+
+    # State, to take back writes
+
+    def state(self: Any) -> PlaceState:
+        """Return place and values, for `restore`."""
+        node, place = self.data, self._place
+        return PlaceState(place, node, place.buffer.node)
+
+    def restore(self: Any, state: PlaceState) -> None:
+        """Take back all writes since `state`."""
+        self._place = state.place
+        state.place.buffer.take_back(state.whole)
+        state.place.restore(state.node)

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.composite import Composite
+from jmars.tensor.from_array import Composite
 from jmars.tensor.methods import TensorMethods
 
 __all__ = ["closure_error"]

@@ -21,15 +21,25 @@ import numpy as np
 from jmars.errors import GraphError, NotReadyError
 from jmars.model.record import record
 from jmars.tensor.buffers import Place, View, ViewStep, unresolved
-from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import get_engine
-from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import (
+    NeedsLengthError,
+    Operand,
+    Origin,
+    Splits,
+    TensorData,
+    TensorMeta,
+    axis_length,
+    is_known,
+    is_open,
+    new_data,
+    values_forbidden,
+)
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
 from jmars.tensor.protocols import FUNCTIONS, set_call_hook
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.tensor_graph import TensorGraph
-from jmars.tensor.unknown import NeedsLengthError, Origin, axis_length, is_known, is_open, values_forbidden
+from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
 __all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
 

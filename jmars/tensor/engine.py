@@ -14,8 +14,7 @@ import numpy as np
 
 from jmars.errors import NotReadyError
 from jmars.model import upper_floors
-from jmars.tensor.operand import TensorData
-from jmars.tensor.unknown import values_forbidden
+from jmars.tensor.operand import TensorData, values_forbidden
 
 __all__ = [
     "Engine",
@@ -152,7 +151,7 @@ def get_engine() -> Engine:
     Raises
     ------
     NotReadyError
-        If there is no engine, or values are forbidden at present (`values_forbidden`, unknown.py).
+        If there is no engine, or values are forbidden at present (`values_forbidden`, operand.py).
     """
     if values_forbidden.get():
         raise NotReadyError("this needs the value of a tensor before anything is computed")

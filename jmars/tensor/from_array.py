@@ -4,27 +4,51 @@ A tensor must not see later writes to the array, since NumPy would have computed
 copied, once for each content. For larger arrays a checksum is kept, and if the array has changed when its chunks are
 sent, an error says so. A small part of a large array becomes a leaf: the rest is neither read nor sent. A map of a file
 for reading is neither copied nor read for a checksum; workers of this machine read the file (client/sent_graphs.py).
+
+Detects duck arrays among the arguments of tensor functions, and dispatches the call to chunk_types.
+
+An array that `np.asarray` accepts becomes a tensor. Conversion of other arrays (sparse arrays, GPU arrays) and of their
+handles (`chunk_types.DuckTensor`) raises `DuckArrayError`, and the table of functions (protocols.py) calls `dispatch`.
+The package chunk_types is imported at the first such call, and registers its functions here by `set_dispatcher`.
+Source: NEP 30 (duck arrays).
+
+`Composite`: base class of values that consist of several tensors, as a masked array consists of data and mask.
+
+Code that computes, fetches or restores tensors works on `parts()`. Functions that take tensors only refuse a Composite
+with an error that names its class.
+
+Warns of large tensors that become NumPy arrays unasked: a library that knows no tensors, as SciPy, takes the value.
+
+`x.fetch()` asks for the value and is never refused. `__array__` is called by any function that takes arrays, and brings
+the whole tensor into this process: from `config.array_warning` on with a warning before it begins, once for a line;
+beyond `config.array_limit` it is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import importlib
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from jmars.errors import ArrayChangedError, GraphError, UnsupportedError
+from jmars.config import config
+from jmars.errors import ArrayChangedError, GraphError, MemoryLimitError, UnsupportedError
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.composite import Composite
-from jmars.tensor.duck_arrays import refuse_duck_array
-from jmars.tensor.operand import Operand, TensorMeta
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.engine import get_engine
+from jmars.tensor.operand import Operand, SourceLine, TensorMeta, warn_at
+from jmars.units import format_bytes
 
-__all__ = ["COPIED", "FromArray", "copied_bytes", "is_own", "map_of", "plain_array"]
+if TYPE_CHECKING:
+    from jmars.tensor.tensor import Tensor
 
 COPIED = 16 * 2**20  # bytes up to which an array is copied
 PARTS = 4 * COPIED  # bytes of the parts of a large array that are copied
@@ -184,3 +208,146 @@ def _fields(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
     else:
         for name in array.dtype.names:
             yield from _fields(array[name])
+
+
+Dispatcher = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+_dispatcher: Dispatcher | None = None
+
+
+class DuckArrayError(UnsupportedError):
+    """Raised where a duck array would have to become a NumPy array."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"{kind} is not converted to a NumPy array implicitly; convert it, x.todense()")
+
+
+def is_duck_array(value: Any) -> bool:
+    """Whether a value is an array of a library other than NumPy and jmars, with `__array_namespace__`."""
+    kind = type(value)
+    return hasattr(kind, "__array_namespace__") and kind.__module__.partition(".")[0] not in ("numpy", "jmars")
+
+
+def refuse_duck_array(value: Any) -> None:
+    """Raise DuckArrayError for a duck array."""
+    if is_duck_array(value):
+        raise DuckArrayError(f"an array of {type(value).__name__}") from None
+
+
+def supports_arithmetic(value: Any) -> bool:
+    """Whether a tensor's operators accept a value: duck arrays, and arrays without a ufunc override."""
+    return is_duck_array(value) or hasattr(value, "__array__") and not hasattr(value, "__array_ufunc__")
+
+
+def set_dispatcher(dispatcher: Dispatcher) -> None:
+    """Register `dispatcher(name, args, kwargs)` for calls with duck arrays."""
+    global _dispatcher
+    _dispatcher = dispatcher
+
+
+def dispatch(error: DuckArrayError, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the duck-array version of a function; raises `error` while no dispatcher is registered."""
+    importlib.import_module("jmars.tensor.chunk_types")
+    if _dispatcher is None:  # chunk_types is still being imported
+        raise error
+    return _dispatcher(name, args, kwargs)
+
+
+class Composite:
+    """A value that consists of several tensors."""
+
+    __slots__ = ()
+
+    def parts(self) -> list[Tensor]:
+        """Return the tensors."""
+        raise NotImplementedError
+
+    def decode(self, values: Sequence[Any]) -> Any:
+        """Make the value from the fetched values of the parts."""
+        raise NotImplementedError
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        raise NotImplementedError
+
+    def formatted(self, write: Callable[[Any], str]) -> str:
+        """Format the value by `write` (str or repr); of a large value only the corners are fetched."""
+        raise NotImplementedError
+
+    def state(self) -> Any:
+        """Return the state for `restore`: parts and settings."""
+        raise NotImplementedError
+
+    def refusal(self) -> Exception | None:
+        """Return the error for code that takes the value as a tensor; None: there is no more to say than its class."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Restore what `state` returned."""
+        raise NotImplementedError
+
+
+_OURS = ("jmars", "numpy")
+
+
+def array_limit() -> int:
+    """Bytes of the largest array that comes here unasked: `config.array_limit`, by default half of the free memory."""
+    return config.array_limit or get_engine().free_memory() // 2
+
+
+def check_size(x: Tensor) -> None:
+    """Warn of a tensor that is about to become a large array of this process.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the array would be larger than `config.array_limit`, by default half of the free memory.
+    """
+    size = x.nbytes
+    if size < config.array_warning and not 0 < config.array_limit < size:
+        return
+    library, frame = _caller()
+    taking = f"{library or 'this line'} takes a tensor of shape {x.shape} and dtype {x.dtype} as a NumPy array"
+    limit = array_limit()
+    instead = "work on a part of the tensor, or on its chunks by jmars.tensor.map_blocks"
+    if size > limit:
+        half = "config.array_limit" if config.array_limit else "half of the free memory"
+        raise MemoryLimitError(
+            f"{taking}, {format_bytes(size)} in this process; {half} is {format_bytes(limit)}. Instead {instead}; "
+            "x.fetch() takes the value in any case, and jmars.config.array_limit sets the limit"
+        )
+    warn_at(
+        frame,
+        f"{taking}: {format_bytes(size)} are brought into this process. To spare them, {instead}; x.fetch() takes the "
+        "value without this warning, and jmars.config.array_warning sets the size",
+        UserWarning,
+    )
+
+
+def _caller() -> tuple[str, FrameType | None]:
+    """The library that takes the array, "" for code of the user, and the frame of the user's line."""
+    library: str | None = None
+    innermost: FrameType | None = None
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__") or "").partition(".")[0]
+        if name not in _OURS:
+            users = not frame.f_code.co_filename.startswith(_libraries())
+            innermost = innermost or frame
+            if library is None:
+                library = "" if users else name
+            if users:
+                return library, frame
+        frame = frame.f_back
+    return library or "", innermost
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """Folders of Python's own modules and of installed packages."""
+    return tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
-from jmars.tensor.aliases import Aliases
-from jmars.tensor.memory_attributes import MemoryAttributes
-from jmars.tensor.planned import Planned
+from jmars.tensor.aliases import Aliases, Planned
+from jmars.tensor.buffers import MemoryAttributes
 from jmars.tensor.protocols import call
 
 if TYPE_CHECKING:

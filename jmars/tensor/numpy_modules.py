@@ -2,7 +2,7 @@
 
 Functions of jmars come first. Constants, classes and functions that take no array are NumPy's
 own. So are functions of small arrays and for tests, as `np.testing` and `np.polynomial.chebyshev`, in this process:
-tensors among their arguments become arrays, with the warning of implicit_arrays.py for large tensors. Other names raise
+tensors among their arguments become arrays, with the warning of from_array.py for large tensors. Other names raise
 UnsupportedError.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.composite import Composite
+from jmars.tensor.from_array import Composite
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.tensor import Tensor
 

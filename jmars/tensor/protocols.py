@@ -4,30 +4,46 @@ tensor/ops fills the table by `@offers(...)`. `jmars.tensor.<name>`, methods and
 protocols `__array_ufunc__` and `__array_function__` look functions up in it. Names that are missing from the table
 raise `UnsupportedError`.
 Source: NEP 13, NEP 18.
+
+Overrides of NumPy's functions by arguments of other libraries, as pandas, xarray and Dask define them.
+
+An argument with `__array_ufunc__` or `__array_function__` overrides the function: pandas keeps labels, xarray skips
+NaN, Dask stays lazy. A function of jmars that gets such an argument calls NumPy's function, which dispatches to the
+override (protocols.py). NumPy's arrays, tensors and duck arrays (duck_arrays.py) do not count as overriding arguments.
+Source: NEP 13, NEP 18.
+
+Refers to ufuncs that are none of NumPy's functions: of SciPy, of numba, of `np.frompyfunc`.
+
+A ufunc of a module pickles by the names of module and ufunc. A ufunc of `np.frompyfunc` does not pickle: the Python
+function that it calls is pickled in its place.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
+import inspect
 import operator
+import pickle
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pickle import whichmodule  # type: ignore[attr-defined]
 from types import BuiltinFunctionType, FrameType
 from typing import Any, TypeVar
 
+import cloudpickle
 import numpy as np
 
 from jmars.errors import ObjectArrayError, UnsupportedError
+from jmars.kernels.expression import UfuncReference
 from jmars.tensor.buffers import SmallValues
-from jmars.tensor.duck_arrays import DuckArrayError, dispatch
 from jmars.tensor.engine import can_compute
-from jmars.tensor.overrides import call_numpy, is_overridable, overriding_args
+from jmars.tensor.from_array import DuckArrayError, dispatch
+from jmars.tensor.operand import Origin
 from jmars.tensor.small_parts import small_operation
-from jmars.tensor.unknown import Origin
-
-__all__ = ["FUNCTIONS", "Ufunc", "call", "find", "numpy_function", "offers", "set_call_hook", "set_layout_hook"]
-__all__ += ["set_mask_hook", "set_result_hook", "set_small_hook", "unsupported"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
@@ -299,3 +315,165 @@ def unsupported(name: str) -> UnsupportedError:
         f"np.{name} is not in jmars yet, and jmars does not fall back to NumPy silently; "
         f"{instead}compute it in a cell without %%jmars, where numpy is NumPy{on_arrays}"
     )
+
+
+_METHODS = ("__array_ufunc__", "__array_function__")
+_OVERRIDABLE = (np.ufunc, type(np.concatenate))
+_LONG = 100  # entries of a list that are searched; longer lists hold numbers
+
+
+def is_overridable(function: Any) -> bool:
+    """Whether arguments can override a function of NumPy; `np.asarray` cannot be overridden.
+
+    Examples
+    --------
+    >>> is_overridable(np.sqrt), is_overridable(np.mean), is_overridable(np.asarray)
+    (True, True, False)
+    """
+    return isinstance(function, _OVERRIDABLE)
+
+
+def overriding_args(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the arguments that override NumPy's functions, also those within lists and tuples.
+
+    Examples
+    --------
+    >>> class Labelled:
+    ...     __module__ = "another_library"
+    ...     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+    ...         return "mine"
+    >>> [type(one).__name__ for one in overriding_args([1, np.ones(2), [Labelled()]])]
+    ['Labelled']
+    """
+    for value in values:
+        kind: Any = type(value)
+        if kind is list or kind is tuple:  # as np.concatenate takes
+            yield from overriding_args(value[:_LONG])
+        elif _type_overrides(kind):
+            yield value
+
+
+def _overrides(value: Any) -> bool:
+    kind: Any = type(value)
+    return _type_overrides(kind)
+
+
+@lru_cache(maxsize=1024)
+def _type_overrides(kind: type) -> bool:
+    givers = [next((base for base in kind.__mro__ if name in vars(base)), object) for name in _METHODS]
+    known = ("builtins", "numpy", "jmars")
+    if all(giver.__module__.partition(".")[0] in known for giver in givers):
+        return False
+    return issubclass(kind, np.ndarray) or not hasattr(kind, "__array_namespace__")  # else a duck array
+
+
+def call_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], enter: Callable[[Any], Any]) -> Any:
+    """Call NumPy's function, which calls the override; `enter` converts NumPy arrays in the result to tensors."""
+    return _entered(function(*args, **kwargs), enter)
+
+
+def _entered(value: Any, enter: Callable[[Any], Any]) -> Any:
+    if type(value) is np.ndarray and not value.dtype.hasobject:
+        return enter(value)
+    if type(value) in (list, tuple):
+        return type(value)(_entered(one, enter) for one in value)
+    if isinstance(value, tuple) and hasattr(value, "_make"):  # a named tuple, as np.linalg.svd returns
+        return value._make(_entered(one, enter) for one in value)
+    return value
+
+
+def call_override(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the first override that accepts a ufunc's arguments; NotImplemented if there is none.
+
+    An override that knows only NumPy's arrays, as pandas', is called with the tensors' values.
+    """
+    for one in overriding_args((*inputs, *kwargs.values())):
+        asked = getattr(one, _METHODS[0], None)
+        if asked is None:
+            continue
+        found = asked(ufunc, method, *inputs, **kwargs)
+        if found is NotImplemented and not hasattr(one, _METHODS[1]):
+            found = asked(ufunc, method, *map(_value, inputs), **kwargs)
+        if found is not NotImplemented:
+            return found
+    return NotImplemented
+
+
+def _value(given: Any) -> Any:
+    """Compute a lazy array; return other values unchanged."""
+    lazy = hasattr(given, _METHODS[0]) and not isinstance(given, np.ndarray) and not _overrides(given)
+    return np.asarray(given) if lazy else given
+
+
+def calls_method(function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether NumPy's function calls an argument's method of the same name, as `np.clip(series, low, high)` does."""
+    written = inspect.isfunction(getattr(function, "__wrapped__", None))  # functions in C call no methods
+    return written and any(hasattr(one, function.__name__) for one in args if _overrides(one))
+
+
+class PythonUfunc:
+    """A ufunc of `np.frompyfunc`: calls a Python function for each element, and gives objects.
+
+    Examples
+    --------
+    >>> PythonUfunc(divmod, 2, 2).ufunc(7, 2)
+    (3, 1)
+    """
+
+    def __init__(self, function: Callable[..., Any], nin: int, nout: int) -> None:
+        self.function, self.nin, self.nout = function, nin, nout
+        self.ufunc = np.frompyfunc(function, nin, nout)
+
+    def __reduce__(self) -> Any:
+        return PythonUfunc, (self.function, self.nin, self.nout)
+
+
+def reference_to(ufunc: Any) -> UfuncReference | PythonUfunc:
+    """Make the reference by which an expression names a ufunc; for `np.frompyfunc` the function itself.
+
+    Raises
+    ------
+    UnsupportedError
+        If the ufunc does not pickle, so that no other process can have it.
+
+    Examples
+    --------
+    >>> reference_to(np.hypot).name.rpartition(".")[2]
+    'hypot'
+    >>> reference_to(np.frompyfunc(hex, 1, 1)).function
+    <built-in function hex>
+    """
+    function = _python_function(ufunc)
+    if function is not None:
+        return PythonUfunc(function, ufunc.nin, ufunc.nout)
+    return _reference(ufunc)
+
+
+@lru_cache(maxsize=256)
+def _reference(ufunc: Any) -> UfuncReference:
+    name = str(ufunc.__name__)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of modules such as numpy.core, which are searched
+            blob = cloudpickle.dumps(ufunc)
+            module: str = whichmodule(ufunc, name) if isinstance(ufunc, np.ufunc) else ""
+        if module == "__main__":
+            raise pickle.PicklingError("no module has it")
+    except Exception as error:
+        raise UnsupportedError(
+            f"the ufunc {name} cannot be sent to the workers ({error}); call it there by map_blocks, in a function "
+            "that imports or makes it"
+        ) from error
+    public = [part for part in module.split(".") if not part.startswith("_") or module.startswith("numpy.")]
+    return UfuncReference(".".join([*filter(None, public), name]), blob, ufunc.nin, ufunc.nout)
+
+
+def _python_function(ufunc: Any) -> Callable[..., Any] | None:
+    """The function that a ufunc of `np.frompyfunc` calls; NumPy tells it to the garbage collector only."""
+    if (
+        not isinstance(ufunc, np.ufunc)
+        or not ufunc.__name__.endswith(" (vectorized)")
+        or set(ufunc.types[0]) - set("O->")
+    ):
+        return None
+    return next((one for one in gc.get_referents(ufunc) if callable(one)), None)

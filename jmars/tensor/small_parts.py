@@ -1,27 +1,44 @@
 """Parts of small values of a cell, read and written by NumPy in this process, without a node.
 
 Source: small_values.py.
+
+Elements of small arrays in a cell, read and written one by one as NumPy's scalars, without a node for each.
+
+`D[i, j] = min(D[i - 1, j], D[i, j - 1]) + cost[i, j]` in a loop would make five nodes a turn. Where the engine gives
+the value of a small array, an element is read from the value, and a write makes a node of a new value. The steps of a
+view are the same on the value as in NumPy (buffers.py), so a view reads and writes the value of its buffer.
+
+Rows of an array of any size, read one after the other by a loop that looks at values in each turn, come with their
+values: `RowReader` fetches them by the megabyte.
+
+Elements of a tensor with a single axis, for loops: fetched by the megabyte, and not each by a job of its own.
+
+`any(x > 0)`, `max(x)`, `sorted(x)`, `dict(zip(names, x))` and `for v in x` get NumPy's scalars, which hash, compare and
+format as in NumPy. An element that the loop has written to meanwhile is read again, as NumPy's iterator does.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
+import threading
 import warnings
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmars.tensor.buffers import COUNTED, Buffer, SmallValues, View
-from jmars.tensor.source_line import warn_user
+from jmars.tensor.buffers import COUNTED, Buffer, Place, SmallValues, View
+from jmars.tensor.engine import can_compute, current_engine, get_engine
+from jmars.tensor.from_array import FromArray
+from jmars.tensor.operand import TensorData, new_data, warn_user
 
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
-
-__all__ = ["AwayError", "here", "repeated", "small_elements", "small_operation", "small_part"]
-__all__ += ["write_small_operation", "write_small_part"]
 
 # Python's and NumPy's values that are passed on as they are.
 _PLAIN: frozenset[type] = frozenset(
@@ -241,3 +258,203 @@ def repeated(first: Warning, function: Any, *args: Any, **kwargs: Any) -> Any:
     for text, category in dict.fromkeys(texts):
         warn_user(text, category)
     return found
+
+
+Array = np.ndarray[Any, Any]
+COPIED_FOR_AN_ELEMENT = 2**16  # bytes of an array that a write to an element copies
+READ_AHEAD = 2**24  # bytes of rows that are read at once
+LOOKED_AT = 2  # turns of a loop with a look at values, after which rows are read ahead
+NUMBERS = bool | int | float | complex | np.generic
+
+
+def read_element(x: Tensor, index: Any) -> Any:
+    """An element as NumPy's scalar; None where the value of the array is not known, and for other indices.
+
+    Raises
+    ------
+    IndexError
+        NumPy's.
+    """
+    if not _is_element(x, index):
+        return None
+    place = x._place
+    whole = _known(place, place.buffer.node)
+    if whole is not None and (part := _part(place, whole)) is not None:
+        return part[index]
+    row = _known(place, place.node) if place.node is not place.buffer.node else None  # of a large array
+    return None if row is None else row[index]
+
+
+def write_element(x: Tensor, index: Any, value: Any) -> bool:
+    """Write a number to an element; False where the value of the array is not known, and for other indices and values.
+
+    Raises
+    ------
+    Exception
+        NumPy's, for the index or the value.
+    """
+    if not _is_element(x, index) or not isinstance(value, NUMBERS) or not x._place.writeable:
+        return False
+    place, buffer = x._place, x._place.buffer
+    known = _known(place, buffer.node)
+    part = None if known is None or known.nbytes > COPIED_FOR_AN_ELEMENT else _part(place, whole := known.copy())
+    if part is None:
+        return False
+    part[index] = value
+    whole.flags.writeable = False
+    node = buffer.node
+    buffer.put(new_data(FromArray(array=whole, line=node.op.line), node.shape, node.dtype, node.chunks))
+    return True
+
+
+class RowReader(threading.local):
+    """Reads rows ahead for a loop, such as `for row in x: if row.sum() > 0: ...`, after two turns with a look.
+
+    In each thread a single loop at a time reads ahead. A write to the array makes another node, without known rows.
+    """
+
+    def __init__(self) -> None:
+        self.looks = 0  # at values, by this thread
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the rows that were read ahead."""
+        self._of: weakref.ref[TensorData] | None = None
+        self._last, self._looks, self._turns, self._start = -2, 0, 0, 0
+        self._block: Array | None = None
+
+    def row(self, x: Tensor, i: int) -> Array | None:
+        """The value of `x[i]`; None where the loop has not looked at rows so far."""
+        node = x.data
+        if self._of is None or self._of() is not node:
+            self.forget()
+            self._of = weakref.ref(node, lambda _: self.forget())
+        is_next = i == self._last + 1
+        if not is_next:
+            self._turns = 0
+        elif self._block is None:  # rows with values give the loop no cause to ask for values
+            self._turns = self._turns + 1 if self.looks > self._looks else 0
+        self._last, self._looks = i, self.looks
+        if self._block is None or not 0 <= i - self._start < len(self._block):
+            self._block = None
+            if self._turns < LOOKED_AT or not can_compute():
+                return None
+            length = max(1, READ_AHEAD // max(1, x.nbytes // len(x)))
+            self._start, self._block = i, np.ascontiguousarray(x[i : i + length].fetch(copy=False))
+        row: Array = self._block[i - self._start]
+        return row
+
+
+rows = RowReader()
+
+
+def truth(x: Tensor) -> Any:
+    """Python's bool of a tensor without axes where the engine computes the value at once; else the tensor."""
+    engine = current_engine()
+    value = engine.small(x.data, 0) if engine is not None and can_compute() else None
+    return x if value is None else bool(value)
+
+
+def _is_element(x: Tensor, index: Any) -> bool:
+    """Whether an index is an int for each axis."""
+    if index.__class__ is tuple:
+        return 0 < len(index) == x.ndim and all(map(_is_int, index))
+    return _is_int(index) and x.ndim == 1
+
+
+def _is_int(entry: Any) -> bool:
+    return entry.__class__ is int or isinstance(entry, np.integer)
+
+
+def _known(place: Place, node: TensorData) -> Array | None:
+    """The value of the node of a place or of its buffer, in C order; records have no scalars."""
+    engine = current_engine()
+    if engine is None or place.buffer.permuted or place.node.dtype.names is not None or not can_compute():
+        return None
+    place.buffer.touched += 1
+    return engine.small(node, place.buffer.touched)
+
+
+def _part(place: Place, whole: Array) -> Array | None:
+    """The array of a place within the array of its buffer; None where the array would be a copy."""
+    if isinstance(place, Buffer):
+        return whole
+    step, parent = place.step, _part(place.parent, whole)
+    part = None if parent is None else step.layout(parent)
+    return part if part is not None and np.may_share_memory(part, whole) else None
+
+
+BLOCK = 2**20  # bytes that are fetched at once
+PART = 1024  # elements that are made scalars at once: `any(x > 0)` often ends early
+
+
+class ElementLoop:
+    """Elements that a loop of Python's reads from a list, as fast as from any list, until the memory is written."""
+
+    __slots__ = ("_scalars", "elements")
+
+    def __init__(self, elements: list[Any]) -> None:
+        self.elements = elements
+        self._scalars = iter(elements)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._scalars
+
+    def end(self) -> None:
+        """Drop the elements that were not read yet."""
+        del self.elements[len(self.elements) - operator.length_hint(self._scalars) :]
+
+
+def elements(x: Tensor) -> Iterator[Any]:
+    """Yield the elements of a tensor with a single axis, as NumPy's scalars.
+
+    Elements after a write to the tensor are tensors without axes, until the loop ends.
+
+    Parameters
+    ----------
+    x : shape (n,)
+        Any dtype but a record.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1):
+    ...     sorted(mt.asarray([3, 1, 2])), any(mt.arange(4) > 2)
+    ([np.int64(1), np.int64(2), np.int64(3)], True)
+    """
+    return itertools.chain.from_iterable(_parts(x))
+
+
+def _parts(x: Tensor) -> Iterator[Iterable[Any]]:
+    """Parts of the elements; after a write a part for each element."""
+    n, node = x.shape[0], x.data
+    at_once = max(1, BLOCK // max(1, x.itemsize))
+    if n > at_once:
+        get_engine().execute([node])  # once, whatever number of blocks
+    done = 0
+    with _same_buffer(x) as buffer:
+        while done < n and x.data is node:
+            block = (x if n <= at_once else x[done : done + at_once]).fetch()
+            for start in range(0, len(block), PART):
+                loop = ElementLoop(list(block[start : start + PART]))
+                buffer.loops = (*buffer.loops, loop)
+                try:
+                    yield loop
+                finally:
+                    buffer.loops = tuple(one for one in buffer.loops if one is not loop)
+                done += len(loop.elements)
+                if x.data is not node:
+                    break
+        for i in range(done, n):
+            yield (x[i],)
+
+
+@contextmanager
+def _same_buffer(x: Tensor) -> Iterator[Buffer]:
+    """The buffer of a tensor, which stays the buffer within the block: a view has company, so it is not set apart."""
+    place = x.state().place
+    other = type(x)(x.data)
+    other.restore(x.state())
+    if isinstance(place, View):
+        place.buffer.share(other)
+    yield place.buffer

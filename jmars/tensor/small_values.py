@@ -4,6 +4,11 @@ The rule holds for a call where all arguments are Python's numbers, lists of the
 tensors whose elements are in this process, and where the result is small too. NumPy's own function computes it, with
 NumPy's bits, errors and warnings. Other calls make nodes, and so do all calls outside of cells.
 Source: docs/decisions/0060-small-values.md.
+
+Memory order of results: NumPy's own function, called on arrays of few elements, tells where elements would lie.
+
+`x.flags`, `x.strides`, `ravel("K")` and `tobytes("A")` depend on the order. Only results of arrays that do not lie in C
+order can lie in another order, so that other calls pay a look at the arguments.
 """
 
 from __future__ import annotations
@@ -18,15 +23,12 @@ from typing import Any
 import numpy as np
 
 from jmars.config import config
-from jmars.tensor.buffers import Buffer, SmallValues
-from jmars.tensor.known_elements import rows
-from jmars.tensor.protocols import set_small_hook
-from jmars.tensor.small_parts import AwayError, here, repeated
-from jmars.tensor.source_line import warn_user
+from jmars.tensor.buffers import Buffer, SmallValues, layout_of, small_layout, strides_in_order
+from jmars.tensor.operand import warn_user
+from jmars.tensor.protocols import set_layout_hook, set_small_hook
+from jmars.tensor.small_parts import AwayError, here, repeated, rows
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
-
-__all__ = ["SMALL", "small_values"]
 
 Array = np.ndarray[Any, Any]
 SMALL = 2**22  # bytes of a value that stays in this process
@@ -286,3 +288,47 @@ def small_values() -> Iterator[None]:
         SmallValues.choose(before)
         rows.forget()
         set_small_hook(_compute if before else None)
+
+
+def lay_out_as_numpy(theirs: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """Give new tensors among the results `found` the order in memory that NumPy's function `theirs` gives.
+
+    A result keeps C order if NumPy's function raises for short arrays, as for a position past their end.
+    """
+    given = [*_tensors((args, *kwargs.values()))]
+    if not any(one._place.permuted for one in given):
+        return found
+    options = {name: one for name, one in kwargs.items() if name not in ("chunk_size", "chunks")}
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+            made = theirs(*_short(args), **_short(options))
+    except Exception:  # of short arrays, whatever NumPy's function raises
+        return found
+    for one, like in zip(_tensors(found), made if isinstance(made, tuple | list) else [made], strict=False):
+        place, is_known = one._place, one.ndim > 1 and not one.data.has_unknown_lengths
+        if is_known and isinstance(place, Buffer) and isinstance(like, np.ndarray) and all(one is not x for x in given):
+            place.strides = strides_in_order(like, one.shape, one.itemsize)
+    return found
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _tensors(one)
+
+
+def _short(value: Any) -> Any:
+    """Arguments with arrays of at most eight elements along each axis, all 1, in place of tensors."""
+    if isinstance(value, Tensor):
+        layout = layout_of(value._place)
+        if layout is None:
+            raise ValueError("unknown length")
+        return small_layout(layout, 8).astype(value.dtype)
+    if isinstance(value, tuple | list):
+        return type(value)(map(_short, value)) if type(value) in (tuple, list) else value
+    return {name: _short(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+set_layout_hook(lay_out_as_numpy)

@@ -5,6 +5,15 @@ leaves, results. `Bindings` are the rest: keys of stored and result tensors, sou
 binds (such as the start of a random stream). `digest` hashes a structure; `canonical` returns the graph without
 bindings, for which the scheduler keeps the plan.
 Source: structural hashing (hash-consing), Ershov 1958.
+
+Lineage of computed tensors: keeps how they were made, to compute lost chunks again, without keeping their inputs.
+
+The cluster holds a value as long as its node lives in the client. If a computed node referred to the nodes of its
+inputs, it would keep all their values: each turn of `x = step(x)` would leave an array on the cluster that the user
+cannot name. So `detach` makes computed nodes refer to lineage copies of the inputs: nodes with the same keys that keep
+no value alive. A node has one lineage copy, and the inputs of a copy are copies, so the lineage of all tensors costs
+one more node for each computed tensor.
+Source: docs/decisions/0036-lineage-without-values.md; Zaharia et al. 2012, "Resilient Distributed Datasets".
 """
 
 from __future__ import annotations
@@ -24,12 +33,8 @@ import xxhash
 from jmars.kernels.expression import Expression
 from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import Operand, Splits
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import Operand, SourceLine, Splits, TensorData, Unknown
 from jmars.tensor.tensor_graph import Stored, TensorGraph
-from jmars.tensor.unknown import Unknown
-
-__all__ = ["Bindings", "Described", "Slot", "bindings", "canonical", "digest", "digest_of"]
 
 
 class Described(Protocol):
@@ -276,3 +281,46 @@ _CONVERTERS: dict[type, Callable[[Any, _Known], Any] | None] = {
     Expression: lambda value, known: _expression(value),
     FunctionType: lambda value, known: ("pickle", cloudpickle.dumps(value)),
 }
+
+
+def detach(data: Sequence[TensorData]) -> None:
+    """Make computed nodes refer to lineage copies of their inputs.
+
+    Parameters
+    ----------
+    data
+        Nodes whose values the cluster holds.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> x = ones(4) + 1
+    >>> y = x * 2
+    >>> detach([y.data])
+    >>> (made_from,) = {one for one in y.data.op.inputs}
+    >>> made_from is x.data, made_from.key == x.data.key
+    (False, True)
+    """
+    stack = list(data)
+    while stack:
+        node = stack[-1]
+        op = node.op  # read once: another thread may replace it by that of the lineage copy
+        waiting = [one for one in op.inputs if one.lineage_copy is None and not one.is_lineage_copy]
+        if waiting and node.lineage_copy is None:
+            stack += waiting
+            continue
+        stack.pop()
+        if node.lineage_copy is None and not node.is_lineage_copy:
+            _add_lineage_copy(node, op)
+    for node in data:
+        if node.lineage_copy is not None:
+            node.op = node.lineage_copy.op
+
+
+def _add_lineage_copy(node: TensorData, op: Operand) -> None:
+    """Give a lineage copy to a node whose inputs have lineage copies."""
+    if isinstance(op, Stored):
+        node.is_lineage_copy = True  # computed by another client, whose lineage is unknown here
+        return
+    inputs = tuple([one if one.is_lineage_copy or one.lineage_copy is None else one.lineage_copy for one in op.inputs])
+    node.lineage_copy = node.copied_for_lineage(op.linked(inputs) if inputs else op)

@@ -3,15 +3,28 @@
 A handle has a place: a buffer, or a view of a buffer. Writes (`x += 1`, `x[i] = v`, `out=x`) put a new node
 there, so that handles that share memory in NumPy see the write (buffers.py). Operators and methods call the functions
 of tensor/ops through the table in protocols.py; operators.py and methods.py hold them.
+
+The operators of `Tensor`: `+`, `@`, `+=`, `<`, `round`, …; functions of tensor/ops by the table in protocols.py.
+
+NumPy's array classes inside a cell: `isinstance(x, np.ndarray)` holds for NumPy's arrays and for tensors.
+
+The classes are made by the metaclass `StandIn`. Like NumPy's, they can be called, inherited from and used in
+annotations, and they are equal to NumPy's classes, so `type(a) == np.ndarray` holds. Tensors without axes correspond to
+NumPy's scalars and are no instances of `ndarray`.
 """
 
 from __future__ import annotations
 
+import datetime
+import math
+import numbers
 import operator
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
+from numpy._core._exceptions import _UFuncNoLoopError as UFuncNoLoopError  # type: ignore[attr-defined,unused-ignore]
 
 from jmars.config import config
 from jmars.errors import UnsupportedError
@@ -27,25 +40,163 @@ from jmars.tensor.buffers import (
     taken_strides,
     unresolved,
 )
-from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
-from jmars.tensor.from_array import FromArray, is_own, plain_array
-from jmars.tensor.implicit_arrays import check_size
-from jmars.tensor.infer import cast_dtype, check_dtype
-from jmars.tensor.known_elements import read_element, rows, write_element
+from jmars.tensor.from_array import Composite, FromArray, check_size, is_own, plain_array, supports_arithmetic
 from jmars.tensor.methods import TensorMethods
-from jmars.tensor.operand import Splits, TensorData, new_data
-from jmars.tensor.operators import TensorOperators
-from jmars.tensor.overrides import call_override, calls_method
-from jmars.tensor.protocols import call, find, unsupported
-from jmars.tensor.small_parts import small_elements, small_part, write_small_part
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine, Splits, TensorData, cast_dtype, check_dtype, new_data
+from jmars.tensor.protocols import FUNCTIONS, call, call_override, calls_method, find, reference_to, unsupported
+from jmars.tensor.small_parts import (
+    elements,
+    read_element,
+    rows,
+    small_elements,
+    small_operation,
+    small_part,
+    write_element,
+    write_small_operation,
+    write_small_part,
+)
 from jmars.tensor.splits import ChunkSize, decide_splits
-from jmars.tensor.tensor_format import description, summary
-from jmars.tensor.tensor_html import mimebundle
-from jmars.tensor.ufunc_references import reference_to
+from jmars.tensor.tensor_text import description, mimebundle, summary
 
-__all__ = ["Tensor", "as_tensor", "index_step"]
+Operator = Callable[[Any, Any], "Tensor"]  # for type checkers; NumPy's scalars and arrays in cells
+
+
+def _of_numpy(name: str) -> Any:
+    """The function of NumPy's operator."""
+    return operator.pow if name == "method.pow" else getattr(np, name)
+
+
+def _forward(name: str) -> Operator:
+    numpys = _of_numpy(name)
+
+    def method(self: Any, other: Any) -> Any:
+        if SmallValues.limit and (found := small_operation(numpys, self, other)) is not NotImplemented:
+            return found
+        return call(name, self, other) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+def _reflected(name: str) -> Operator:
+    numpys = _of_numpy(name)
+
+    def method(self: Any, other: Any) -> Any:
+        if SmallValues.limit and (found := small_operation(numpys, other, self)) is not NotImplemented:
+            return found
+        return call(name, other, self) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Any], Tensor]:
+    numpys = _of_numpy(name)
+
+    def method(self: Any) -> Any:
+        if SmallValues.limit and (found := small_operation(numpys, self)) is not NotImplemented:
+            return found
+        return call(name, self)
+
+    return method
+
+
+def _in_place(name: str) -> Operator:
+    numpys = _of_numpy(name)
+
+    def method(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        if not self._place.is_array:
+            return call(name, self, other)  # NumPy's scalars are rebound
+        if not self._place.writeable:
+            raise ValueError("output array is read-only")  # NumPy's words, before any other fault
+        if SmallValues.limit and write_small_operation(numpys, self, other):
+            return self
+        if name == "matmul" and (not self.ndim or np.ndim(other) < 2):
+            raise ValueError(
+                "inplace matrix multiplication requires the first operand to have at least one and the second at least "
+                "two dimensions."
+            )
+        return call(name, self, other, out=self)
+
+    return method
+
+
+def _repeating(direction: Callable[[str], Operator]) -> Operator:
+    multiply = direction("multiply")
+
+    def method(self: Any, other: Any) -> Any:
+        if not isinstance(other, list | tuple | str | bytes) or self.ndim or self._place.is_array:
+            return multiply(self, other)
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"can't multiply sequence by non-int of type 'numpy.{self.dtype.type.__name__}'")
+        return other * operator.index(self)  # as by NumPy's scalars
+
+    return method
+
+
+def _equality(name: str) -> Callable[[Any, Any], Any]:
+    compare = _forward(name)
+
+    def method(self: Any, other: Any) -> Any:
+        if other is None:  # equal to no element
+            return call("full_like", self, name == "not_equal", dtype=bool)
+        try:
+            return compare(self, other)
+        except UFuncNoLoopError:  # as dates beside numbers: no element equals another, as in NumPy
+            if "V" in (self.dtype.kind, getattr(getattr(other, "dtype", None), "kind", "")):
+                return call("method.compare_structured", name, self, other)
+            unequal = call("full_like", self, name == "not_equal", dtype=bool)
+            return unequal ^ call("zeros_like", other, dtype=bool)
+
+    return method
+
+
+class TensorOperators:
+    """What `Tensor` inherits; its attributes are those of `Tensor`."""
+
+    __slots__ = ()
+
+    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _forward("subtract"), _reflected("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _repeating(_forward), _repeating(_reflected), _in_place("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _forward("divide"), _reflected("divide"), _in_place("divide")
+    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
+    __ifloordiv__ = _in_place("floor_divide")
+    __mod__, __rmod__, __imod__ = _forward("remainder"), _reflected("remainder"), _in_place("remainder")
+    __divmod__: Callable[[Any, Any], Any]
+    __rdivmod__: Callable[[Any, Any], Any]
+    __divmod__, __rdivmod__ = _forward("divmod"), _reflected("divmod")
+    __pow__, __rpow__, __ipow__ = _forward("method.pow"), _reflected("method.pow"), _in_place("method.pow")
+    __matmul__, __rmatmul__, __imatmul__ = _forward("matmul"), _reflected("matmul"), _in_place("matmul")
+    __and__, __rand__, __iand__ = _forward("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
+    __or__, __ror__, __ior__ = _forward("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _forward("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _forward("left_shift"), _reflected("left_shift"), _in_place("left_shift")
+    __rshift__, __rrshift__, __irshift__ = _forward("right_shift"), _reflected("right_shift"), _in_place("right_shift")
+    __lt__, __le__ = _forward("less"), _forward("less_equal")
+    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
+    __neg__, __pos__ = _unary("negative"), _unary("positive")
+    __abs__, __invert__ = _unary("absolute"), _unary("invert")
+    __eq__, __ne__ = _equality("equal"), _equality("not_equal")
+
+    def __round__(self: Any, digits: SupportsIndex | None = None) -> Any:
+        if digits is None and not self.ndim and can_compute():
+            return round(self.fetch()[()])
+        return call("round", self, 0 if digits is None else operator.index(digits))
+
+    def __trunc__(self: Any) -> Any:
+        return math.trunc(self.fetch()[()])
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether tensors support arithmetic with `value`; else the operator returns NotImplemented."""
+    if isinstance(value, TensorOperators | np.ndarray | np.generic | bool | int | float | complex):
+        return True
+    if isinstance(value, numbers.Number | datetime.date | datetime.timedelta):
+        return True  # objects to NumPy
+    return isinstance(value, list | tuple | str | bytes) or supports_arithmetic(value)
+
 
 Array = np.ndarray[Any, Any]
 
@@ -487,3 +638,47 @@ def _is_int_or_slice(index: Any) -> bool:
 def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     """Whether `shape` can be broadcast to `whole`."""
     return len(shape) <= len(whole) and all(n in (1, m) for n, m in zip(shape[::-1], whole[::-1]))
+
+
+class StandIn(ABCMeta):  # so that a class may inherit from `ABC`, too
+    """Metaclass of stand-ins: instances are NumPy's (`numpy_class`), and instances of `lazy_classes` with axes."""
+
+    numpy_class: type
+    lazy_classes: tuple[type[Tensor | Composite], ...]
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        if "numpy_class" not in vars(cls):  # a subclass defined by the user
+            return super().__instancecheck__(value)
+        return isinstance(value, cls.numpy_class) or (isinstance(value, cls.lazy_classes) and value.ndim > 0)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        if "numpy_class" not in vars(cls):
+            return super().__subclasscheck__(other)
+        return issubclass(other, (cls.numpy_class, *cls.lazy_classes))
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is vars(cls).get("numpy_class", cls)
+
+    def __hash__(cls) -> int:
+        return type.__hash__(vars(cls).get("numpy_class", cls))
+
+
+class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's spelling
+    """`np.ndarray` inside a cell.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create.constants import ones
+    >>> isinstance(ones(3), ndarray), isinstance(np.ones(3), ndarray), isinstance(ones(3).sum(), ndarray)
+    (True, True, False)
+    """
+
+    numpy_class = np.ndarray
+    lazy_classes = (Tensor, Composite)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make a NumPy array, at once."""
+        return super().__new__(np.ndarray if cls is ndarray else cls, *args, **kwargs)
+
+
+FUNCTIONS["ndarray"] = ndarray

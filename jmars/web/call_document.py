@@ -27,13 +27,11 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import GraphError, text_of
-from jmars.tensor.operand import TensorData
+from jmars.tensor.operand import SourceLine, TensorData, Unknown
 from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
 from jmars.tensor.ops.random.generator import Generator
 from jmars.tensor.protocols import FUNCTIONS, call
-from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.unknown import Unknown
 
 NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}", re.ASCII)  # as a path has them
 _ITEM = re.compile(r"[0-9]{1,9}")

@@ -35,10 +35,9 @@ from jmars.model.messages import Failure, Submission
 from jmars.model.status import TERMINAL, JobState
 from jmars.storage.chunks import checksum
 from jmars.switches import checked
-from jmars.tensor.operand import Splits, TensorData
+from jmars.tensor.operand import Splits, TensorData, is_known
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored, TensorGraph
-from jmars.tensor.unknown import is_known
 from jmars.web.call_document import build
 from jmars.web.npy_stream import dtype_of, named_dtype
 from jmars.web.operand_document import OPERANDS, graph_of

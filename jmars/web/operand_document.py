@@ -41,11 +41,20 @@ from jmars.errors import JmarsError, UnsupportedError, text_of
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, UfuncReducer
 from jmars.tensor import deferring
-from jmars.tensor.annotations import Annotation
+from jmars.tensor.chunk import FunctionOutput
 from jmars.tensor.deferring import Deferred
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import Operand, Splits, TensorData
+from jmars.tensor.operand import (
+    Annotation,
+    Operand,
+    Origin,
+    SourceLine,
+    Splits,
+    TensorData,
+    Unknown,
+    axis_length,
+    check_dtype,
+)
 from jmars.tensor.ops.blockwise import blockwise, map_blocks, sliding_windows
 from jmars.tensor.ops.chunks import rechunk
 from jmars.tensor.ops.create import ranges
@@ -59,11 +68,8 @@ from jmars.tensor.ops.reduce import cumulative, reduction
 from jmars.tensor.ops.shape import axes, concatenate, repeat, resize
 from jmars.tensor.ops.signal import fft
 from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
-from jmars.tensor.outputs import FunctionOutput
-from jmars.tensor.source_line import SourceLine
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
-from jmars.tensor.unknown import Origin, Unknown, axis_length
 from jmars.web.call_document import LIMITS, MODULES, NAME, DocumentError, DocumentLimits, find_function
 from jmars.web.npy_stream import dtype_of, named_dtype
 

@@ -10,7 +10,7 @@ from typing import Any
 from jmars import errors
 from jmars.errors import text_of
 from jmars.model.messages import Failure
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from jmars.web.call_document import DocumentError
 
 _STATUS: dict[type[Exception], int] = {  # the first class that matches counts

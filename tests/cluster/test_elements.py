@@ -7,7 +7,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.tensor.elements import BLOCK
+from jmars.tensor.small_parts import BLOCK
 
 
 @pytest.fixture

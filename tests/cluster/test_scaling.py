@@ -16,7 +16,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.errors import ClusterError, MemoryLimitError
 from jmars.model.status import JobState
-from jmars.tensor.annotations import annotate
+from jmars.tensor.operand import annotate
 from tests.cluster.operands import apply, numbers, total
 from tests.fault.harness import until
 

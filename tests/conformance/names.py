@@ -16,7 +16,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import resolve
-from jmars.tensor.composite import Composite
+from jmars.tensor.from_array import Composite
 from jmars.tensor.protocols import unsupported
 from jmars.tensor.tensor import Tensor
 

@@ -18,7 +18,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.errors import ClusterLostError, ClusterStartError, InternalError, MemoryLimitError
-from jmars.tensor.annotations import annotate
+from jmars.tensor.operand import annotate
 from tests.contract.engine.kinds import until
 
 

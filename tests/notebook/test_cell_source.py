@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from jmars.notebook.cell_source import LAST_VALUE, CellSource
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from tests.notebook.shells import new_shell
 
 

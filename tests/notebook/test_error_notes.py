@@ -10,7 +10,7 @@ import pytest
 
 from jmars.config import config
 from jmars.notebook.cell import note_for_late_error, note_for_lazy, shorten_plain_tracebacks
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from tests.notebook.shells import Notebook, new_shell
 
 

@@ -10,7 +10,7 @@ import pytest
 from jmars.config import config
 from jmars.notebook import cell_engine
 from jmars.notebook.cell_engine import MANY, ImplicitComputes
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from tests.notebook.shells import Notebook, new_shell
 
 LOOP = SourceLine("cell", 4, "if v > 0:")

@@ -13,8 +13,8 @@ from jmars.errors import UnsupportedError
 from jmars.notebook.namespace import Namespace, tensors_in
 from jmars.notebook.numpy_names import lazy_names, path_of, resolve
 from jmars.tensor import Tensor, as_tensor
+from jmars.tensor.operand import SourceLine
 from jmars.tensor.polynomial import Polynomial
-from jmars.tensor.source_line import SourceLine
 
 
 def mentions(name):

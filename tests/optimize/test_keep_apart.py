@@ -10,7 +10,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
 from jmars.optimize.passes import keep_apart
-from jmars.tensor.annotations import Annotation, annotate
+from jmars.tensor.operand import Annotation, annotate
 from jmars.tensor.tensor_graph import TensorGraph
 
 FUSIONS = ("region", "chain", "color")

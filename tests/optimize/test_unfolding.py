@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import GraphError
 from jmars.optimize.unfolding import Unfolding, reported_splits
-from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.operand import TensorData, new_data
-from jmars.tensor.tensor_graph import TensorGraph
-from jmars.tensor.unknown import Origin
+from jmars.tensor.operand import Origin, TensorData, new_data
+from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 from tests.tensor.engine import OneByOne
 
 

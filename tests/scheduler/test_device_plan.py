@@ -14,7 +14,7 @@ from jmars.plan.devices import hosts_with_gpus
 from jmars.plan.plan_graph import GPU_ONLY
 from jmars.scheduler.prepare import Prepared, prepare
 from jmars.scheduler.ranking import Machine
-from jmars.tensor.annotations import annotate
+from jmars.tensor.operand import annotate
 from jmars.tensor.tensor_graph import TensorGraph
 
 CORES = ["worker-0", "worker-1"]

@@ -11,7 +11,7 @@ from jmars.client import Cluster
 from jmars.errors import MemoryLimitError
 from jmars.optimize import TooManyOperandsError, compile_graph, tile
 from jmars.scheduler.ranking import Hungriest, hungriest, refuse_many, refuse_unfit
-from jmars.tensor.source_line import SourceLine
+from jmars.tensor.operand import SourceLine
 from jmars.tensor.tensor_graph import TensorGraph
 
 

@@ -204,7 +204,7 @@ warnings.simplefilter("error")
 with warnings.catch_warnings(action="ignore"):
     import numpy.core
 from numpy._core._umath_tests import cumsum
-from jmars.tensor.ufunc_references import reference_to
+from jmars.tensor.protocols import reference_to
 others = {name: module for name, module in sys.modules.items() if name != "numpy.core"}
 core = sys.modules["numpy.core"]
 sys.modules.clear()

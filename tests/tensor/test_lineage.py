@@ -6,8 +6,8 @@ import gc
 import weakref
 
 import jmars.tensor as mt
-from jmars.tensor.lineage import detach
 from jmars.tensor.operand import TensorData
+from jmars.tensor.structure import detach
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 

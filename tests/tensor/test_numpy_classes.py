@@ -12,8 +12,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.numpy_classes import ndarray
 from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
+from jmars.tensor.tensor import ndarray
 
 
 def test_both_kinds_of_array_are_instances_and_numbers_are_not():

@@ -15,7 +15,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.tensor.buffers import SmallValues
-from jmars.tensor.known_elements import rows
+from jmars.tensor.small_parts import rows
 from jmars.tensor.small_values import small_values
 
 PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of the user

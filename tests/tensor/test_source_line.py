@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as jt
-from jmars.tensor.source_line import source_line
+from jmars.tensor.operand import source_line
 
 
 def test_the_line_is_the_first_outside():

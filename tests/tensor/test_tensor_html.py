@@ -11,7 +11,7 @@ from IPython.core.formatters import DisplayFormatter
 
 import jmars.tensor as mt
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.tensor_html import mimebundle
+from jmars.tensor.tensor_text import mimebundle
 
 
 class Holds:

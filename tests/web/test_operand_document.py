@@ -9,8 +9,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.annotations import Annotation, annotate
 from jmars.tensor.from_array import FromArray
+from jmars.tensor.operand import Annotation, annotate
 from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, unpickled
 from jmars.tensor.structure import digest_of
 from jmars.tensor.tensor_graph import TensorGraph

@@ -32,9 +32,8 @@ from jmars.plan.costs import annotate
 from jmars.plan.plan_graph import PlanGraph
 from jmars.plan.profile import Profile
 from jmars.scheduler.ranking import SPARE, hungriest
-from jmars.tensor.dynamic import Dynamic
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import Operand, Splits, TensorData
+from jmars.tensor.operand import Length, Operand, Splits, TensorData, is_known
 from jmars.tensor.ops.chunks.rechunk import Rechunk, rechunked
 from jmars.tensor.ops.chunks.shuffle import ShuffleJoin
 from jmars.tensor.ops.create.ranges import Range
@@ -48,8 +47,7 @@ from jmars.tensor.ops.reduce.reduction import Reduction
 from jmars.tensor.ops.shape.axes import Transpose, transpose
 from jmars.tensor.splits import agreed_splits, split_axis
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.tensor_graph import TensorGraph
-from jmars.tensor.unknown import Length, is_known
+from jmars.tensor.tensor_graph import Dynamic, TensorGraph
 from jmars.units import format_bytes
 
 

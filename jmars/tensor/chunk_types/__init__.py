@@ -16,7 +16,7 @@ functions.py         the array namespace of a DuckTensor
 
 from jmars.tensor.chunk_types import functions
 from jmars.tensor.chunk_types.duck_tensor import DuckTensor
-from jmars.tensor.duck_arrays import set_dispatcher
+from jmars.tensor.from_array import set_dispatcher
 
 __all__ = ["DuckTensor", "functions"]
 

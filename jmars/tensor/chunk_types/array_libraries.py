@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.duck_arrays import is_duck_array
+from jmars.tensor.from_array import is_duck_array
 
 __all__ = [
     "STANDARD_NAMES",

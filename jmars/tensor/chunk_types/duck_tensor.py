@@ -26,8 +26,8 @@ from jmars.tensor.chunk_types.array_libraries import (
     type_name,
 )
 from jmars.tensor.chunk_types.on_chunks import ChunkCall, arrays, grid_indices, on_chunks
-from jmars.tensor.duck_arrays import DuckArrayError, is_duck_array
 from jmars.tensor.engine import get_engine
+from jmars.tensor.from_array import DuckArrayError, is_duck_array
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.spawn.packing import packed, unpacked
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits

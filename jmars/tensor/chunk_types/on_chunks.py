@@ -21,12 +21,11 @@ from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.chunk_types.array_libraries import dense, dtype_of, plain_zero
-from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Origin, Splits, TensorData, TensorMeta, Unknown, new_data
 from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
 from jmars.tensor.spawn.packing import packed, unpacked
 from jmars.tensor.spawn.spawn_operand import BYTES
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.unknown import Origin, Unknown
 
 __all__ = ["ChunkCall", "arrays", "on_chunks"]
 

@@ -17,7 +17,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.files.aligned import aligned_splits, regular_size
 from jmars.tensor.files.to_blocks import to_blocks
-from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import check_dtype
 from jmars.tensor.ops.chunks.rechunk import rechunk
 from jmars.tensor.ops.io.from_blocks import from_blocks
 from jmars.tensor.protocols import offers

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.files.aligned import aligned_splits
-from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import check_dtype
 from jmars.tensor.ops.io.from_blocks import from_blocks
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize

@@ -18,7 +18,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.atomic_file import atomic_file
-from jmars.tensor.implicit_arrays import array_limit
+from jmars.tensor.from_array import array_limit
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.io.npy import create_npy, fill, load_at, read_header
 from jmars.tensor.protocols import offers

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import new_data
+from jmars.tensor.operand import check_dtype, new_data
 from jmars.tensor.ops.io.npy import Layout, LoadNpy, write_file
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits

@@ -8,9 +8,8 @@ import numpy as np
 
 from jmars.tensor.ma.construction import masked_array
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
-from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.protocols import FUNCTIONS
-from jmars.tensor.tensor import as_tensor
+from jmars.tensor.tensor import StandIn, as_tensor
 
 __all__ = ["MaskedArray"]
 

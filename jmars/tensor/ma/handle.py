@@ -17,14 +17,14 @@ import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.buffers import SmallValues
-from jmars.tensor.elements import elements
 from jmars.tensor.engine import can_compute, current_engine, get_engine
-from jmars.tensor.implicit_arrays import check_size
+from jmars.tensor.from_array import check_size
 from jmars.tensor.ma.masked_methods import REDUCES, MaskedMethods
 from jmars.tensor.protocols import call, find, unsupported
+from jmars.tensor.small_parts import elements
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.tensor_format import corners
+from jmars.tensor.tensor_text import corners
 
 __all__ = ["MaskedTensor", "data_of", "fill_of", "mask_of", "whole_mask"]
 

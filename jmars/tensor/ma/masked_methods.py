@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.composite import Composite
+from jmars.tensor.from_array import Composite
 from jmars.tensor.protocols import call
 
 __all__ = ["REDUCES", "MaskedMethods"]

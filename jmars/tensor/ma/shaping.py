@@ -10,10 +10,10 @@ import numpy as np
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
 from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like, takes_out
+from jmars.tensor.operand import warn_user
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.ops.elementwise.ufuncs import where as choose_by
 from jmars.tensor.protocols import FUNCTIONS, call, offers
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import as_tensor
 
 __all__ = ["concatenate", "where"]

@@ -15,17 +15,14 @@ import numpy as np
 
 from jmars.errors import ExecutionError
 from jmars.model.record import record
-from jmars.tensor.dynamic import Dynamic, Placeholder, fragment, new_group, placeholders
 from jmars.tensor.engine import with_placeholders
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import Origin, Splits, TensorData, TensorMeta, axis_length, check_dtype, is_known, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.tensor_graph import TensorGraph
-from jmars.tensor.unknown import Origin, axis_length, is_known
+from jmars.tensor.tensor_graph import Dynamic, Placeholder, TensorGraph, fragment, new_group, placeholders
 
 __all__ = ["cond", "while_loop"]
 

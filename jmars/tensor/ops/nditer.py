@@ -11,10 +11,9 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import layout_of
-from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.protocols import FUNCTIONS
-from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor import StandIn, Tensor
 
 __all__ = ["broadcast", "nditer"]
 

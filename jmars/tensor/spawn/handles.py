@@ -17,16 +17,13 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.engine import get_engine
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import TensorData, new_data
+from jmars.tensor.operand import Origin, SourceLine, TensorData, Unknown, check_dtype, new_data
 from jmars.tensor.ops.blockwise.map_blocks import FunctionPickler
-from jmars.tensor.source_line import SourceLine
 from jmars.tensor.spawn.function_blobs import function_blob
 from jmars.tensor.spawn.packing import all_unpacked, unpacked
 from jmars.tensor.spawn.spawn_operand import BYTES, FromSpawned, Spawn
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import Origin, Unknown
 from jmars.units import parse_bytes
 
 __all__ = ["Output", "Spawned", "spawn"]

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.operand import Operand, TensorMeta
+from jmars.tensor.operand import Operand, TensorMeta, Unknown
 from jmars.tensor.ops.blockwise.map_blocks import unpickled
 from jmars.tensor.spawn.packing import all_unpacked, packed, unpacked
-from jmars.tensor.unknown import Unknown
 
 __all__ = ["BYTES", "FromSpawned", "Spawn"]
 

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorMeta, axis_length, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.unknown import axis_length
 
 __all__ = ["blockwise"]
 

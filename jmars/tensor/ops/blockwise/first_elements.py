@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.engine import can_compute
-from jmars.tensor.infer import kind_of, result_type
+from jmars.tensor.operand import kind_of, result_type
 from jmars.tensor.ops.blockwise.map_blocks import in_block, pickled, unpickled
 from jmars.tensor.tensor import Tensor
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from jmars.model.record import record
-from jmars.tensor.infer import check_dtype
 from jmars.tensor.numpy_modules import as_values
+from jmars.tensor.operand import check_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.first_elements import call_with_first, called_here, first_element
 from jmars.tensor.ops.blockwise.map_blocks import in_block, map_blocks, pickled, unpickled

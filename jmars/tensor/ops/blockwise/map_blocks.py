@@ -24,13 +24,21 @@ from numpy.typing import NDArray
 
 from jmars.errors import ChunkSizeError, UnsupportedError
 from jmars.kernels.program import Call, Program, single
-from jmars.tensor.annotations import annotate
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.closures import closure_error
-from jmars.tensor.duck_arrays import DuckArrayError, is_duck_array
 from jmars.tensor.engine import can_compute, get_engine
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.from_array import DuckArrayError, is_duck_array
+from jmars.tensor.operand import (
+    Operand,
+    Splits,
+    TensorMeta,
+    annotate,
+    axis_length,
+    check_dtype,
+    is_known,
+    is_open,
+    new_data,
+)
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
@@ -39,7 +47,6 @@ from jmars.tensor.ops.elementwise.formula import broadcast_shape
 from jmars.tensor.protocols import Ufunc, numpy_function, offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import axis_length, is_known, is_open
 
 __all__ = ["FunctionPickler", "in_block", "map_blocks", "pickled", "unpickled"]
 

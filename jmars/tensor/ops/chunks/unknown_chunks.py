@@ -14,8 +14,8 @@ import numpy as np
 from jmars.kernels.compile import compile_program
 from jmars.kernels.program import ChunkType, Elementwise, Reduce, single
 from jmars.kernels.reducers import Reducer
+from jmars.tensor.operand import Length, NeedsLengthError, Unknown
 from jmars.tensor.ops.chunks.tiling import chunk_classes
-from jmars.tensor.unknown import Length, NeedsLengthError, Unknown
 
 __all__ = ["broadcast_lengths", "chunk_classes", "chunk_type", "length_kind", "run_expression", "run_reduction"]
 

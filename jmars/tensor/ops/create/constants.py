@@ -8,10 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.kernels.expression import Expression, constant
-from jmars.tensor.annotations import annotate
 from jmars.tensor.buffers import Buffer
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import new_data
+from jmars.tensor.operand import annotate, check_dtype, new_data
 from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
 from jmars.tensor.ops.elementwise.ufuncs import cast_and_broadcast

@@ -11,7 +11,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import layout_of, normal_copy, normal_order
-from jmars.tensor.infer import cast_dtype
+from jmars.tensor.operand import cast_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunk, rechunked
 from jmars.tensor.ops.create.constants import check_device

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jmars.tensor.composite import Composite
+from jmars.tensor.from_array import Composite
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["takes_like"]

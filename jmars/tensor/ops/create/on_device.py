@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.annotations import annotate
+from jmars.tensor.operand import annotate
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.program import ChunkType, Fill, Generate, single
-from jmars.tensor.annotations import annotate
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
-from jmars.tensor.infer import cast_dtype, check_dtype
-from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorMeta, annotate, cast_dtype, check_dtype, new_data
 from jmars.tensor.ops.create.constants import check_device, known_order, shape_of
 from jmars.tensor.ops.create.like_argument import takes_like
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where

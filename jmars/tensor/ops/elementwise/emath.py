@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.composite import Composite
+from jmars.tensor.from_array import Composite
 from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor

@@ -24,14 +24,11 @@ __all__ = ["handled_errors"]
 _BETWEEN = {
     "jmars.tensor.deferring",
     "jmars.tensor.methods",
-    "jmars.tensor.operators",
-    "jmars.tensor.overrides",
-    "jmars.tensor.protocols",
     "jmars.tensor.tensor",
+    "jmars.tensor.protocols",
     "jmars.tensor.ops.elementwise.library_ufuncs",
     "jmars.tensor.ops.elementwise.ufunc_keywords",
     "jmars.tensor.ops.elementwise.ufuncs",
-    "jmars.tensor.numpy_classes",
 }
 _MATCHING = (RuntimeWarning, Warning)  # categories of filters that concern a RuntimeWarning
 _known: tuple[list[Any], dict[tuple[str, int], int]] = ([], {})  # filters, and what they ignore by name and bits

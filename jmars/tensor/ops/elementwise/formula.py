@@ -19,14 +19,28 @@ from jmars.kernels.program import Elementwise as Step
 from jmars.model.record import record
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
-from jmars.tensor.infer import Kind, check_dtype, kind_of, loses_imaginary, result_type, ufunc_dtypes
-from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import (
+    Kind,
+    NeedsLengthError,
+    Operand,
+    Splits,
+    TensorData,
+    TensorMeta,
+    axis_length,
+    check_dtype,
+    is_known,
+    is_open,
+    kind_of,
+    loses_imaginary,
+    new_data,
+    result_type,
+    ufunc_dtypes,
+)
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import broadcast_lengths, chunk_type, length_kind, run_expression
 from jmars.tensor.splits import agreed_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import NeedsLengthError, axis_length, is_known, is_open
 
 __all__ = ["ElementwiseOperand", "Formula", "FormulaValue", "broadcast_shape"]
 

@@ -16,9 +16,8 @@ from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.python_objects import python_objects
 from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
 from jmars.tensor.ops.linalg.core_axes import along_core_axes
-from jmars.tensor.protocols import call, offers
+from jmars.tensor.protocols import PythonUfunc, call, offers
 from jmars.tensor.tensor import as_tensor
-from jmars.tensor.ufunc_references import PythonUfunc
 
 __all__ = ["library_ufunc"]
 

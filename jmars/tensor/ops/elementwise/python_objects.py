@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import ObjectArrayError, UnsupportedError
-from jmars.tensor.composite import Composite
+from jmars.tensor.from_array import Composite
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.ops.blockwise.map_blocks import in_block, pickled, unpickled
-from jmars.tensor.protocols import call
+from jmars.tensor.protocols import PythonUfunc, call
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.tensor_format import corners
-from jmars.tensor.ufunc_references import PythonUfunc
+from jmars.tensor.tensor_text import corners
 
 __all__ = ["PythonObjects", "python_objects"]
 

@@ -12,11 +12,10 @@ import numpy as np
 
 from jmars.kernels.expression import UfuncReference
 from jmars.model.record import record
-from jmars.tensor.infer import result_type
+from jmars.tensor.operand import result_type, warn_user
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
 from jmars.tensor.ops.out_argument import assign_out
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["UfuncKeywords", "checked_mask"]

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.tensor.buffers import fits_order
-from jmars.tensor.infer import cast_dtype, kind_of, loses_imaginary, result_type
+from jmars.tensor.operand import cast_dtype, kind_of, loses_imaginary, result_type, warn_user
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.float_handling import handled_errors
 from jmars.tensor.ops.elementwise.formula import Formula
@@ -21,9 +21,7 @@ from jmars.tensor.ops.elementwise.ufunc_keywords import UfuncKeywords
 from jmars.tensor.ops.out_argument import assign_out, without_leading_ones
 from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.written_values import copied
-from jmars.tensor.overrides import call_numpy, overriding_args
-from jmars.tensor.protocols import call, offers
-from jmars.tensor.source_line import warn_user
+from jmars.tensor.protocols import call, call_numpy, offers, overriding_args
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
-from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.operand import (
+    NeedsLengthError,
+    Operand,
+    Origin,
+    Splits,
+    TensorMeta,
+    Unknown,
+    axis_length,
+    is_known,
+    new_data,
+)
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
@@ -31,7 +41,6 @@ from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import evenly, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import NeedsLengthError, Origin, Unknown, axis_length, is_known
 
 __all__ = ["assign_by_mask", "select_by_mask", "select_by_mask_at"]
 

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.tensor_graph import TensorGraph
+from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
 __all__ = ["checked_positions", "scatter_by_tensor", "take_by_tensor"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.program import ChunkType
-from jmars.tensor.infer import kind_of, result_type
 from jmars.tensor.numpy_modules import as_values
+from jmars.tensor.operand import kind_of, result_type
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.rechunk import rechunked

@@ -18,9 +18,8 @@ from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.buffers import basic_index
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.infer import loses_imaginary
 from jmars.tensor.numpy_modules import as_values
-from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorData, TensorMeta, loses_imaginary, new_data, warn_user
 from jmars.tensor.ops.chunks.parts import has_rows, local_slice, view_slice
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
@@ -37,7 +36,6 @@ from jmars.tensor.ops.shape.axes import expand_dims, reshape_chunks, squeeze
 from jmars.tensor.ops.shape.reshape import ravel, reshape
 from jmars.tensor.ops.written_values import assigned, converted, copied, element
 from jmars.tensor.protocols import call, offers
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["copyto", "setitem"]

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
 from jmars.tensor.protocols import offers

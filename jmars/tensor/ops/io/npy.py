@@ -27,9 +27,8 @@ from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import map_of
-from jmars.tensor.infer import check_dtype
 from jmars.tensor.numpy_modules import as_values
-from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.chunks.tiling import add_by_class, boxes, chunk_starts, corners
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits

@@ -21,8 +21,7 @@ from jmars.kernels.program import Call, ChunkType, Combine, Program, single
 from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe

@@ -3,7 +3,7 @@
 Functions of stacks of matrices need every matrix in a single chunk. Two kinds of matrices are decomposed chunk by
 chunk, so that no process holds the matrix: tall matrices (at least as many rows as columns, several chunks of rows) by
 TSQR, and large matrices by `cholesky` (blocked_cholesky.py). A function with several results is computed once, as an
-array that holds all results; results that are not read are not computed (outputs.py).
+array that holds all results; results that are not read are not computed (chunk.py).
 Source: Demmel, Grigori, Hoemmen, Langou 2012 (TSQR).
 """
 
@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.chunk import outputs
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.blockwise.single_chunk import map_along, single_chunk_along
@@ -35,7 +36,6 @@ from jmars.tensor.ops.linalg.matrix_blocks import (
 )
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.shape.axes import broadcast_to
-from jmars.tensor.outputs import outputs
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

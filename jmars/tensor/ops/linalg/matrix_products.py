@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.infer import kind_of
-from jmars.tensor.infer import result_type as common_dtype
+from jmars.tensor.operand import kind_of, warn_user
+from jmars.tensor.operand import result_type as common_dtype
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.index.getitem import diagonal
@@ -25,7 +25,6 @@ from jmars.tensor.ops.shape.axes import moveaxis
 from jmars.tensor.ops.shape.concatenate import stack
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.steps import share, step
 from jmars.tensor.tensor import Tensor, as_tensor
 

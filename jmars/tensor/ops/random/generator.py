@@ -19,8 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from jmars.tensor.buffers import Buffer, SmallValues
-from jmars.tensor.infer import check_dtype
-from jmars.tensor.operand import Operand, Splits, new_data
+from jmars.tensor.operand import Operand, Splits, check_dtype, new_data
 from jmars.tensor.ops.create.constants import shape_of
 from jmars.tensor.ops.index.exchange import take_by_tensor
 from jmars.tensor.ops.index.take import take_positions

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.engine import get_engine
+from jmars.tensor.operand import warn_user
 from jmars.tensor.protocols import call
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
 
 __all__ = ["number_of_bins"]

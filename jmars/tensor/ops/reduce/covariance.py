@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import check_dtype, warn_user
 from jmars.tensor.ops.elementwise.ufuncs import astype, astype_unsafe, ufunc
 from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.reduce.reduction import sum_
@@ -16,7 +16,6 @@ from jmars.tensor.ops.reduce.trial import trial
 from jmars.tensor.ops.shape.concatenate import concatenate
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["corrcoef", "cov"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.known_elements import truth
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.create.constants import full
 from jmars.tensor.ops.elementwise.formula import Formula
@@ -33,6 +32,7 @@ from jmars.tensor.ops.reduce.where_argument import divide_by_count, element_coun
 from jmars.tensor.ops.shape.axes import broadcast_arrays, broadcast_to
 from jmars.tensor.ops.shape.reshape import reshape
 from jmars.tensor.protocols import offers
+from jmars.tensor.small_parts import truth
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [

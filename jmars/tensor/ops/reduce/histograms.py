@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.operand import is_known
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
@@ -26,7 +27,6 @@ from jmars.tensor.ops.sort.sample_sort import argsort_long_axis, put_back
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import is_known
 
 __all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "searchsorted"]
 

@@ -18,7 +18,7 @@ from jmars.config import config
 from jmars.kernels.program import Call, ChunkType, Combine, Program, Reduce, single
 from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
-from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorMeta, is_known, is_open, new_data, warn_user
 from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind, run_reduction
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe, native
@@ -36,9 +36,7 @@ from jmars.tensor.ops.reduce.where_argument import (
 from jmars.tensor.ops.shape.axes import names_no_axis
 from jmars.tensor.ops.written_values import element
 from jmars.tensor.protocols import call, offers
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.unknown import is_known, is_open
 
 __all__ = ["Reduction", "reduce"]
 

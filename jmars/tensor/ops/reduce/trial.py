@@ -15,9 +15,8 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.model.record import record
-from jmars.tensor.infer import check_dtype
+from jmars.tensor.operand import Unknown, check_dtype
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.unknown import Unknown
 
 __all__ = ["is_given", "loop_dtype", "trial"]
 

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.float_errors import BITS
+from jmars.tensor.operand import Unknown, is_known, warn_user
 from jmars.tensor.ops.elementwise.formula import Formula
 from jmars.tensor.ops.elementwise.ufuncs import astype_unsafe
 from jmars.tensor.ops.reduce.trial import is_given, loop_dtype
 from jmars.tensor.ops.written_values import element
 from jmars.tensor.protocols import call
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.unknown import Unknown, is_known
 
 __all__ = ["apply_initial", "apply_where", "divide_by_count", "element_count", "is_mask", "moment", "warn_where"]
 

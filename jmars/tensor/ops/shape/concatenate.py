@@ -17,8 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.infer import cast_dtype, kind_of, result_type
-from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import (
+    Operand,
+    Splits,
+    TensorData,
+    TensorMeta,
+    cast_dtype,
+    is_known,
+    kind_of,
+    new_data,
+    result_type,
+)
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.elementwise.ufuncs import astype
 from jmars.tensor.ops.index.basic_indexing import Slice, slice_tensor
@@ -29,7 +38,6 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes, common_splits, evenly, without_slivers
 from jmars.tensor.steps import share
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
-from jmars.tensor.unknown import is_known
 
 __all__ = ["array_split", "concatenate", "join", "slice_axis", "stack"]
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, TensorMeta, axis_length, new_data, warn_user
 from jmars.tensor.ops.blockwise.single_chunk import single_chunk_along
 from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
@@ -36,9 +36,7 @@ from jmars.tensor.ops.shape.axes import normal_axis
 from jmars.tensor.ops.shape.concatenate import concatenate
 from jmars.tensor.ops.shape.roll import roll
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
-from jmars.tensor.source_line import warn_user
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import axis_length
 
 __all__ = [
     "FourierTransform", "fft", "fftfreq", "fftn", "fftshift", "ifft", "ifftn", "ifftshift", "irfft", "irfftn", "rfft",

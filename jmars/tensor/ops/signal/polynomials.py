@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jmars.tensor.numpy_classes import StandIn
 from jmars.tensor.ops.blockwise.map_blocks import map_blocks
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.create.constants import zeros
@@ -17,7 +16,7 @@ from jmars.tensor.ops.linalg.matrix_products import matmul
 from jmars.tensor.ops.reduce.reduction import sum_
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.splits import fitted_splits
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor import StandIn, Tensor, as_tensor
 
 __all__ = ["numpys_value", "poly1d", "polyfit", "polyval", "vander"]
 

@@ -21,15 +21,13 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.record import record
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.dynamic import Dynamic, Literal, fragment, new_group, placeholders
-from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Origin, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.tiling import chunk_classes
 from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.sample_sort import sort_long_axis
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.tensor_graph import TensorGraph
-from jmars.tensor.unknown import Origin
+from jmars.tensor.tensor_graph import Dynamic, Literal, TensorGraph, fragment, new_group, placeholders
 
 __all__ = ["MOST_QUANTILES", "QuantileRequest", "quantiles"]
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.dynamic import Dynamic, fragment, new_group, placeholders
 from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.rechunk import rechunked
@@ -27,7 +26,7 @@ from jmars.tensor.ops.create.ranges import arange
 from jmars.tensor.ops.index.exchange import scatter_by_tensor
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor
-from jmars.tensor.tensor_graph import TensorGraph
+from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
 __all__ = ["argsort_long_axis", "put_back", "sort_long_axis", "sorted_records"]
 

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from jmars.config import config
 from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Program, single
-from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.dynamic import new_group
-from jmars.tensor.operand import Operand, TensorData, TensorMeta, new_data
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, outputs
+from jmars.tensor.operand import Operand, Origin, TensorData, TensorMeta, is_known, new_data
 from jmars.tensor.ops.blockwise.blockwise import blockwise
 from jmars.tensor.ops.chunks.tiling import chunk_classes, corners
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
@@ -33,11 +32,10 @@ from jmars.tensor.ops.shape.reshape import ravel
 from jmars.tensor.ops.sort.sample_sort import put_back, sort_long_axis, sorted_records
 from jmars.tensor.ops.sort.sort import exceeds_chunk
 from jmars.tensor.ops.sort.unique_axis import unique_slices
-from jmars.tensor.outputs import outputs
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import Origin, is_known
+from jmars.tensor.tensor_graph import new_group
 
 __all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique"]
 

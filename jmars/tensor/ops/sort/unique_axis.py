@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.dynamic import new_group
-from jmars.tensor.operand import Operand, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Origin, TensorMeta, new_data
 from jmars.tensor.ops.chunks.rechunk import rechunked
 from jmars.tensor.ops.chunks.unknown_chunks import chunk_type, length_kind
 from jmars.tensor.ops.shape.axes import moveaxis, normal_axis
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.unknown import Origin
+from jmars.tensor.tensor_graph import new_group
 
 __all__ = ["unique_slices"]
 
