@@ -1,9 +1,8 @@
-"""Aliases: names of Dask's and Mars's arrays for methods of tensors, so that code written for Dask or Mars runs.
+"""Methods of tensors that NumPy's arrays lack: Dask's and Mars's names, `plan` and `visualize`.
 
-Users find the list in docs/reference/spellings.md.
+Code written for Dask or Mars runs; users find the list in docs/reference/spellings.md. `plan` and `visualize` tell the
+predicted cost and the graph of a run, without the run.
 Source: dask.array (2025), names and defaults; Mars 0.10, `mars.tensor`.
-
-`plan` and `visualize` of a tensor: the predicted cost and the graph of a run, without the run.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
 A buffer has a current node, and a write gives it a new node; nodes are immutable. A view is a chain of steps from its
 buffer, such as a slice and a transpose. Reading a view derives its node from the buffer's current node; writing to a
-view derives the buffer's next node. Whether a reshape is a view depends on strides, which `layout` asks NumPy for.
+view derives the buffer's next node. Whether a reshape is a view depends on strides, which `layout` asks NumPy for; the
+attributes `base`, `strides` and `flags` tell the same.
 
 The buffer of a small value in a cell has its elements in this process, as `memory` (small_values.py). NumPy reads and
 writes the memory, and a node is made of the memory when the graph needs one. A write after that copies the memory.
-
-Attributes of tensors about memory: `base`, `strides`, `flags`; and their state, to take back writes.
 """
 
 from __future__ import annotations

@@ -3,14 +3,11 @@
 Operands tile themselves into a builder (tensor/ops, called by optimize/passes.py); the builder makes the graph that
 optimize works on. Chunk-level operands are numbered in topological order, and an operand's output chunk has the
 operand's number. Building costs microseconds per operand: operands share programs, and `add_many` takes arrays.
-Source: docs/explanation/seeds.md, "Chunk graph".
 
-Functions with several outputs: a graph computes only outputs that are read.
-
-`outputs` takes candidates, cheapest first. A candidate computes some of the outputs (`svd` without vectors gives the
-singular values). The output nodes refer to all candidates. Collecting a graph (tensor_graph.py) keeps the first
-candidate that has all outputs read by the graph.
-Source: dead-code elimination (Allen, Cocke 1971).
+A function with several outputs computes only those that a graph reads. `outputs` takes candidates, cheapest first: a
+candidate computes some of the outputs (`svd` without vectors gives the singular values). The output nodes refer to all
+candidates, and collecting a graph (tensor_graph.py) keeps the first that has all outputs read by the graph.
+Source: docs/explanation/seeds.md, "Chunk graph"; dead-code elimination (Allen, Cocke 1971).
 """
 
 from __future__ import annotations

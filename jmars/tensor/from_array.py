@@ -1,27 +1,23 @@
-"""NumPy arrays as leaves of the tensor graph, with the values they have when they are taken.
+"""Arrays that are no tensors: NumPy's as leaves of the graph, those of other libraries, values of several tensors.
 
-A tensor must not see later writes to the array, since NumPy would have computed at once. Arrays up to 16 MiB are
-copied, once for each content. For larger arrays a checksum is kept, and if the array has changed when its chunks are
-sent, an error says so. A small part of a large array becomes a leaf: the rest is neither read nor sent. A map of a file
-for reading is neither copied nor read for a checksum; workers of this machine read the file (client/sent_graphs.py).
+A leaf has the values that its array has when it is taken: a tensor must not see later writes, since NumPy would have
+computed at once. Arrays up to 16 MiB are copied, once for each content. For larger arrays a checksum is kept, and if
+the array has changed when its chunks are sent, an error says so. A small part of a large array becomes a leaf: the rest
+is neither read nor sent. A map of a file for reading is neither copied nor read for a checksum; workers of this machine
+read the file (client/sent_graphs.py).
 
-Detects duck arrays among the arguments of tensor functions, and dispatches the call to chunk_types.
-
-An array that `np.asarray` accepts becomes a tensor. Conversion of other arrays (sparse arrays, GPU arrays) and of their
+An array that `np.asarray` accepts becomes a tensor. Conversion of duck arrays (sparse arrays, GPU arrays) and of their
 handles (`chunk_types.DuckTensor`) raises `DuckArrayError`, and the table of functions (protocols.py) calls `dispatch`.
 The package chunk_types is imported at the first such call, and registers its functions here by `set_dispatcher`.
-Source: NEP 30 (duck arrays).
 
-`Composite`: base class of values that consist of several tensors, as a masked array consists of data and mask.
-
+`Composite` is the base class of values that consist of several tensors, as a masked array consists of data and mask.
 Code that computes, fetches or restores tensors works on `parts()`. Functions that take tensors only refuse a Composite
 with an error that names its class.
 
-Warns of large tensors that become NumPy arrays unasked: a library that knows no tensors, as SciPy, takes the value.
-
-`x.fetch()` asks for the value and is never refused. `__array__` is called by any function that takes arrays, and brings
-the whole tensor into this process: from `config.array_warning` on with a warning before it begins, once for a line;
-beyond `config.array_limit` it is refused.
+The other way, `__array__` of a tensor is called by any function that takes arrays, and brings the whole tensor into
+this process: from `config.array_warning` on with a warning before it begins, once for a line; beyond
+`config.array_limit` it is refused. `x.fetch()` asks for the value and is never refused.
+Source: NEP 30 (duck arrays).
 """
 
 from __future__ import annotations

@@ -1,25 +1,16 @@
 """`TensorData`, a node of the tensor graph, and `Operand`, which computes a node from other nodes.
 
-The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/passes.py tiles them.
-Source: docs/explanation/seeds.md, "Chunk graph".
+The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/passes.py tiles them. What a node
+carries follows: the line of the user's code that made the operand (`SourceLine`), for the view, errors and warnings;
+what the user asks for it (`annotate`); dtypes, by asking NumPy, so that NumPy's rules are not repeated here.
 
-Annotations of operands: the worker that must run them, GPU or core, and whether they may be fused.
-
-`annotate` puts an annotation on all operands that are made within its block. Operands with different annotations are
-never fused, merged or drawn again within each other.
-Source: `expect_worker`, `gpu` and `SchedulingHint.fuseable` of Mars's operands; `dask.annotate`.
-
-Unknown lengths: lengths of axes that only a run can tell, such as that of `x[x > 0]`.
-
-An `Unknown` stands in `shape` and `chunks` in place of an int. Its value is NaN, as in Dask, so that arithmetic with an
-unknown length gives NaN or an error, never a wrong number. Two `Unknown`s are equal if they have the same `Origin`:
-then the lengths are the same. After a job the client's `Origin` holds the reported lengths.
-
-Infers dtypes by asking NumPy, so that NumPy's rules are not repeated here.
-
-Source: NEP 50 (Python scalars are weak).
-
-Finds the line of the user's code that made an operand, for the view, errors and warnings.
+Operands with different annotations are never fused, merged or drawn again within each other. A length that only a run
+can tell, as that of `x[x > 0]`, is an `Unknown`, which stands in `shape` and `chunks` in place of an int. Its value is
+NaN, as in Dask, so that arithmetic with an unknown length gives NaN or an error, never a wrong number. Two `Unknown`s
+are equal if they have the same `Origin`: then the lengths are the same. After a job the client's `Origin` holds the
+reported lengths.
+Source: docs/explanation/seeds.md, "Chunk graph"; `expect_worker`, `gpu` and `SchedulingHint.fuseable` of Mars's
+operands; `dask.annotate`; NEP 50 (Python scalars are weak).
 """
 
 from __future__ import annotations

@@ -3,19 +3,14 @@
 tensor/ops fills the table by `@offers(...)`. `jmars.tensor.<name>`, methods and operators of tensors, and NumPy's
 protocols `__array_ufunc__` and `__array_function__` look functions up in it. Names that are missing from the table
 raise `UnsupportedError`.
+
+An argument of another library with `__array_ufunc__` or `__array_function__` overrides the function: pandas keeps
+labels, xarray skips NaN, Dask stays lazy. A function of jmars that gets such an argument calls NumPy's function, which
+dispatches to the override. NumPy's arrays, tensors and duck arrays (from_array.py) do not count as overriding.
+
+A ufunc that is none of NumPy's functions is known by reference. A ufunc of a module pickles by the names of module and
+ufunc. A ufunc of `np.frompyfunc` does not pickle: the Python function that it calls is pickled in its place.
 Source: NEP 13, NEP 18.
-
-Overrides of NumPy's functions by arguments of other libraries, as pandas, xarray and Dask define them.
-
-An argument with `__array_ufunc__` or `__array_function__` overrides the function: pandas keeps labels, xarray skips
-NaN, Dask stays lazy. A function of jmars that gets such an argument calls NumPy's function, which dispatches to the
-override (protocols.py). NumPy's arrays, tensors and duck arrays (duck_arrays.py) do not count as overriding arguments.
-Source: NEP 13, NEP 18.
-
-Refers to ufuncs that are none of NumPy's functions: of SciPy, of numba, of `np.frompyfunc`.
-
-A ufunc of a module pickles by the names of module and ufunc. A ufunc of `np.frompyfunc` does not pickle: the Python
-function that it calls is pickled in its place.
 """
 
 from __future__ import annotations

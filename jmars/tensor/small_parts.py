@@ -1,20 +1,14 @@
-"""Parts of small values of a cell, read and written by NumPy in this process, without a node.
-
-Source: small_values.py.
-
-Elements of small arrays in a cell, read and written one by one as NumPy's scalars, without a node for each.
+"""Parts and elements of small values, read and written by NumPy in this process, without a node for each.
 
 `D[i, j] = min(D[i - 1, j], D[i, j - 1]) + cost[i, j]` in a loop would make five nodes a turn. Where the engine gives
 the value of a small array, an element is read from the value, and a write makes a node of a new value. The steps of a
 view are the same on the value as in NumPy (buffers.py), so a view reads and writes the value of its buffer.
 
 Rows of an array of any size, read one after the other by a loop that looks at values in each turn, come with their
-values: `RowReader` fetches them by the megabyte.
-
-Elements of a tensor with a single axis, for loops: fetched by the megabyte, and not each by a job of its own.
-
-`any(x > 0)`, `max(x)`, `sorted(x)`, `dict(zip(names, x))` and `for v in x` get NumPy's scalars, which hash, compare and
-format as in NumPy. An element that the loop has written to meanwhile is read again, as NumPy's iterator does.
+values: `RowReader` fetches them by the megabyte. So do the elements of a tensor with a single axis: `any(x > 0)`,
+`max(x)`, `sorted(x)`, `dict(zip(names, x))` and `for v in x` get NumPy's scalars, which hash, compare and format as in
+NumPy. An element that the loop has written to meanwhile is read again, as NumPy's iterator does.
+Source: docs/decisions/0060-small-values.md.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 The rule holds for a call where all arguments are Python's numbers, lists of them, NumPy's arrays and scalars, and
 tensors whose elements are in this process, and where the result is small too. NumPy's own function computes it, with
 NumPy's bits, errors and warnings. Other calls make nodes, and so do all calls outside of cells.
+
+The memory order of a result that is made as a node is NumPy's too: NumPy's own function, called on arrays of few
+elements, tells where elements would lie. `x.flags`, `x.strides`, `ravel("K")` and `tobytes("A")` depend on the order.
+Only results of arrays that do not lie in C order can lie in another order; other calls pay a look at the arguments.
 Source: docs/decisions/0060-small-values.md.
-
-Memory order of results: NumPy's own function, called on arrays of few elements, tells where elements would lie.
-
-`x.flags`, `x.strides`, `ravel("K")` and `tobytes("A")` depend on the order. Only results of arrays that do not lie in C
-order can lie in another order, so that other calls pay a look at the arguments.
 """
 
 from __future__ import annotations

@@ -4,16 +4,14 @@ The structure is all that tiling, fusion and planning depend on: operands with p
 leaves, results. `Bindings` are the rest: keys of stored and result tensors, source lines, and values that an operand
 binds (such as the start of a random stream). `digest` hashes a structure; `canonical` returns the graph without
 bindings, for which the scheduler keeps the plan.
-Source: structural hashing (hash-consing), Ershov 1958.
 
-Lineage of computed tensors: keeps how they were made, to compute lost chunks again, without keeping their inputs.
-
-The cluster holds a value as long as its node lives in the client. If a computed node referred to the nodes of its
-inputs, it would keep all their values: each turn of `x = step(x)` would leave an array on the cluster that the user
-cannot name. So `detach` makes computed nodes refer to lineage copies of the inputs: nodes with the same keys that keep
-no value alive. A node has one lineage copy, and the inputs of a copy are copies, so the lineage of all tensors costs
-one more node for each computed tensor.
-Source: docs/decisions/0036-lineage-without-values.md; Zaharia et al. 2012, "Resilient Distributed Datasets".
+Lineage is what a client keeps of computed tensors, to compute lost chunks again. The cluster holds a value as long as
+its node lives in the client. If a computed node referred to the nodes of its inputs, it would keep all their values:
+each turn of `x = step(x)` would leave an array on the cluster that the user cannot name. So `detach` makes computed
+nodes refer to lineage copies of the inputs: nodes with the same keys that keep no value alive. A node has one lineage
+copy, and the inputs of a copy are copies, so the lineage of all tensors costs one more node for each computed tensor.
+Source: structural hashing (hash-consing), Ershov 1958; docs/decisions/0036-lineage-without-values.md; Zaharia et al.
+2012, "Resilient Distributed Datasets".
 """
 
 from __future__ import annotations

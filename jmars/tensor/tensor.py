@@ -1,16 +1,13 @@
-"""`Tensor`: the user's handle of a node of the tensor graph, with NumPy's protocols.
+"""`Tensor`: the user's handle of a node of the tensor graph, with NumPy's protocols and operators.
 
 A handle has a place: a buffer, or a view of a buffer. Writes (`x += 1`, `x[i] = v`, `out=x`) put a new node
-there, so that handles that share memory in NumPy see the write (buffers.py). Operators and methods call the functions
-of tensor/ops through the table in protocols.py; operators.py and methods.py hold them.
+there, so that handles that share memory in NumPy see the write (buffers.py). Operators and methods (methods.py) call
+the functions of tensor/ops through the table in protocols.py.
 
-The operators of `Tensor`: `+`, `@`, `+=`, `<`, `round`, …; functions of tensor/ops by the table in protocols.py.
-
-NumPy's array classes inside a cell: `isinstance(x, np.ndarray)` holds for NumPy's arrays and for tensors.
-
-The classes are made by the metaclass `StandIn`. Like NumPy's, they can be called, inherited from and used in
-annotations, and they are equal to NumPy's classes, so `type(a) == np.ndarray` holds. Tensors without axes correspond to
-NumPy's scalars and are no instances of `ndarray`.
+Inside a cell `np.ndarray` is a stand-in, made by the metaclass `StandIn`: `isinstance(x, np.ndarray)` holds for NumPy's
+arrays and for tensors. Like NumPy's classes, stand-ins can be called, inherited from and used in annotations, and they
+are equal to NumPy's classes, so `type(a) == np.ndarray` holds. Tensors without axes correspond to NumPy's scalars and
+are no instances of `ndarray`.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 Flat lists pickle without recursion, so a chain of 100,000 operands is no problem.
 
-`Dynamic`: operands that are replaced by a graph during the run, when values or lengths they depend on are known.
-
-Examples are branches (tensor/ops/control_flow.py) and functions of arrays of unknown length (deferring.py). When the
-values and lengths that `wants` names are known, optimize/unfolding.py calls `expand` and puts the resulting tensor
-graph, whose leaves are `Placeholder`s for the operand's inputs, in the operand's place.
+A `Dynamic` operand is replaced by a graph during the run. Examples are branches (tensor/ops/control_flow.py) and
+functions of arrays of unknown length (deferring.py). When the values and lengths that `wants` names are known,
+optimize/unfolding.py calls `expand` and puts the resulting tensor graph, whose leaves are `Placeholder`s for the
+operand's inputs, in the operand's place.
 Source: Mars (`yield` inside `tile`).
 """
 

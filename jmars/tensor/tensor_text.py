@@ -1,9 +1,7 @@
-"""Formats tensors as NumPy prints arrays; of a large tensor only the corners are fetched.
+"""How a tensor is shown: as text, in NumPy's format, and in a notebook with a picture of the chunks.
 
-A tensor in a notebook: its text, and for a large or lazy one a picture of the chunks with shape, dtype and bytes.
-
-The picture is an `<img>` with the SVG inside, which notebooks show trusted or not, in colours that light and dark
-themes bear.
+Of a large tensor only the corners are fetched. The picture of a large or lazy one tells shape, dtype and bytes; it is
+an `<img>` with the SVG inside, which notebooks show trusted or not, in colours that light and dark themes bear.
 """
 
 from __future__ import annotations
