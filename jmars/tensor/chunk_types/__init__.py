@@ -4,13 +4,8 @@ A chunk holds a duck array pickled (spawn/packing.py), since only NumPy arrays l
 anything runs, each function is tried on arrays of a few elements, so that a function that the library lacks is refused
 when the user calls it.
 
-array_libraries.py   functions, dtypes and names of a library's arrays
-on_chunks.py         OnChunks: an operand that calls a function on chosen chunks
 duck_tensor.py       DuckTensor: the handle, and conversion of duck arrays
-duck_elementwise.py  elementwise functions and map_blocks
-manipulation.py      slices, rechunking, transposition, concatenation
-tree_reduction.py    sums and other reductions, as trees
-products.py          matrix products
+operations.py        elementwise functions and map_blocks
 functions.py         the array namespace of a DuckTensor
 """
 

@@ -3,47 +3,44 @@
 Users treat a `DuckTensor` like an array of the library: operators, slices, NumPy's functions and the array namespace's
 functions build a graph, `fetch` returns an array of the library, `todense` converts to a tensor. The other files
 of this folder put their functions into the table `FUNCTIONS`.
+
+`OnChunks`: the operand behind all functions of duck arrays; calls a function on chosen chunks.
+
+The chunks of a duck array are pickled (spawn/packing.py) and stand along a single axis, in C order of the array's grid.
+Their sizes in bytes are unknown until they are computed. A `ChunkCall` holds the arguments of a call: chunks and
+values.
+
+Functions, dtypes and type names of any library's arrays, found through the library's own namespace.
+
+Source: the Python array API standard, `__array_namespace__`.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from itertools import count
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jmars.errors import MissingNameError, UnsupportedError
-from jmars.tensor.chunk_types.array_libraries import (
-    STANDARD_NAMES,
-    dense,
-    dtype_of,
-    join_blocks,
-    plain_zero,
-    probed,
-    type_name,
-)
-from jmars.tensor.chunk_types.on_chunks import ChunkCall, arrays, grid_indices, on_chunks
+from jmars.kernels import Pieces
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import DuckArrayError, is_duck_array
-from jmars.tensor.operand import Splits, TensorData
+from jmars.tensor.operand import Operand, Origin, Splits, TensorData, TensorMeta, Unknown, new_data
+from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
 from jmars.tensor.spawn.packing import packed, unpacked
+from jmars.tensor.spawn.spawn_operand import BYTES
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
-
-__all__ = [
-    "FUNCTIONS",
-    "DuckTensor",
-    "as_duck_tensor",
-    "function_named",
-    "implements",
-    "input_of",
-    "probed_array",
-    "result_array",
-    "sample_of",
-]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by NumPy's name or the array API standard's
@@ -347,3 +344,249 @@ def probed_array(name: str, function: Callable[..., Any], *samples: Any, ndim: i
             "use x.todense()"
         )
     return found
+
+
+Array = np.ndarray[Any, Any]
+_numbers = count()
+
+
+class ChunkCall(NamedTuple):
+    """Arguments of a function call that computes an output chunk."""
+
+    reads: tuple[tuple[int, int], ...]  # (number of the input, number of its chunk in C order)
+    args: tuple[Any, ...] | None = ()  # arguments after the chunks; None: pass the only chunk on without a call
+    shape: tuple[int, ...] | None = None  # of the result; None if the result is not an array
+
+
+def on_chunks(
+    name: str, function: Callable[..., Any], inputs: Sequence[tuple[TensorData, bool]], calls: Sequence[ChunkCall]
+) -> TensorData:
+    """Make a node whose chunks are the results of `function(*chunks, *args)`, pickled.
+
+    Parameters
+    ----------
+    name
+        Label in the view.
+    inputs
+        Nodes, with True where the chunks are pickled objects, False where they are NumPy arrays.
+    """
+    op = _operand(name, function, inputs, calls, True)
+    origin = Origin.of(f"chunks-{next(_numbers)}-{os.urandom(4).hex()}")
+    return new_data(op, (origin.whole,), BYTES, (origin.axis([None] * len(calls)),))
+
+
+def arrays(
+    name: str,
+    function: Callable[..., Any],
+    inputs: Sequence[tuple[TensorData, bool]],
+    calls: Sequence[ChunkCall],
+    chunks: Splits,
+    dtype: np.dtype[Any],
+) -> Tensor:
+    """Make a tensor of the calls' results, which are arrays and are converted to NumPy's."""
+    op = _operand(name, function, inputs, calls, False)
+    return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
+
+
+def _operand(name: str, function: Any, inputs: Sequence[tuple[TensorData, bool]], calls: Sequence[ChunkCall],
+             packs: bool) -> OnChunks:  # fmt: skip
+    """Make the operand; a repeated input is read once."""
+    unique = list(dict.fromkeys(data for data, _ in inputs))
+    number = [unique.index(data) for data, _ in inputs]
+    is_packed = dict(inputs)
+    if number != list(range(len(number))):
+        calls = [one._replace(reads=tuple((number[i], chunk) for i, chunk in one.reads)) for one in calls]
+    return OnChunks(
+        called=name,
+        blob=pickled(function),
+        objects=tuple(is_packed[data] for data in unique),
+        calls=tuple(calls),
+        packs=packs,
+        inputs=tuple(unique),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnChunks(Operand):
+    """Calls a function once per output chunk."""
+
+    called: str
+    blob: bytes
+    objects: tuple[bool, ...]  # for each input whether its chunks are pickled
+    calls: tuple[ChunkCall, ...]
+    packs: bool  # whether the results are pickled
+    name: ClassVar[str] = "on_chunks"
+
+    @property
+    def label(self) -> str:
+        """Name of the function."""
+        return self.called
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Add an operand per call; chunks without a call are passed on."""
+        flat = [grid.ids.reshape(-1) for grid in inputs]
+        programs: dict[Any, Program] = {}
+        ids = np.empty(len(self.calls), np.int64)
+        for number, place in enumerate(self.calls):
+            read = [int(flat[i][chunk]) for i, chunk in place.reads]
+            if place.args is None:
+                (ids[number],) = read
+                continue
+            types = tuple(_type(inputs[i], chunk, self.objects[i]) for i, chunk in place.reads)
+            objects = tuple(self.objects[i] for i, _ in place.reads)
+            made = ChunkType((-1,), BYTES) if self.packs else ChunkType(place.shape or (), output.dtype)
+            program = programs.get((types, objects, made))
+            if program is None:
+                work = made.nbytes + sum(one.nbytes for one in types)
+                step = Call(
+                    call_on_chunks, (self.called, self.blob, objects), tuple(range(len(types))), made, True, work,
+                    runs_user_code=True,
+                )  # fmt: skip
+                program = programs[types, objects, made] = single(self.called, types, step)
+            ids[number] = builder.add(program, read, ((place.shape, place.args),))
+        return ids.reshape(output.grid)
+
+
+def _type(grid: ChunkGrid, chunk: int, is_packed: bool) -> ChunkType:
+    """Return the type of an input's chunk."""
+    place = np.unravel_index(chunk, grid.ids.shape)
+    shape = tuple(axis[i] for axis, i in zip(grid.splits, place))
+    if is_packed and isinstance(shape[0], Unknown):
+        return ChunkType((-1,), BYTES)
+    return ChunkType(tuple(map(int, shape)), grid.dtype)
+
+
+def call_on_chunks(out: Array | None, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> Pieces | None:
+    """Call the function, check its result, and write it to `out`; if `out` is None, return it pickled."""
+    name, blob, objects = params
+    shape, args = arg
+    blocks = [unpacked(x, 0) if holds else x for x, holds in zip(inputs, objects, strict=True)]
+    value = plain_zero(unpickled(blob)(*blocks, *args))
+    if shape is not None and tuple(value.shape) != shape:
+        raise ValueError(
+            f"{name} returned an array of shape {tuple(value.shape)} where shape {shape} was expected; "
+            "return the expected shape"
+        )
+    if out is None:
+        return packed([value])
+    if dtype_of(value) != out.dtype:
+        raise TypeError(f"{name} returned dtype {dtype_of(value)} where {out.dtype} was expected; cast the result")
+    np.copyto(out, dense(value))
+    return None
+
+
+def grid_indices(chunks: Splits) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Return the grid indices and the shapes of all chunks, in C order."""
+    counts = tuple(map(len, chunks))
+    assert math.prod(counts), chunks
+    where = list(np.ndindex(*counts))
+    return where, [tuple(axis[i] for axis, i in zip(chunks, place)) for place in where]
+
+
+STANDARD_NAMES = {  # NumPy's ufunc: its name in the array API standard
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "power": "pow",
+    "true_divide": "divide",
+}
+
+
+def namespace_of(*values: Any) -> Any:
+    """Array namespace of the first duck array among the values; NumPy if there is none."""
+    return next((value.__array_namespace__() for value in values if is_duck_array(value)), np)
+
+
+def type_name(value: Any) -> str:
+    """Name of a value's type for errors and `repr`, such as "sparse.COO"."""
+    kind = type(value)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+def dtype_of(value: Any) -> np.dtype[Any]:
+    """NumPy's dtype of an array; a library's own dtype is translated by its name.
+
+    Examples
+    --------
+    >>> dtype_of(np.float32(1))
+    dtype('float32')
+    """
+    given = value.dtype
+    return given if isinstance(given, np.dtype) else np.dtype(str(given).rpartition(".")[2])
+
+
+def dense(value: Any) -> np.ndarray[Any, Any]:
+    """Converts an array to NumPy: by `todense()` for sparse arrays, `get()` for CuPy's, `np.asarray` for others."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    for name in ("todense", "get"):
+        if hasattr(value, name):
+            return np.asarray(getattr(value, name)())
+    return np.asarray(value)
+
+
+class LibraryFunction:
+    """Calls the function of a name in the library of its arguments; pickles even where the library's module does not.
+
+    Examples
+    --------
+    >>> LibraryFunction("absolute")(np.array([-1.0])), LibraryFunction("add")(np.ones(1), 2)
+    (array([1.]), array([3.]))
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the library's function."""
+        xp = namespace_of(*args, *(args[0] if args and isinstance(args[0], list) else ()))
+        found = getattr(xp, self.name, None) or getattr(xp, STANDARD_NAMES.get(self.name, self.name), None)
+        if found is None:
+            raise UnsupportedError(f"{xp.__name__} has no {self.name}")
+        return found(*args, **kwargs)
+
+
+def probed(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> Any:
+    """Call a function on samples of a few elements, so that an unsupported function is refused before the run.
+
+    Raises
+    ------
+    UnsupportedError
+        If the function raises.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return function(*samples)
+    except Exception as error:
+        kinds = " and ".join(dict.fromkeys(map(type_name, samples)))
+        raise UnsupportedError(
+            f"{name} of {kinds} is not possible: {type(error).__name__}: {error}; make the array dense before, "
+            "x.todense(), or use map_blocks"
+        ) from error
+
+
+def plain_zero(value: Any) -> Any:
+    """Replace a sparse array's fill value of -0.0 by 0.0, since libraries join only arrays of one fill value."""
+    if is_duck_array(value) and getattr(value, "fill_value", None) == 0:
+        value.fill_value = np.zeros((), dtype_of(value))[()]
+    return value
+
+
+def join_blocks(blocks: Sequence[Any], counts: Sequence[int]) -> Any:
+    """Concatenate the blocks of a grid of `counts` blocks, given in C order, to one array."""
+    found = list(blocks)
+    for axis in reversed(range(len(counts))):
+        n = counts[axis]
+        if n > 1:
+            groups = [found[i : i + n] for i in range(0, len(found), n)]
+            found = [LibraryFunction("concat")(group, axis=axis) for group in groups]
+    return found[0]

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.chunk_types import duck_elementwise, manipulation, products, tree_reduction
+from jmars.tensor.chunk_types import operations
 from jmars.tensor.chunk_types.duck_tensor import DuckTensor, as_duck_tensor, function_named, implements
 
-__all__ = ["asarray", "dispatch", "duck_elementwise", "manipulation", "products", "tree_reduction"]
+__all__ = ["asarray", "dispatch", "operations"]
 
 
 @implements("asarray", "array", "tensor", "asanyarray")
 def asarray(a: Any, dtype: Any = None, *, chunk_size: Any = None, chunks: Any = None, copy: bool | None = None) -> Any:
     """Convert a duck array to a `DuckTensor`; chunk sizes as for tensors."""
     x: Any = as_duck_tensor(a, chunk_size, chunks)
-    return x if dtype is None or x.dtype == np.dtype(dtype) else duck_elementwise.astype(x, dtype)
+    return x if dtype is None or x.dtype == np.dtype(dtype) else operations.astype(x, dtype)
 
 
 @implements("todense")

@@ -4,36 +4,28 @@ Importing this package registers its functions in the table of protocols.py.
 
 In reading order:
 
-- masked_methods.py: operators and methods of `MaskedTensor`
 - handle.py: `MaskedTensor`, the handle
 - masked_ufuncs.py: elementwise functions
 - construction.py: making masked arrays, and access to masks and fill values
-- reductions.py: sums, means, medians, sorting
-- shaping.py: reshaping, joining, selection, products
-- masked_put.py: `put` and `putmask`
+- functions.py: reshaping, joining, selection, products
 - extras.py: covariances, fits, convolutions, distinct elements (NumPy: numpy/ma/extras.py)
-- mask_dispatch.py: NumPy's functions called with masked arrays
-- classes.py: the class of masked arrays
 """
 
 from typing import Any
 
 import numpy as _np
 
-from jmars.tensor.ma import classes, construction, extras, mask_dispatch, masked_put, masked_ufuncs, reductions, shaping
+from jmars.tensor.ma import construction, extras, functions, handle, masked_ufuncs
 from jmars.tensor.ma.handle import MaskedTensor
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 
 __all__ = [
     "MaskedTensor",
-    "classes",
     "construction",
     "extras",
-    "mask_dispatch",
-    "masked_put",
+    "functions",
+    "handle",
     "masked_ufuncs",
-    "reductions",
-    "shaping",
 ]
 
 # names taken over from numpy.ma

@@ -1,4 +1,7 @@
-"""Construction of masked arrays from data and a mask or by a condition; access to data, mask and fill value."""
+"""Construction of masked arrays from data and a mask or by a condition; access to data, mask and fill value.
+
+`np.ma.MaskedArray` inside a cell: instances are NumPy's and lazy masked arrays; calling it makes a lazy array.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,7 @@ from jmars.tensor.ops.written_values import converted
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.steps import view
-from jmars.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["array", "asarray", "filled", "masked_array", "masked_where"]
+from jmars.tensor.tensor import StandIn, Tensor, as_tensor
 
 nomask = np.ma.nomask
 
@@ -369,3 +370,43 @@ def harden_mask(a: MaskedTensor) -> MaskedTensor:
 def soften_mask(a: MaskedTensor) -> MaskedTensor:
     """`numpy.ma.soften_mask`: let later writes unmask elements."""
     return a.soften_mask()
+
+
+class MaskedArray(np.ma.MaskedArray[Any, Any], metaclass=StandIn):
+    """`np.ma.MaskedArray` inside a cell; a call makes a `MaskedTensor`.
+
+    Examples
+    --------
+    >>> x = MaskedArray([1, 2], mask=[0, 1])
+    >>> isinstance(x, MaskedArray), type(x).__name__, isinstance(np.ma.array([1]), MaskedArray)
+    (True, 'MaskedTensor', True)
+    """
+
+    numpy_class = np.ma.MaskedArray
+    lazy_classes = (MaskedTensor,)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make a lazy masked array."""
+        if cls is MaskedArray:
+            return masked_array(*args, **kwargs)
+        return super().__new__(cls, *args, **kwargs)  # a subclass defined by the user
+
+
+class _Concatenator:
+    """`np.ma.mr_`: joins arrays, ranges and numbers in brackets, data and masks alike."""
+
+    def __getitem__(self, key: Any) -> MaskedTensor:
+        if isinstance(key, str):
+            raise np.ma.MAError("Unavailable for masked array.")  # NumPy's words
+        entries = key if isinstance(key, tuple) else (key,)
+        data = as_tensor(np.r_[tuple(map(data_of, entries))])
+        if all(isinstance(one, str | slice) or mask_of(one) is None for one in entries):
+            return MaskedTensor(data, None)
+        falses = (np.zeros(len(np.r_[one]), bool) if isinstance(one, slice) else one for one in entries)
+        return MaskedTensor(
+            data, as_tensor(np.r_[tuple(one if isinstance(one, str) else whole_mask(one) for one in falses)])
+        )
+
+
+FUNCTIONS["ma.mr_"] = _Concatenator()  # type: ignore[assignment]  # has brackets in the place of a call
+FUNCTIONS["ma.MaskedArray"] = FUNCTIONS["ma.masked_array"] = MaskedArray

@@ -3,6 +3,10 @@
 Both parts are ordinary tensors, so operations on them are fused, planned and stored as usual. Unlike numpy.ma, a mask
 is kept even if no element is masked, since only a run could tell. Methods call functions of the other files of this
 folder through the table of protocols.py, under "ma.<name>".
+
+Operators and methods of `MaskedTensor`; they call the table's functions "ma.<name>".
+
+Writes to positions of masked arrays: `put` and `putmask`.
 """
 
 from __future__ import annotations
@@ -18,15 +22,127 @@ import numpy as np
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.engine import can_compute, current_engine, get_engine
-from jmars.tensor.from_array import check_size
-from jmars.tensor.ma.masked_methods import REDUCES, MaskedMethods
-from jmars.tensor.protocols import call, find, unsupported
+from jmars.tensor.from_array import Composite, check_size
+from jmars.tensor.protocols import call, find, offers, unsupported
 from jmars.tensor.small_parts import elements
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_text import corners
 
-__all__ = ["MaskedTensor", "data_of", "fill_of", "mask_of", "whole_mask"]
+# ufunc: name of its reduction, `np.<ufunc>.reduce`
+REDUCES = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
+REDUCES |= {"logical_or": "any", "logical_and": "all"}
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(f"ma.{name}", self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"As `numpy.ma.MaskedArray.{name}`, lazily."
+    return method
+
+
+def _binary(name: str) -> tuple[Any, Any, Any]:
+    """Make an operator, its reflected version and its in-place version."""
+
+    def forward(self: Any, other: Any) -> Any:
+        return call("ma.operator", name, self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: Any, other: Any) -> Any:
+        return call("ma.operator", name, other, self) if _is_operand(other) else NotImplemented
+
+    def in_place(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        made = call("ma.operator", name, self, other)
+        return self._take(made) if self._data._place.is_array else made  # NumPy's scalars are rebound
+
+    return forward, reflected, in_place
+
+
+def _comparison(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return call("ma.comparison", name, self, other) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+class MaskedMethods(Composite):
+    """Methods of `numpy.ma.MaskedArray`, lazily. Base class of `MaskedTensor`."""
+
+    __slots__ = ()
+
+    __add__, __radd__, __iadd__ = _binary("add")
+    __sub__, __rsub__, __isub__ = _binary("subtract")
+    __mul__, __rmul__, __imul__ = _binary("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__, __imod__ = _binary("remainder")
+    __pow__, __rpow__, __ipow__ = _binary("power")
+    __and__, __rand__, __iand__ = _binary("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
+    __lt__, __le__ = _comparison("less"), _comparison("less_equal")
+    __gt__, __ge__ = _comparison("greater"), _comparison("greater_equal")
+    __eq__, __ne__ = _comparison("equal"), _comparison("not_equal")
+
+    def __neg__(self) -> Any:
+        return call("ma.ufunc", "negative", self)
+
+    def __pos__(self) -> Any:
+        return call("ma.ufunc", "positive", self)
+
+    def __abs__(self) -> Any:
+        return call("ma.ufunc", "absolute", self)
+
+    def __invert__(self) -> Any:
+        return call("ma.ufunc", "invert", self)
+
+    def __matmul__(self, other: Any) -> Any:
+        raise UnsupportedError("@ of masked arrays is not in jmars; use numpy.ma.dot, which defines the result's mask")
+
+    __rmatmul__ = __matmul__
+
+    # Methods
+
+    sum, prod, mean, var, std = map(_method, ("sum", "prod", "mean", "var", "std"))
+    min, max, ptp, all, any = map(_method, ("min", "max", "ptp", "all", "any"))
+    argmin, argmax, count, anom = map(_method, ("argmin", "argmax", "count", "anom"))
+    cumsum, cumprod, trace, dot = map(_method, ("cumsum", "cumprod", "trace", "dot"))
+    filled, compressed, nonzero, argsort = map(_method, ("filled", "compressed", "nonzero", "argsort"))
+    copy, astype, round, clip = map(_method, ("copy", "astype", "round", "clip"))
+    ravel, squeeze, swapaxes, diagonal = map(_method, ("ravel", "squeeze", "swapaxes", "diagonal"))
+    repeat, take = map(_method, ("repeat", "take"))
+    conj, conjugate, flatten = map(_method, ("conjugate", "conjugate", "ravel"))
+
+    def compress(self, condition: Any, axis: Any = None) -> Any:
+        """Select slices of an axis where `condition` is true."""
+        return call("ma.compress", condition, self, axis)
+
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        """Write values at positions of the flattened array; values repeat as needed."""
+        call("ma.put", self, indices, values, mode)
+
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        """Reshape data and mask."""
+        return call("ma.reshape", self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def transpose(self, *axes: Any) -> Any:
+        """Reorder the axes."""
+        order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
+        return call("ma.transpose", self, order)
+
+    @property
+    def T(self) -> Any:
+        """The array with its axes reversed."""
+        return call("ma.transpose", self)
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether masked tensors support arithmetic with `value`; else the operator returns NotImplemented."""
+    return isinstance(value, bool | int | float | complex | str | bytes | list | tuple) or hasattr(value, "__array__")
+
 
 Array = np.ndarray[Any, Any]
 nomask, masked = np.ma.nomask, np.ma.masked  # NumPy's constants: no mask; a masked element
@@ -440,3 +556,47 @@ def _plain_index(index: Any) -> Any:
     if isinstance(index, tuple):
         return tuple(map(_plain_index, index))
     return data_of(index) if isinstance(index, MaskedTensor | np.ma.MaskedArray) else index
+
+
+@offers("ma.put")
+def put(a: Any, indices: Any, values: Any, mode: str = "raise") -> None:
+    """`numpy.ma.put`: write values, masked or not, at positions of the flattened array; values repeat as needed.
+
+    Raises
+    ------
+    IndexError
+        If a position is out of bounds and `mode` is "raise".
+    UnsupportedError
+        For an array with a hard mask.
+    """
+    if not isinstance(a, MaskedTensor):
+        call("put", a, indices, data_of(values), mode)
+        return
+    if a.hardmask and a._mask is not None:
+        raise UnsupportedError("np.ma.put into a hard mask is not in jmars; write x[...] = v, or soften_mask() first")
+    lost = mask_of(values)
+    _writable(a, lost)
+    call("put", a._data, indices, data_of(values), mode)
+    if a._mask is not None:
+        call("put", a._mask, indices, False if lost is None else lost, mode)
+
+
+@offers("ma.putmask")
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """`numpy.ma.putmask`: write values, masked or not, where `mask` is true; values broadcast."""
+    where, lost = mask if isinstance(mask, list) else data_of(mask), mask_of(values)
+    if not isinstance(a, MaskedTensor):
+        call("copyto", a, data_of(values), where=where)
+        return
+    hard = a.hardmask and a._mask is not None
+    _writable(a, lost)
+    call("copyto", a._data, data_of(values), where=where)
+    if a._mask is not None and not (hard and lost is None):
+        new = False if lost is None else a._mask | lost if hard else lost
+        call("copyto", a._mask, new, where=where)
+
+
+def _writable(a: MaskedTensor, lost: Any) -> None:
+    """Make a mask if masked values come in."""
+    if lost is not None and a._mask is None:
+        a._mask = whole_mask(a)
