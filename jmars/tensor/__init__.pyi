@@ -7,9 +7,7 @@ from jmars.tensor import array_api as array_api
 from jmars.tensor import deferring as deferring
 from jmars.tensor import files as files
 from jmars.tensor import linalg as linalg
-from jmars.tensor import numpy_classes as numpy_classes
 from jmars.tensor import ops as ops
-from jmars.tensor import result_layouts as result_layouts
 from jmars.tensor import small_values as small_values
 from jmars.tensor.chunk import ChunkGraph as ChunkGraph
 from jmars.tensor.chunk import ChunkGraphBuilder as ChunkGraphBuilder

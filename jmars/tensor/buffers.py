@@ -152,7 +152,7 @@ class Buffer:
     journal
         Writes, each with the value before, where code that handles errors may have them taken back; else None.
     touched
-        Number of single elements that were read or written: known_elements.py.
+        Number of single elements that were read or written: small_parts.py.
     loops
         Loops over elements that run now; a write drops the elements that they have read ahead.
     writer, reader

@@ -310,7 +310,7 @@ class TensorData:
     """A node of the tensor graph: an operand's output. Nodes compare by identity.
 
     A node is immutable but for two changes. When its value was computed, `op` is replaced by one whose inputs are
-    lineage copies (lineage.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some entries
+    lineage copies (structure.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some entries
     of `shape` and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run has reported.
     """
 
@@ -334,7 +334,7 @@ class TensorData:
         self.chunks = chunks
         self.has_unknown_lengths = Unknown in map(type, shape)
         self.computed = False  # whether a run computed all chunks, kept or not: client/auto_persist.py
-        self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: lineage.py
+        self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: structure.py
         self.is_lineage_copy = False
         self.key = f"t-{next(_numbers)}-{_prefix}"
 

@@ -58,7 +58,7 @@ class LinkedGraph:
     @without_collections()
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> LinkedGraph:
         """Collect the graph that computes `data`; nodes with a key in `held` become leaves. Functions with several
-        outputs compute the outputs that the graph reads (outputs.py).
+        outputs compute the outputs that the graph reads (chunk.py).
         """
         found = cls()
         number: dict[str, int] = {}  # by key: a node and its lineage copy are one value

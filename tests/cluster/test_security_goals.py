@@ -285,7 +285,7 @@ def test_goal_11_a_spill_dir_that_another_user_may_change_is_refused(tmp_path):
 LOOKED_AT = {
     ("S102", "kernels/numpy_backend.py"): "source that we wrote ourselves, of generated names only",
     ("S102", "model/record.py"): "source that we wrote ourselves, of the names of a class's fields",
-    ("S102", "tensor/source_line.py"): "two words of ours, on the line of the user's that an error belongs to",
+    ("S102", "tensor/operand.py"): "two words of ours, on the line of the user's that an error belongs to",
     ("S307", "notebook/cell.py"): "the user's own cell",
     ("S506", "client/tasks.py"): "a subclass of SafeLoader",
     ("S108", "processes/rlimit_guard.py"): "names of mappings, read from /proc; no file is made",

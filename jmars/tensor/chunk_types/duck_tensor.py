@@ -1,17 +1,13 @@
 """`DuckTensor`: a lazy, distributed array whose chunks are duck arrays; and the conversion of duck arrays to it.
 
 Users treat a `DuckTensor` like an array of the library: operators, slices, NumPy's functions and the array namespace's
-functions build a graph, `fetch` returns an array of the library, `todense` converts to a tensor. The other files
-of this folder put their functions into the table `FUNCTIONS`.
+functions build a graph, `fetch` returns an array of the library, `todense` converts to a tensor. operations.py puts its
+functions into the table `FUNCTIONS`. Functions, dtypes and type names of a library are found through the library's own
+namespace.
 
-`OnChunks`: the operand behind all functions of duck arrays; calls a function on chosen chunks.
-
-The chunks of a duck array are pickled (spawn/packing.py) and stand along a single axis, in C order of the array's grid.
-Their sizes in bytes are unknown until they are computed. A `ChunkCall` holds the arguments of a call: chunks and
-values.
-
-Functions, dtypes and type names of any library's arrays, found through the library's own namespace.
-
+`OnChunks`, the operand behind all functions of duck arrays, calls a function on chosen chunks. The chunks are pickled
+and stand along a single axis, in C order of the array's grid. Their sizes in bytes are unknown until they are computed.
+A `ChunkCall` holds the arguments of a call: chunks and values.
 Source: the Python array API standard, `__array_namespace__`.
 """
 

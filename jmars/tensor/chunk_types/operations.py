@@ -1,12 +1,8 @@
-"""Blockwise functions of duck arrays: the library's elementwise functions, and `map_blocks`.
+"""Functions of duck arrays: elementwise functions, `map_blocks`, slices, joins, rechunking, products and reductions.
 
-Array manipulation for duck arrays: slices, rechunking, transposition, concatenation.
-
-Matrix products of duck arrays: a product for each pair of matching chunks, summed in a tree.
-
-Tree reductions of duck arrays: each chunk is reduced to a state, `config.combine_size` states are merged at a time.
-
-The library's own functions make and merge the states; variances are merged by the formula of Chan, Golub and LeVeque.
+A matrix product is a product for each pair of matching chunks, summed in a tree. A reduction reduces each chunk to a
+state and merges `config.combine_size` states at a time. The library's own functions make and merge the states;
+variances are merged by the formula of Chan, Golub and LeVeque.
 Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 """
 

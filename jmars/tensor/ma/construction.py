@@ -1,6 +1,7 @@
 """Construction of masked arrays from data and a mask or by a condition; access to data, mask and fill value.
 
-`np.ma.MaskedArray` inside a cell: instances are NumPy's and lazy masked arrays; calling it makes a lazy array.
+`np.ma.MaskedArray` inside a cell is a class whose instances are NumPy's and lazy masked arrays; calling it makes a lazy
+array.
 """
 
 from __future__ import annotations

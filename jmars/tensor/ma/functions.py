@@ -1,8 +1,7 @@
-"""Reshaping, joining, selection and products of masked arrays; most functions apply NumPy's to data and mask alike.
+"""Functions of masked arrays: reductions, sorting, reshaping, joining, selection and products.
 
-Reductions, cumulative sums, sorting and medians of masked arrays.
-
-Masked elements do not count; a result is masked if all its elements are masked.
+Masked elements do not count; the result of a reduction is masked if all its elements are masked. Most other functions
+apply NumPy's to data and mask alike.
 """
 
 from __future__ import annotations

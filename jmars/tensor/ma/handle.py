@@ -1,12 +1,8 @@
 """`MaskedTensor`: a lazy masked array, a tensor of data and a boolean tensor that is true at masked elements.
 
 Both parts are ordinary tensors, so operations on them are fused, planned and stored as usual. Unlike numpy.ma, a mask
-is kept even if no element is masked, since only a run could tell. Methods call functions of the other files of this
-folder through the table of protocols.py, under "ma.<name>".
-
-Operators and methods of `MaskedTensor`; they call the table's functions "ma.<name>".
-
-Writes to positions of masked arrays: `put` and `putmask`.
+is kept even if no element is masked, since only a run could tell. Operators and methods call functions of the other
+files of this folder through the table of protocols.py, under "ma.<name>". `put` and `putmask` write to positions.
 """
 
 from __future__ import annotations

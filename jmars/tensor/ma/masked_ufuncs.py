@@ -1,14 +1,12 @@
-"""Elementwise functions of masked arrays: numpy.ma's functions, and NumPy's ufuncs called with masked arrays.
+"""Elementwise functions of masked arrays: numpy.ma's functions, and NumPy's functions called with masked arrays.
 
 The two differ as in NumPy: `np.ma.add(x, 1.0)` treats a Python number as float64 and leaves the first operand's data in
 masked elements, `np.add(x, 1.0)` does neither. Where a function is undefined (`log` of 0, `x / 0`) the result is
 masked.
-Source: NumPy 2.4 `numpy/ma/core.py` (unary, binary and domained operations).
-
-Dispatches functions of tensors on masked arguments: to the function of numpy.ma, or to an error.
 
 Many of NumPy's functions respect masks (`np.sum`, `np.sqrt`). Others silently ignore them (`np.median`,
 `np.concatenate`); jmars refuses these. Once this package is imported, every call of the table goes through `dispatch`.
+Source: NumPy 2.4 `numpy/ma/core.py` (unary, binary and domained operations).
 """
 
 from __future__ import annotations
