@@ -26,8 +26,7 @@ from jmars.client.cluster_link import ClusterLink
 from jmars.client.job import Job
 from jmars.errors import ClusterError, ClusterLostError, ClusterStoppedError
 from jmars.tensor.operand import TensorData
-from jmars.tensor.spawn import Output, Spawned
-from jmars.tensor.spawn.packing import all_unpacked, unpacked
+from jmars.tensor.spawn import Output, Spawned, all_unpacked, unpacked
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored
 

@@ -7,8 +7,8 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from jmars.tensor.spawn import function_blobs
-from jmars.tensor.spawn.function_blobs import KEPT, function_blob
+from jmars.tensor import spawn
+from jmars.tensor.spawn import KEPT, function_blob
 
 
 def made(text: str, name: str = "f", **names):
@@ -155,4 +155,4 @@ def test_few_and_small_pickles_are_kept():
     assert [called(f) for f in functions] == list(range(KEPT + 5))
     large, _ = made(f"def f():\n    return {'x' * 70_000!r}")
     assert len(called(large)) == 70_000
-    assert len(function_blobs._kept) <= KEPT and all(one[0] is not large for one in function_blobs._kept.values())
+    assert len(spawn._kept) <= KEPT and all(one[0] is not large for one in spawn._kept.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmars.tensor.spawn.packing import ALIGNED, all_unpacked, packed, unpacked
+from jmars.tensor.spawn import ALIGNED, all_unpacked, packed, unpacked
 
 
 def chunk_of(*values) -> np.ndarray:
