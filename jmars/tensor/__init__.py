@@ -2,23 +2,22 @@
 
 In reading order:
 
-- operand.py: `Operand`, `TensorData`, `TensorMeta`
-- chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`
-- from_array.py: NumPy arrays as leaves of the graph
-- tensor_graph.py: `TensorGraph`, as a client submits it
-- structure.py: a graph split into structure, which decides the plan, and bindings
+- operand.py: `Operand`, `TensorData`, and what they carry: the user's line, annotations, unknown lengths, dtypes
+- chunk.py: `ChunkGraphBuilder`, `ChunkGraph`, `ChunkGrid`; functions with several outputs
+- from_array.py: arrays of NumPy and of other libraries, values of several tensors
+- tensor_graph.py: `TensorGraph`, as a client submits it; operands that are replaced by a graph during the run
+- structure.py: a graph split into structure, which decides the plan, and bindings; how computed tensors were made
 - engine.py: the engine that computes tensors
 - small_parts.py, small_values.py: small values in a cell, computed at once, without nodes
 - splits.py: chunk sizes
-- protocols.py: the table of functions
-- tensor_text.py: formats tensors as NumPy prints arrays
+- protocols.py: the table of functions; overrides by other libraries
+- tensor_text.py: a tensor as text, and in a notebook
 - buffers.py, steps.py: handles that share memory in NumPy share a buffer
-- aliases.py: Dask's and Mars's names of methods
-- methods.py, tensor.py: `Tensor`, the handle
+- aliases.py, methods.py, tensor.py: `Tensor`, the handle, with Dask's and Mars's names
 - closures.py: detects tensors in users' functions
 - atomic_file.py: atomic file writes
 - ops: the operands
-- files: arrays in files of several formats
+- files.py: arrays in files of several formats
 - numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
@@ -27,7 +26,7 @@ In reading order:
 - polynomial.py: the class of polynomials, imported on first use
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, deferred to a later stage
-- spawn: Python functions as operands, objects as chunks
+- spawn.py: Python functions as operands, objects as chunks
 - chunk_types: chunks that are duck arrays, imported on first use
 """
 

@@ -1,33 +1,20 @@
 """Arrays in files of several formats; the workers read and write the chunks.
 
-Chooses chunks that consist of whole pieces of a file, so that no two workers read or write the same piece.
+Chunks consist of whole pieces of a file, so that no two workers read or write the same piece. `to_blocks`, the
+counterpart of `from_blocks`, calls a function with every chunk on the workers; no data passes through the client.
 
-`to_blocks`: calls a function with every chunk of a tensor on the workers, for example to write files.
+- Plain bytes and text, as in NumPy. The client writes text, the rows of one chunk at a time.
+- `.npz` archives. `np.savez` stores .npy files uncompressed, so a chunk of an array is read at its offset in the
+  archive. Arrays of `np.savez_compressed` cannot be read from the middle: this process reads them whole, up to
+  `config.array_limit` bytes; larger arrays raise UnsupportedError.
+- Zarr, versions 2 and 3 of the format, by the `zarr` library. The client opens or makes the array. Arrays of objects
+  are refused, so that nothing from the file is unpickled.
+- Datasets of HDF5 files, by `h5py`. Workers read in parallel. HDF5 lets a single process write at a time, so the
+  writers take turns by a file lock. The file is written atomically (atomic_file.py); h5py gets the unfinished file as
+  an open file, since HDF5 cannot open a file without a name.
+- Stacks of images, by Pillow, and GeoTIFF files, by rasterio.
 
-The counterpart of `from_blocks`; no data passes through the client.
-
-Datasets of HDF5 files, by the `h5py` library (extra `io`).
-
-Workers read in parallel. HDF5 lets a single process write at a time, so the writers take turns by a file lock. The file
-is written atomically (atomic_file.py); h5py gets the unfinished file as an open file, since HDF5 cannot open a file
-without a name.
-
-Zarr arrays, versions 2 and 3 of the format, by the `zarr` library (extra `io`).
-
-The client opens or makes the array; workers read and write its pieces in parallel, since a chunk consists of whole
-pieces. Arrays of objects are refused, so that nothing from the file is unpickled.
-
-Stacks of images, by Pillow, and GeoTIFF files, by rasterio (extra `io`), read by the workers.
-
-`.npz` archives: reads arrays lazily, chunk by chunk, and writes archives.
-
-`np.savez` stores .npy files uncompressed, so a chunk of an array is read at its offset in the archive. Arrays of
-`np.savez_compressed` cannot be read from the middle: this process reads them whole, up to `config.array_limit` bytes;
-larger arrays raise UnsupportedError.
-
-Files of plain bytes without a header: `fromfile` and `x.tofile`, as in NumPy.
-
-Text files: `np.savetxt`; the client fetches and writes the rows of one chunk at a time.
+The libraries (extra `io`) are imported where a file of their format is read or written.
 """
 
 from __future__ import annotations

@@ -310,8 +310,8 @@ class TensorData:
     """A node of the tensor graph: an operand's output. Nodes compare by identity.
 
     A node is immutable but for two changes. When its value was computed, `op` is replaced by one whose inputs are
-    lineage copies (structure.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some entries
-    of `shape` and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run has reported.
+    lineage copies (structure.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some
+    entries of `shape` and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run reports.
     """
 
     __slots__ = (

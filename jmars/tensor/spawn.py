@@ -1,25 +1,17 @@
-"""Python functions as operands, and picklable objects as chunks.
+"""Python functions as operands, and picklable objects as chunks: `spawn`, and the handles that it returns.
 
-`spawn` and the handles that it returns: `Spawned` for a function's result, `Output` for a part of the result.
+`Spawned` is the handle of a function's result, `Output` of a part of the result. `Spawn` is the operand that calls a
+function, `FromSpawned` makes a tensor of a returned array. Calls of the same function share a program. A call's
+arguments travel as a pickle, in which results of other calls and tensors are references to the operand's inputs.
 
-Source: Mars `mars/remote/core.py`; docs/explanation/seeds.md, "Graphs".
-
-Operands of spawned functions: `Spawn` calls a function, `FromSpawned` makes a tensor of a returned array.
-
-Calls of the same function share a program. A call's arguments travel as a pickle, in which results of other calls and
-tensors are references to the operand's inputs.
-
-Pickles objects to the bytes of a chunk, and back.
+A function of a notebook is pickled by value, with its globals and closure, which takes longer than the whole rest of
+`spawn`, and a loop spawns the same function thousands of times: the pickle is kept while nothing that it holds has
+changed.
 
 A chunk holds the outputs of a call: a header of integers, then the pickle of each output and the buffers of its arrays.
 Buffers are not copied into or out of the pickle, so that an array read by another call is a view of the chunk. Only
 executors and the client of the same user unpickle; all processes between them pass the bytes on.
-Source: PEP 574 (out-of-band buffers).
-
-Pickles of functions, kept while nothing that a pickle holds has changed.
-
-A function of a notebook is pickled by value, with its globals and closure, which takes longer than the whole rest of
-`spawn`; a loop spawns the same function thousands of times.
+Source: Mars `mars/remote/core.py`; docs/explanation/seeds.md, "Graphs"; PEP 574 (out-of-band buffers).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Chunks that are duck arrays: sparse arrays, GPU arrays, any array with `__array_namespace__`.
 
-A chunk holds a duck array pickled (spawn/packing.py), since only NumPy arrays lie in shared memory as they are. Before
+A chunk holds a duck array pickled (spawn.py), since only NumPy arrays lie in shared memory as they are. Before
 anything runs, each function is tried on arrays of a few elements, so that a function that the library lacks is refused
 when the user calls it.
 
 duck_tensor.py       DuckTensor: the handle, and conversion of duck arrays
-operations.py        elementwise functions and map_blocks
+operations.py        elementwise functions, map_blocks, slices, joins, products, reductions
 functions.py         the array namespace of a DuckTensor
 """
 

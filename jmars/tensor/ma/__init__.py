@@ -7,7 +7,7 @@ In reading order:
 - handle.py: `MaskedTensor`, the handle
 - masked_ufuncs.py: elementwise functions
 - construction.py: making masked arrays, and access to masks and fill values
-- functions.py: reshaping, joining, selection, products
+- functions.py: reductions, sorting, reshaping, joining, selection, products
 - extras.py: covariances, fits, convolutions, distinct elements (NumPy: numpy/ma/extras.py)
 """
 
